@@ -42,7 +42,7 @@ export type ErrorCode =
   | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown
   | 'SW_UNAUTHENTICATED' // a memory node wants another secret, or its certificate is not trusted
   | 'SW_PROTOCOL' // what arrived from the other end of a connection cannot be understood
-  | 'SW_LEASE_LOST' // a lease passed on, or may have, while its holder still had it
+  | 'SW_LEASE_LOST' // a lease is over: it was released, its store was closed, or it was lost
   | 'SW_ABORTED' // the caller's AbortSignal was aborted
   | 'SW_REVOKED' // other clients took this one for dead; it must open the pool again
   | 'SW_READ_ONLY' // the store was opened for reading, or a memory node lets this client only read

@@ -1,12 +1,22 @@
-import { hasCode, StepwellError } from '../errors.ts';
+import { type ErrorCode, hasCode, StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
-import { checkOptions } from '../store/calls/arguments.ts';
+import { checkFlag, checkOptions } from '../store/calls/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
 import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
 
 /** A permit is renewed when this part of its time has passed. */
 const RENEWALS = 3;
+
+const LEASE_OPTIONS = ['ttlMs', 'renew', 'waitMs', 'signal'] as const;
+
+/** What a renewal meets in a store by which no lease can be held any more. */
+const GONE: readonly ErrorCode[] = [
+  'SW_CLOSED',
+  'SW_STORE_DROPPED',
+  'SW_POOL_DESTROYED',
+  'SW_REVOKED',
+];
 
 /** Options of `lease`. */
 export interface LeaseOptions extends WaitOptions {
@@ -19,7 +29,7 @@ export interface LeaseOptions extends WaitOptions {
   renew?: boolean;
 }
 
-/** A permit that is held, until it is released, lost or its holder dies. */
+/** A permit that is held, until it is released or lost, its store is closed or its holder dies. */
 export interface Lease extends AsyncDisposable {
   readonly name: string;
   /**
@@ -27,13 +37,28 @@ export interface Lease extends AsyncDisposable {
    * token below the greatest that it has seen; only that keeps out a holder that slept.
    */
   readonly token: number;
-  /** Aborted, with SW_LEASE_LOST as reason, when the permit is known to be lost. */
+  /**
+   * Aborted, with SW_LEASE_LOST as reason, as soon as `isHeld` is false. The message says why: it
+   * was released, its store was closed, or it was lost.
+   */
   readonly signal: AbortSignal;
-  /** Whether it is held, as far as can be told without a look: false when its time has run out. */
+  /**
+   * Whether it is held, as far as can be told without a look: false when its time has run out, it
+   * was released or its store was closed.
+   */
   readonly isHeld: boolean;
-  /** Holds it for another `ttlMs` from now on; false when it is lost. */
+  /**
+   * Holds it for another `ttlMs` from now on; false when it is over.
+   *
+   * @throws StepwellError what calls of the store throw, such as SW_NODE_UNREACHABLE.
+   */
   renew(): Promise<boolean>;
-  /** Gives it back, so that others need not wait; false when it was lost. */
+  /**
+   * Gives it back, so that others need not wait; false when it was over. Closing the store, or the
+   * namespace that it was taken by, does the same.
+   *
+   * @throws StepwellError what calls of the store throw; it is over all the same.
+   */
   release(): Promise<boolean>;
 }
 
@@ -43,7 +68,7 @@ export interface Lease extends AsyncDisposable {
  * others notice within a moment, and when its time has run out. Over a network a holder is dead to
  * the others when its connections are lost, of which it may learn as late as with its next renewal.
  *
- * @throws StepwellError SW_TIMEOUT after `waitMs`, SW_ABORTED.
+ * @throws StepwellError SW_TIMEOUT after `waitMs`, SW_ABORTED, SW_INVALID_ARGUMENT.
  */
 export async function lease(store: AnyStore, name: string, options: LeaseOptions): Promise<Lease> {
   return hold(store, 'lease', name, 1, options);
@@ -55,6 +80,7 @@ export async function tryLease(
   name: string,
   options: Omit<LeaseOptions, keyof WaitOptions>,
 ): Promise<Lease | undefined> {
+  checkOptions(options, LEASE_OPTIONS);
   try {
     return await hold(store, 'lease', name, 1, { ...options, waitMs: 0 });
   } catch (error) {
@@ -73,10 +99,12 @@ export interface SemaphoreOptions extends LeaseOptions {
 export async function semaphore(
   store: AnyStore,
   name: string,
-  { permits, ...options }: SemaphoreOptions,
+  options: SemaphoreOptions,
 ): Promise<Lease> {
+  checkOptions(options, ['permits', ...LEASE_OPTIONS]);
+  const { permits, ...rest } = options;
   checkPositive('permits', permits, true);
-  return hold(store, 'semaphore', name, permits, options);
+  return hold(store, 'semaphore', name, permits, rest);
 }
 
 async function hold(
@@ -87,9 +115,10 @@ async function hold(
   options: LeaseOptions,
 ): Promise<Lease> {
   checkName(name);
-  checkOptions(options, ['ttlMs', 'renew', 'waitMs', 'signal']);
+  checkOptions(options, LEASE_OPTIONS);
   const { ttlMs, renew = true } = options;
   checkPositive('ttlMs', ttlMs);
+  checkFlag('renew', renew);
   const host = promised(store);
   const state = `${kind}:${name}`;
   const waiting = new Waiting(`${kind} ${name}`, options);
@@ -125,10 +154,11 @@ class HeldPermit implements Lease {
   readonly #store: Host;
   readonly #state: string;
   readonly #ttlMs: number;
-  readonly #lost = new AbortController();
+  readonly #ended = new AbortController();
   /** By a clock that never jumps, and a little before the time that others know. */
   #end: number;
   #over = false;
+  #forgetStore = () => {};
   #ending: NodeJS.Timeout | undefined;
   #renewing: NodeJS.Timeout | undefined;
 
@@ -147,23 +177,28 @@ class HeldPermit implements Lease {
     this.token = token;
     this.#ttlMs = ttlMs;
     this.#end = end;
-    this.#loseInTime();
+    this.#forgetStore = store.beforeClose(() => this.#giveBeforeClose());
+    // The store was closed while the permit was on its way.
+    if (this.#over) return;
+    this.#endInTime();
     if (renews) this.#renewInTime();
   }
 
   get signal(): AbortSignal {
-    return this.#lost.signal;
+    return this.#ended.signal;
   }
 
   get isHeld(): boolean {
-    return !this.#over && performance.now() < this.#end;
+    // No timer tells while the event loop stands still.
+    if (performance.now() >= this.#end) this.#finish('its time ran out');
+    return !this.#over;
   }
 
-  /** Loses it when its time has run out, also while a renewal waits for a node in vain. */
-  #loseInTime(): void {
+  /** Ends when its time has run out, also while a renewal waits for a node in vain. */
+  #endInTime(): void {
     const left = this.#end - performance.now();
-    if (left <= 0) this.#lose();
-    else this.#ending = setTimeout(() => this.#loseInTime(), pauseOf(left)).unref();
+    if (left <= 0) this.#finish('its time ran out');
+    else this.#ending = setTimeout(() => this.#endInTime(), pauseOf(left)).unref();
   }
 
   /** One that fails is tried again. */
@@ -175,37 +210,52 @@ class HeldPermit implements Lease {
     this.#renewing = setTimeout(act, pauseOf(this.#ttlMs / RENEWALS)).unref();
   }
 
-  #stop(): void {
+  /** However it ends: the holder hears of it before another client can hold the permit. */
+  #finish(why: string, cause?: unknown): void {
+    if (this.#over) return;
     this.#over = true;
     clearTimeout(this.#ending);
     clearTimeout(this.#renewing);
-  }
-
-  #lose(): void {
-    if (this.#over) return;
-    this.#stop();
-    const why = `the lease ${this.name} (token ${this.token}) is lost: its time ran out`;
-    this.#lost.abort(new StepwellError('SW_LEASE_LOST', why));
+    this.#forgetStore();
+    const message = `the lease ${this.name} (token ${this.token}) is over: ${why}`;
+    this.#ended.abort(new StepwellError('SW_LEASE_LOST', message, { cause }));
   }
 
   async renew(): Promise<boolean> {
     if (this.#over) return false;
     const asked = performance.now();
-    const { token } = this;
-    const isHeld = await this.#store.changeState<boolean>(this.#state, (state, look) =>
-      renewPermit(state, look, token, this.#ttlMs),
-    );
-    if (!isHeld) this.#lose();
+    const isHeld = await this.#putOff();
+    if (!isHeld) this.#finish('its time ran out');
     else if (!this.#over) this.#end = asked + this.#ttlMs;
     // It was lost or released meanwhile: nobody is to wait for it.
     else await this.#give();
     return isHeld && !this.#over;
   }
 
+  async #putOff(): Promise<boolean> {
+    const { token } = this;
+    try {
+      return await this.#store.changeState<boolean>(this.#state, (state, look) =>
+        renewPermit(state, look, token, this.#ttlMs),
+      );
+    } catch (error) {
+      const gone = GONE.find((code) => hasCode(error, code));
+      if (gone !== undefined) this.#finish(`its renewal met ${gone}`, error);
+      throw error;
+    }
+  }
+
   async release(): Promise<boolean> {
     if (this.#over) return false;
-    this.#stop();
+    this.#finish('it was released');
     return this.#give();
+  }
+
+  /** What fails leaves it to its time, or to the others who find this client gone. */
+  async #giveBeforeClose(): Promise<void> {
+    if (this.#over) return;
+    this.#finish('its store was closed');
+    await this.#give().catch(() => {});
   }
 
   #give(): Promise<boolean> {

@@ -1,18 +1,24 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { unlessAborted } from '../store/abortable.ts';
-import type { AsyncStore, Key } from '../store/api.ts';
-import { checkOptions, invalid, isRecord, shown } from '../store/calls/arguments.ts';
+import type { AsyncStore, ExpiryOptions, Key } from '../store/api.ts';
+import { checkFunction, checkOptions, isRecord } from '../store/calls/arguments.ts';
 import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import { checkTtl } from '../store/calls/expiry.ts';
 import { keyBytes } from '../store/calls/ranges/key-range.ts';
 import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
 /** How long a load may take before another client begins one, when the caller does not say. */
 const LOAD_MS = 30_000;
+/** How late a leader can be and still learn that no other one has led since. */
+const KEPT_MS = 3_600_000;
 
 /** Options of `getOrSet`. */
 export interface GetOrSetOptions extends WaitOptions {
-  /** How long a loaded value is fresh, in milliseconds. Default: that of the store. */
+  /**
+   * How long a loaded value is fresh, in milliseconds; reads do not prolong it. Default: the
+   * lifetime of the store. All callers should name the same for a key.
+   */
   ttlMs?: number;
   /**
    * For so many milliseconds after `ttlMs` the value is returned although it is not fresh, while
@@ -20,8 +26,9 @@ export interface GetOrSetOptions extends WaitOptions {
    */
   staleMs?: number;
   /**
-   * How long a load may take: then another client begins one, and so it does as soon as the process
-   * that loads has died. Default 30,000.
+   * How long a load may take: then another client may begin one, and so it may as soon as the
+   * process that loads has died. A late value is stored only if no other client has begun a load
+   * since. Default 30,000.
    */
   loadMs?: number;
   /**
@@ -38,9 +45,10 @@ export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
  * The flight of a key: which client loads its value. `flight` names the load.
  *
  *   lead   Any caller, if there is no flight, or that of a client that is gone or late. It becomes
- *          the flight. Then it looks for the value once more, loads it, and stores it if the key is
- *          as it was: absent, or of the version that was stale. So a leader that was replaced, or
- *          that another write overtook, overwrites nothing.
+ *          the flight. Then it looks for the value once more, and loads it.
+ *   keep   The leader that has loaded, if its flight is still the one. It puts `until` off by
+ *          `loadMs`. Then it stores the value if the key is as it was: absent, or of the version
+ *          that was stale. So another write that overtook it is not overwritten.
  *   land   The leader of the flight, if that is still the one. It removes it.
  *
  *   A client that dies before `lead` has changed nothing. One that dies between `lead` and `land`
@@ -48,6 +56,18 @@ export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
  *
  * The value is stored before `land`. A caller that finds neither value nor flight may lead, and
  * looks for the value once more first. Errors are stored nowhere: the next caller that waits leads.
+ *
+ * No older value follows a newer one. An absent key does not tell a late leader that the key was
+ * absent all the time: a newer value may have come and expired. The flight does tell. A client
+ * that leads replaces the flight, and later removes it. So a late leader finds its own flight
+ * only if no other client has led since; without it the leader stores nothing. This is why a
+ * late flight is remembered for KEPT_MS.
+ *
+ * A leader may stop between `keep` and its write. The next client leads at least `loadMs` after
+ * that `keep`. A value lives for `ttlMs` from its `keep`, not from its write, so the older value
+ * expires first: a write that comes after the newer value has expired stores a record that has
+ * expired, too. This needs the same `ttlMs` of all callers. Without `ttlMs` the store's own
+ * lifetime begins with the write, directly after `keep`.
  */
 interface Flight {
   readonly flight: string;
@@ -61,7 +81,8 @@ interface Flight {
  * What `load` throws is thrown to its own caller alone; of those that wait the next one then loads.
  * A deletion while a value is being loaded is not noticed.
  *
- * @throws StepwellError SW_TIMEOUT when others load for longer than `waitMs`, SW_ABORTED.
+ * @throws StepwellError SW_TIMEOUT when others load for longer than `waitMs`, SW_ABORTED,
+ *   SW_INVALID_ARGUMENT.
  */
 export async function getOrSet<V, W extends V>(
   store: AnyStore<V, W>,
@@ -70,9 +91,11 @@ export async function getOrSet<V, W extends V>(
   options: GetOrSetOptions = {},
 ): Promise<V> {
   checkOptions(options, ['ttlMs', 'staleMs', 'loadMs', 'waitMs', 'signal', 'onRefreshError']);
-  if (typeof load !== 'function') throw invalid(`load is a function, not ${shown(load)}`);
-  const { loadMs = LOAD_MS, ttlMs, staleMs = 0 } = options;
+  checkFunction('load', load);
+  const { loadMs = LOAD_MS, ttlMs, staleMs = 0, onRefreshError } = options;
   checkPositive('loadMs', loadMs);
+  if (ttlMs !== undefined) checkTtl(ttlMs);
+  if (onRefreshError !== undefined) checkFunction('onRefreshError', onRefreshError);
   if (staleMs !== 0) {
     checkPositive('staleMs', staleMs);
     checkPositive('ttlMs', ttlMs);
@@ -136,7 +159,9 @@ class Caller<V, W extends V> {
       refuseAborted(this.#options.signal);
       const value = await this.#load(this.#options.signal);
       refuseAborted(this.#options.signal);
-      await this.#store.insert(this.#key, value, this.#lifetime);
+      const keptAt = await this.#keep();
+      if (keptAt === undefined) return value;
+      await this.#store.insert(this.#key, value, this.#lifetimeFrom(keptAt));
       return value;
     } finally {
       await this.#land();
@@ -150,15 +175,19 @@ class Caller<V, W extends V> {
       const entry = await this.#store.getEntry(this.#key);
       if (entry?.version !== version) return;
       const value = await this.#load(undefined);
-      await this.#store.compareAndSet(this.#key, version, value, this.#lifetime);
+      const keptAt = await this.#keep();
+      if (keptAt === undefined) return;
+      const lifetime = this.#lifetimeFrom(keptAt);
+      await this.#store.compareAndSet(this.#key, version, value, lifetime);
     } finally {
       await this.#land();
     }
   }
 
-  get #lifetime(): { ttlMs: number } | undefined {
+  #lifetimeFrom(keptAt: number): ExpiryOptions | undefined {
     const { ttlMs, staleMs = 0 } = this.#options;
-    return ttlMs === undefined ? undefined : { ttlMs: ttlMs + staleMs };
+    if (ttlMs === undefined) return undefined;
+    return Number.isFinite(ttlMs) ? { expiresAt: keptAt + ttlMs + staleMs } : { ttlMs };
   }
 
   /** Of any key, however long, and the same for text and for its bytes. */
@@ -170,6 +199,12 @@ class Caller<V, W extends V> {
   #lead(): Promise<boolean> {
     return this.#store.changeState(this.#state, (state, look) =>
       lead(state, look, this.#flight, this.#loadMs),
+    );
+  }
+
+  #keep(): Promise<number | undefined> {
+    return this.#store.changeState(this.#state, (state, look) =>
+      keep(state, look, this.#flight, this.#loadMs),
     );
   }
 
@@ -187,8 +222,23 @@ export function lead(
 ): StateChange<boolean> {
   const found = flightIn(state);
   if (found !== undefined && found.until > now && !isGone(found.client)) return { result: false };
-  const next: Flight = { flight, client: self, until: now + loadMs };
-  return { result: true, next, keepUntil: next.until };
+  return { result: true, ...flying(flight, self, now + loadMs) };
+}
+
+/** When a leader was told that it may store what it has loaded; undefined if it may not. */
+export function keep(
+  state: unknown,
+  { now, self }: StateLook,
+  flight: string,
+  loadMs: number,
+): StateChange<number | undefined> {
+  if (flightIn(state)?.flight !== flight) return { result: undefined };
+  return { result: now, ...flying(flight, self, now + loadMs) };
+}
+
+function flying(flight: string, client: number, until: number) {
+  const next: Flight = { flight, client, until };
+  return { next, keepUntil: until + KEPT_MS };
 }
 
 /** Ends a flight, unless another one has taken its place. */

@@ -1,6 +1,6 @@
 import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Entry, Key } from '../store/api.ts';
-import { checkOptions, invalid } from '../store/calls/arguments.ts';
+import { checkFlag, checkOptions, invalid } from '../store/calls/arguments.ts';
 import { keyBytes } from '../store/calls/ranges/key-range.ts';
 import { Namespace } from '../store/calls/ranges/namespace.ts';
 import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
@@ -39,6 +39,9 @@ export type Change<V> =
  * every value of it comes, and the order of two keys says nothing. A record that expires is
  * deleted. The first look is when the first change is asked for; a loop that takes its time looks
  * less often.
+ *
+ * @throws StepwellError SW_INVALID_ARGUMENT for what is neither a key nor a prefix, SW_ABORTED, and
+ *   what calls of the store throw, such as SW_CLOSED.
  */
 export async function* watch<V>(
   store: AnyStore<V>,
@@ -48,6 +51,7 @@ export async function* watch<V>(
   checkOptions(options, ['everyMs', 'initial', 'signal']);
   const { everyMs = EVERY_MS, initial = false, signal } = options;
   checkPositive('everyMs', everyMs);
+  checkFlag('initial', initial);
   const look = lookerOf(promised(store) as AsyncStore<V>, watched);
   let before: Seen = new Map();
   for (let first = true; ; first = false) {
@@ -85,13 +89,14 @@ export function compare<V>(
 
 /** Reads what is watched. Raises SW_INVALID_ARGUMENT. */
 function lookerOf<V>(store: AsyncStore<V>, watched: Watched): () => Promise<Entry<V>[]> {
+  checkOptions(watched, ['key', 'prefix']);
+  if ('key' in watched === 'prefix' in watched) throw invalid('watch takes { key } or { prefix }');
   if ('key' in watched) {
     return async () => {
       const entry = await store.getEntry(watched.key);
       return entry === undefined ? [] : [entry];
     };
   }
-  if (!('prefix' in watched)) throw invalid('watch takes { key } or { prefix }');
   const space = store.namespace(watched.prefix);
   const prefix = new Namespace(watched.prefix);
   return async () => {

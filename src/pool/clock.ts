@@ -1,3 +1,6 @@
+import { inspect } from 'node:util';
+import { StepwellError } from '../errors.ts';
+
 /** What waits for others are measured by. */
 export interface Timer {
   /** Milliseconds; never goes back. */
@@ -10,4 +13,52 @@ export interface Clock {
   now: () => number;
   /** A number of [0, 1), any of them as likely as another. */
   chance: () => number;
+}
+
+/** With the longest time to live it still fits a record. */
+const NOW_MAX = 2 ** 47;
+
+/**
+ * The clock of a pool, which may be a caller's. Protocols ask it in the middle of their steps,
+ * where an error would leave their work half done. So a bad value is replaced there, and
+ * `refuseFault` raises the error where no step is under way.
+ */
+export class PoolClock implements Clock {
+  now: () => number = Date.now;
+  chance: () => number = Math.random;
+  #fault: StepwellError | undefined;
+
+  /** Asks the caller's functions from now on. */
+  use({ clock, chance }: { clock?: () => number; chance?: () => number }): void {
+    if (clock) this.now = this.#checked('clock', clock, NOW_MAX, Date.now);
+    if (chance) this.chance = this.#checked('chance', chance, 1, Math.random);
+  }
+
+  /** Raises SW_INVALID_ARGUMENT, once, when a caller's function has returned a bad value. */
+  refuseFault(): void {
+    if (this.#fault === undefined) return;
+    const fault = this.#fault;
+    this.#fault = undefined;
+    throw fault;
+  }
+
+  /** The caller's function where it returns a number from 0 to below `end`. */
+  #checked(name: string, ask: () => number, end: number, instead: () => number): () => number {
+    const note = (what: string, cause?: unknown) => {
+      const remedy = `it has to return numbers of [0, ${end}), as ${instead.name} does`;
+      const message = `the option ${name} ${what}: ${remedy}`;
+      this.#fault ??= new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
+      return instead();
+    };
+    return () => {
+      let value: number;
+      try {
+        value = ask();
+      } catch (cause) {
+        return note('threw an error', cause);
+      }
+      const isFine = typeof value === 'number' && value >= 0 && value < end;
+      return isFine ? value : note(`returned ${inspect(value, { depth: 0 })}`);
+    };
+  }
 }

@@ -7,7 +7,7 @@ import { Meter } from './clients/meter.ts';
 import { Reclamation } from './clients/reclamation.ts';
 import { LocalRowLocks } from './clients/row-locks.ts';
 import type { ThreadIdentity } from './clients/thread-identity.ts';
-import type { Clock, Timer } from './clock.ts';
+import { PoolClock, type Timer } from './clock.ts';
 import { control } from './control.ts';
 import { IntentSlots } from './intents/intent-slots.ts';
 import { Repairs } from './intents/repair.ts';
@@ -41,7 +41,7 @@ export class Pool {
   readonly intents: IntentSlots;
   readonly repairs: Repairs;
   /** Of this client: by which it judges whether records have expired. */
-  readonly clock: Clock = { now: Date.now, chance: Math.random };
+  readonly clock = new PoolClock();
   /** Of this client: by which it gives up waiting for a lock. Simulations have their own time. */
   readonly timer: Timer = { now: () => performance.now() };
   /** Of this client: WRITEs that its operations do not wait for. */

@@ -1,6 +1,7 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { CopiedRecord } from './calls/changes/copies.ts';
 import type { Decide } from './calls/changes/decide.ts';
+import type { CloseListener } from './closing.ts';
 import type {
   Decoded,
   Encoding,
@@ -84,7 +85,10 @@ export interface WriteResult<V> {
   previous: V | undefined;
 }
 
-/** Options of `incrementWithin`; the times are for a counter that begins. */
+/**
+ * Options of `incrementWithin`; the times are for a counter that begins. The bounds are numbers if
+ * the increment is one, and bigints if it is one.
+ */
 export interface BoundedOptions<N extends number | bigint> extends ExpiryOptions {
   /** The least that the counter may be. */
   min?: N;
@@ -270,12 +274,15 @@ export interface OpenOptions extends PoolOptions {
   sliding?: boolean;
   /**
    * The time of day in milliseconds since 1970, by which records expire: for tests. All stores of
-   * the pool that this thread has open go by it. Default `Date.now`.
+   * the pool that this thread has open go by it. When it returns no such number, the call or the
+   * next one raises SW_INVALID_ARGUMENT. Default `Date.now`.
    */
   clock?: () => number;
   /**
    * By what evictions are decided that are left to chance: numbers of [0, 1), for tests. All stores
-   * of the pool that this thread has open go by it. Default `Math.random`.
+   * of the pool that this thread has open go by it. When it returns no such number, `Math.random`
+   * decides, and the write that evicts raises SW_INVALID_ARGUMENT after it has stored its record.
+   * Default `Math.random`.
    */
   chance?: () => number;
   /**
@@ -505,6 +512,9 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   /**
    * As `increment`, unless the sum would be below `min` or above `max`: then the counter stays as
    * it is, and an absent one absent.
+   *
+   * @throws StepwellError SW_INVALID_ARGUMENT for a `min` above `max`, and for bounds of another
+   *   kind of number than `by`; SW_NOT_INTEGER, SW_OVERFLOW.
    */
   incrementWithin(key: Key, by: number, options: BoundedOptions<number>): BoundedIncrement<number>;
   incrementWithin(key: Key, by: bigint, options: BoundedOptions<bigint>): BoundedIncrement<bigint>;
@@ -542,7 +552,11 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   values(): IterableIterator<V>;
   values(range: ScanOptions): Scan<V>;
   [Symbol.iterator](): IterableIterator<[K, V]>;
-  /** Calls `use` with each record, as a Map does; it may write to the store. */
+  /**
+   * Calls `use` with each record, as a Map does; it may write to the store.
+   *
+   * @throws StepwellError SW_INVALID_ARGUMENT for what is no function.
+   */
   forEach(use: (value: V, key: K, store: this) => void): void;
   /**
    * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
@@ -611,6 +625,13 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * of this process alone.
    */
   readonly handle: PoolHandle;
+  /**
+   * Tells a helper that this handle is about to be closed, until the function is called that it
+   * returns.
+   *
+   * @internal
+   */
+  beforeClose(listener: CloseListener): () => void;
   /** Lets go of the store; calls then raise SW_CLOSED. The records stay in the pool. */
   close(): void;
   [Symbol.dispose](): void;
@@ -709,6 +730,8 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   /** The same store with synchronous calls, where the fabric is memory. */
   readonly sync: Store<V, K, W>;
   readonly handle: PoolHandle;
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }

@@ -17,7 +17,6 @@ import type {
   Store,
   Value,
 } from './api.ts';
-import { checkOptions, invalid, shown } from './calls/arguments.ts';
 import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './calls/encoded.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { createNew, findOrCreate } from './find-or-create.ts';
@@ -26,7 +25,7 @@ import { LocalAttachment } from './local/local-attachment.ts';
 import { LocalClient } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import { ThreadClients } from './local/thread-clients.ts';
-import { CHECK_OPTIONS, checkOpenOptions, FORCED_OPTIONS } from './option-names.ts';
+import { checkCheckOptions, checkOpenOptions, forceIn } from './option-names.ts';
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import type { PoolPlace } from './places/pool-place.ts';
 import { type FileLocation, parseUrl } from './places/pool-url.ts';
@@ -211,8 +210,7 @@ function destroyUnused(url: string): void {
  * of such clients then raise SW_POOL_DESTROYED, soon or at the latest when they next await.
  */
 export function destroySync(url: string, options: { force?: boolean } = {}): void {
-  checkOptions(options, FORCED_OPTIONS);
-  const { force = false } = options;
+  const force = forceIn(options);
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
@@ -240,7 +238,7 @@ export function inspectSync(url: string | PoolHandle): PoolReport {
  * meanwhile can be reported as a problem, so a clean verdict is worth most on a quiet pool.
  */
 export function checkSync(url: string | PoolHandle, options: CheckOptions = {}): CheckReport {
-  checkOptions(options, CHECK_OPTIONS);
+  checkCheckOptions(options);
   return withPool(url, ({ client: { pool }, text }) => {
     const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
     pool.enter();
@@ -290,10 +288,8 @@ export async function dropStore(
 }
 
 function dropOptions(store: string, options: { force?: boolean }): { force: boolean } {
-  checkOptions(options, FORCED_OPTIONS);
+  const force = forceIn(options);
   checkStoreName(store);
-  const { force = false } = options;
-  if (typeof force !== 'boolean') throw invalid(`force is true or false: ${shown(force)}`);
   return { force };
 }
 
@@ -327,7 +323,7 @@ export async function destroy(
   url: string,
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<void> {
-  checkOptions(options, FORCED_OPTIONS);
+  forceIn(options);
   if (isRemote(url)) await destroyRemote(url, options);
   else destroySync(url, options);
 }
@@ -344,7 +340,7 @@ export async function check(
   url: AnyPool,
   options: OpenOptions & CheckOptions = {},
 ): Promise<CheckReport> {
-  checkOptions(options, CHECK_OPTIONS);
+  checkCheckOptions(options);
   const pool = poolOf(url);
   return isRemote(pool) ? checkRemote(pool, options) : checkSync(url, options);
 }

@@ -1,5 +1,6 @@
 import type { OpenOptions } from './api.ts';
-import { checkOptions } from './calls/arguments.ts';
+import { checkFlag, checkFunction, checkOptions } from './calls/arguments.ts';
+import type { CheckOptions } from './reports.ts';
 
 /** A list in which the compiler finds what is missing. */
 const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
@@ -31,12 +32,23 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
 
 /** Of `open`, `create` and `inspect`. */
 export const OPEN_OPTIONS: readonly string[] = Object.keys(OPEN);
-/** Of `destroy` and `dropStore`. */
-export const FORCED_OPTIONS: readonly string[] = [...OPEN_OPTIONS, 'force'];
-/** Of `check`. */
-export const CHECK_OPTIONS: readonly string[] = [...OPEN_OPTIONS, 'onProgress', 'sweep'];
 
 /** Raises SW_INVALID_ARGUMENT for what is no options, and for a name that none of them has. */
 export function checkOpenOptions(options: unknown): void {
   checkOptions(options, OPEN_OPTIONS);
+}
+
+/** The option of `destroy` and `dropStore`. Raises SW_INVALID_ARGUMENT. */
+export function forceIn(options: { force?: boolean }): boolean {
+  checkOptions(options, [...OPEN_OPTIONS, 'force']);
+  const { force = false } = options;
+  checkFlag('force', force);
+  return force;
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkCheckOptions(options: CheckOptions): void {
+  checkOptions(options, [...OPEN_OPTIONS, 'onProgress', 'sweep']);
+  if (options.onProgress !== undefined) checkFunction('onProgress', options.onProgress);
+  checkFlag('sweep', options.sweep);
 }

@@ -19,7 +19,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
-import { invalid, shown } from './calls/arguments.ts';
+import { checkFlag, checkFunction, invalid, shown } from './calls/arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
@@ -48,18 +48,10 @@ export function checkClientOptions(options: OpenOptions): void {
   checkSignal(options.signal);
   lifetimeOf(options);
   boundWish(options);
-  const { delegation = false, readOnly = false } = options;
-  if (typeof readOnly !== 'boolean') {
-    throw invalid(`readOnly is true or false: ${shown(readOnly)}`);
-  }
-  if (typeof delegation !== 'boolean') {
-    throw invalid(`delegation is true or false: ${shown(delegation)}`);
-  }
+  for (const name of ['create', 'delegation', 'readOnly'] as const) checkFlag(name, options[name]);
   checkWaits(options);
   for (const name of ['clock', 'chance'] as const) {
-    const given = options[name];
-    if (given === undefined || typeof given === 'function') continue;
-    throw invalid(`${name} is a function, not ${shown(given)}`);
+    if (options[name] !== undefined) checkFunction(name, options[name]);
   }
 }
 

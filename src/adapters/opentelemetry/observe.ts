@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type AnyStore, promised } from '../../helpers/host.ts';
 import type { ClientCounters } from '../../store/api.ts';
-import { checkOptions, invalid } from '../../store/calls/arguments.ts';
+import { checkFlag, checkOptions, invalid } from '../../store/calls/arguments.ts';
 
 type Attributes = Record<string, string>;
 
@@ -53,6 +53,7 @@ export function observe(store: AnyStore, options: ObserveOptions): Disposable {
   checkOptions(options, ['meter', 'records']);
   const { meter, records = false } = options;
   if (typeof meter?.createObservableCounter !== 'function') throw invalid('observe needs a meter');
+  checkFlag('records', records);
   const host = promised(store);
   const attributes = { 'stepwell.store': host.name };
   const ends = [

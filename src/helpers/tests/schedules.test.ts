@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { StateChange, StateLook } from '../../store/calls/changes/decide.ts';
 import { givePermit, permitsIn, renewPermit, takePermit } from '../permits.ts';
-import { land, lead } from '../single-flight.ts';
+import { keep, land, lead } from '../single-flight.ts';
 
 /**
  * Random schedules of the protocols of the helpers. Clients take turns at one state; each turn is
@@ -166,52 +166,82 @@ test('the holder that died is replaced without waiting for its time', () => {
 
 interface Caller {
   client: number;
-  at: 'looks' | 'leads' | 'loads' | 'stored' | 'done';
+  at: 'looks' | 'leads' | 'loads' | 'stores' | 'stored';
   flight: string;
   /** When its load has been begun. */
   since: number;
+  /** When it was told that it may store. */
+  keptAt: number;
+  asleepUntil: number;
 }
 
-type Flights = { lead: typeof lead; land: typeof land };
+type Flights = {
+  lead: typeof lead;
+  keep: typeof keep;
+  land: typeof land;
+  /** When a value expires that is stored now. */
+  end(keptAt: number, now: number): number;
+};
 
 const LOAD_MS = 100;
+const VALUE_MS = 150;
+const SOUND_FLIGHTS: Flights = { lead, keep, land, end: (keptAt) => keptAt + VALUE_MS };
 
-/** Callers of one key: how many loads ran at a time that were neither late nor of dead clients. */
+/**
+ * Callers of one key: how many loads ran at a time that were neither late nor of dead clients, and
+ * whether a value came back that is older than one before it.
+ */
 function flightsFail(seed: number, flights: Flights): string | undefined {
   const world = new World(seed);
-  let value: number | undefined;
+  let [loadedAt, until] = [0, 0];
   let [landed, names] = [0, 0];
   const begin = (): Caller => ({
     client: world.newClient(),
     at: 'looks',
     flight: `${++names}`,
     since: 0,
+    keptAt: 0,
+    asleepUntil: 0,
   });
   const callers = Array.from({ length: 6 }, begin);
   for (let step = 0; step < 3000; step++) {
     world.now += world.below(10);
-    if (world.chance(0.02)) value = undefined;
+    const isThere = world.now < until;
     const i = world.below(callers.length);
     const caller = callers[i];
-    if (world.chance(0.02)) {
-      world.gone.add(caller.client);
+    const { client, flight } = caller;
+    if (caller.asleepUntil > world.now) continue;
+    if (world.chance(0.05)) {
+      caller.asleepUntil = world.now + world.below(4 * VALUE_MS);
+    } else if (world.chance(0.02)) {
+      world.gone.add(client);
       callers[i] = begin();
     } else if (caller.at === 'looks') {
-      if (value !== undefined) callers[i] = begin();
+      if (isThere) callers[i] = begin();
       else {
-        const leads = world.turn(caller.client, (state, look) =>
-          flights.lead(state, look, caller.flight, LOAD_MS),
+        const leads = world.turn(client, (state, look) =>
+          flights.lead(state, look, flight, LOAD_MS),
         );
         if (leads) Object.assign(caller, { at: 'leads', since: world.now });
       }
     } else if (caller.at === 'leads') {
-      caller.at = value === undefined ? 'loads' : 'stored';
+      caller.at = isThere ? 'stored' : 'loads';
     } else if (caller.at === 'loads') {
+      const keptAt = world.turn(client, (state, look) =>
+        flights.keep(state, look, flight, LOAD_MS),
+      );
+      if (keptAt === undefined) caller.at = 'stored';
+      else Object.assign(caller, { at: 'stores', keptAt });
+    } else if (caller.at === 'stores') {
+      const end = flights.end(caller.keptAt, world.now);
       // As `insert` does: the value is of the first one.
-      value ??= step;
+      if (!isThere && end > world.now) {
+        if (caller.since < loadedAt) return `an older value came back at step ${step}`;
+        [loadedAt, until] = [caller.since, end];
+      }
       caller.at = 'stored';
     } else {
-      world.turn(caller.client, (state) => flights.land(state, caller.flight));
+      world.turn(client, (state) => flights.land(state, flight));
       landed++;
       callers[i] = begin();
     }
@@ -223,21 +253,23 @@ function flightsFail(seed: number, flights: Flights): string | undefined {
   return landed > 20 ? undefined : 'hardly any load ended';
 }
 
-test('random schedules: one load at a time, unless it is late or its client gone', () => {
+test('random schedules: one load at a time, and no older value after a newer one', () => {
   for (const seed of SEEDS) {
-    assert.equal(flightsFail(seed, { lead, land }), undefined, `seed ${seed}`);
+    assert.equal(flightsFail(seed, SOUND_FLIGHTS), undefined, `seed ${seed}`);
   }
 });
 
-test('canary: a flight that any caller may land', () => {
-  const planted: Flights = { lead, land: () => ({ result: true, next: null }) };
-  assert.ok(SEEDS.some((seed) => flightsFail(seed, planted) !== undefined));
-});
-
-test('canary: flights that nobody waits for', () => {
-  const planted: Flights = {
+const PLANTED_FLIGHTS: Readonly<Record<string, Partial<Flights>>> = {
+  'a flight that any caller may land': { land: () => ({ result: true, next: null }) },
+  'flights that nobody waits for': {
     lead: (_, look, flight, loadMs) => lead(undefined, look, flight, loadMs),
-    land,
-  };
-  assert.ok(SEEDS.some((seed) => flightsFail(seed, planted) !== undefined));
-});
+  },
+  'a late leader stores without a look': { keep: (_, { now }) => ({ result: now }) },
+  'a lifetime that begins with the write': { end: (_, now) => now + VALUE_MS },
+};
+
+for (const [what, planted] of Object.entries(PLANTED_FLIGHTS)) {
+  test(`canary: ${what}`, () => {
+    assert.ok(SEEDS.some((seed) => flightsFail(seed, { ...SOUND_FLIGHTS, ...planted })));
+  });
+}

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { test } from 'node:test';
-import { setTimeout } from 'node:timers/promises';
+import { type TestContext, test } from 'node:test';
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import type { AsyncStore } from '../../store/api.ts';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
-import { getOrSet } from '../single-flight.ts';
+import { type GetOrSetOptions, getOrSet } from '../single-flight.ts';
 import { inMemory, onStores } from './support/stores.ts';
 
 onStores('of many callers one loads', async ({ s, attach }) => {
@@ -75,6 +76,122 @@ test('a slow leader is replaced, and does not overwrite', async (t) => {
   assert.equal(await getOrSet(other, 'k', () => 'new'), 'new');
 });
 
+function deferred<T>() {
+  let [resolve, reject] = [(_: T) => {}, (_: unknown) => {}];
+  const promise = new Promise<T>((...ends) => {
+    [resolve, reject] = ends;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Two clients with one clock, of which the first loads whatever and whenever the test says. */
+async function withSlowLoader(t: TestContext, options: GetOrSetOptions, through = whole) {
+  const time = { now: 1_700_000_000_000 };
+  const { s, attach } = inMemory(t, 'race', { clock: () => time.now });
+  const begun = deferred<void>();
+  const loaded = deferred<string>();
+  const load = () => {
+    begun.resolve();
+    return loaded.promise;
+  };
+  return {
+    time,
+    s,
+    other: await attach(),
+    begin: async () => {
+      const outcome = getOrSet(through(s), 'k', load, { loadMs: 100, ...options });
+      await begun.promise;
+      return { outcome, finish: loaded.resolve };
+    },
+  };
+}
+
+const whole = (store: AsyncStore) => store;
+
+test('a late leader stores nothing when a newer value has come and expired', async (t) => {
+  const { time, s, other, begin } = await withSlowLoader(t, { ttlMs: 1000 });
+  const { outcome, finish } = await begin();
+  time.now += 100;
+  assert.equal(await getOrSet(other, 'k', () => 'newer', { ttlMs: 50 }), 'newer');
+  time.now += 50;
+  finish('older');
+  assert.equal(await outcome, 'older');
+  assert.equal(await s.get('k'), undefined);
+});
+
+test('a late leader stores nothing while another one loads', async (t) => {
+  const { time, s, other, begin } = await withSlowLoader(t, { ttlMs: 1000 });
+  const { outcome, finish } = await begin();
+  time.now += 100;
+  const newer = getOrSet(other, 'k', async () => {
+    finish('older');
+    await outcome;
+    assert.equal(await s.get('k'), undefined);
+    return 'newer';
+  });
+  assert.equal(await newer, 'newer');
+  assert.equal(await s.get('k'), 'newer');
+});
+
+test('a late leader stores its value when no other has led since', async (t) => {
+  const { time, s, begin } = await withSlowLoader(t, { ttlMs: 1000 });
+  const { outcome, finish } = await begin();
+  time.now += 500;
+  finish('late');
+  assert.equal(await outcome, 'late');
+  assert.equal(await s.get('k'), 'late');
+  assert.equal(await s.ttl('k'), 1000);
+});
+
+test('a late leader does not replace a stale value while another one refreshes it', async (t) => {
+  const options = { ttlMs: 1000, staleMs: 1000, loadMs: 100 };
+  const { time, s, other, begin } = await withSlowLoader(t, options);
+  await getOrSet(other, 'k', () => 'first', options);
+  time.now += 1000;
+  const { outcome, finish } = await begin();
+  assert.equal(await outcome, 'first');
+  time.now += 100;
+  const refreshed = deferred<void>();
+  const refresh = async () => {
+    finish('older');
+    await setImmediate();
+    assert.equal(await s.get('k'), 'first');
+    refreshed.resolve();
+    return 'newer';
+  };
+  const onRefreshError = refreshed.reject;
+  assert.equal(await getOrSet(other, 'k', refresh, { ...options, onRefreshError }), 'first');
+  await refreshed.promise;
+  await setImmediate();
+  assert.equal(await s.get('k'), 'newer');
+});
+
+test('a leader that stands still before it stores brings no old value back', async (t) => {
+  const reached = deferred<void>();
+  const resumed = deferred<void>();
+  const standing = (store: AsyncStore) =>
+    new Proxy(store, {
+      get(target, name) {
+        if (name !== 'insert') return Reflect.get(target, name, target).bind?.(target);
+        return async (...words: Parameters<AsyncStore['insert']>) => {
+          reached.resolve();
+          await resumed.promise;
+          return target.insert(...words);
+        };
+      },
+    });
+  const { time, s, other, begin } = await withSlowLoader(t, { ttlMs: 1000 }, standing);
+  const { outcome, finish } = await begin();
+  finish('older');
+  await reached.promise;
+  time.now += 100;
+  assert.equal(await getOrSet(other, 'k', () => 'newer', { ttlMs: 1000 }), 'newer');
+  time.now += 1000;
+  resumed.resolve();
+  assert.equal(await outcome, 'older');
+  assert.equal(await s.get('k'), undefined);
+});
+
 test('a stale value is returned while one caller loads', async (t) => {
   const time = { now: 1_700_000_000_000 };
   const { s, attach } = inMemory(t, 'race', { clock: () => time.now });
@@ -122,6 +239,15 @@ test('values of a format; what cannot be asked for', async (t) => {
   assert.equal(await getOrSet(s, 'k', () => 'fine'), 'fine');
   await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'k', 'no' as never));
   await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'k', () => '', { staleMs: 5 }));
+  for (const ttlMs of [0, -1, Number.NaN, '5', null, 1e300] as number[]) {
+    const load = () => assert.fail('nothing is loaded in vain');
+    await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'absent', load, { ttlMs }));
+  }
+  const hearing = { onRefreshError: 'log' as never };
+  await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'k', () => '', hearing));
+  const forever = { ttlMs: Number.POSITIVE_INFINITY };
+  assert.equal(await getOrSet(s, 'forever', () => 'kept', forever), 'kept');
+  assert.equal(await s.ttl('forever'), Number.POSITIVE_INFINITY);
   await rejectsCode('SW_INVALID_ARGUMENT', () => getOrSet(s, 'k', () => '', { ttl: 5 } as never));
   const signal = AbortSignal.abort();
   await rejectsCode('SW_ABORTED', () => getOrSet(s, 'k', () => '', { signal }));

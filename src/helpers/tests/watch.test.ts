@@ -85,7 +85,13 @@ test('a watch is given up', async (t) => {
   const waiting = watch(s, { key: 'k' }, { signal: aborting.signal }).next();
   aborting.abort('enough');
   await assert.rejects(waiting, { code: 'SW_ABORTED', cause: 'enough' });
-  await rejectsCode('SW_INVALID_ARGUMENT', () => watch(s, {} as never).next());
+  for (const wrong of [{}, null, undefined, 5, 'k', []] as never[]) {
+    await rejectsCode('SW_INVALID_ARGUMENT', () => watch(s, wrong).next());
+  }
+  const both = { key: 'k', prefix: 'k' } as never;
+  await rejectsCode('SW_INVALID_ARGUMENT', () => watch(s, both).next());
+  const initial = 'no' as never;
+  await rejectsCode('SW_INVALID_ARGUMENT', () => watch(s, { key: 'k' }, { initial }).next());
   await rejectsCode('SW_INVALID_ARGUMENT', () => watch(s, { key: 'k' }, { everyMs: 0 }).next());
   const closed = watch(s, { key: 'k' }, OFTEN).next();
   await s.close();

@@ -1,8 +1,9 @@
 import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 import { kindNamed } from '../../indexes/kinds.ts';
+import { checkSignal } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
-import { checkOptions } from '../calls/arguments.ts';
+import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
 import { boundWish } from '../eviction/bound-wish.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
@@ -64,12 +65,13 @@ export async function copyPool(
   options: CopyOptions = {},
 ): Promise<CopyReport> {
   checkOptions(options, Object.keys(OPTIONS));
+  const { live, secret, tls, timeoutMs } = options;
+  checkOwnOptions(options);
   const target = targetOf(to);
-  const { secret, tls, timeoutMs } = options;
   const credentials = { ...defined({ secret, tls, timeoutMs }), client: 'stepwell copy' };
   const old = await inspect(from, credentials);
   const chosen = chosenStores(old, options.stores);
-  if (!options.live) refuseBusy(old);
+  if (!live) refuseBusy(old);
   const sizes = sizesOf(old, options);
   const draft = draftOf(target.path);
   const source = { url: from, old, credentials };
@@ -80,7 +82,7 @@ export async function copyPool(
       const records = await copyStore(source, store, draft, options);
       stores.push({ name: store.name, index: store.index, records });
     }
-    if (!options.live) refuseBusy(await inspect(from, credentials));
+    if (!live) refuseBusy(await inspect(from, credentials));
     publish(draft, target);
     return { url: to, sizeMax: (await inspect(to)).sizeMax, maxClients: sizes.maxClients, stores };
   } catch (error) {
@@ -88,6 +90,15 @@ export async function copyPool(
   } finally {
     rmSync(draft, { force: true });
   }
+}
+
+/** Raises SW_INVALID_ARGUMENT. Sizes and what `open` takes are checked where they are used. */
+function checkOwnOptions({ live, onProgress, signal, stores }: CopyOptions): void {
+  checkFlag('live', live);
+  if (onProgress !== undefined) checkFunction('onProgress', onProgress);
+  checkSignal(signal);
+  if (stores === undefined || Array.isArray(stores)) return;
+  throw invalid(`stores are an array of names, not ${shown(stores)}`);
 }
 
 interface Source {

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { Key, WriteOptions } from '../api.ts';
+import type { BoundedOptions, Key, WriteOptions } from '../api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);
@@ -31,7 +31,7 @@ export function checkOptions(options: unknown, names: readonly string[]): void {
 /** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
 export function conditionOf(options: WriteOptions): { condition: Condition; previous: boolean } {
   const { when = 'always', previous = false } = options;
-  if (typeof previous !== 'boolean') throw invalid(`previous is true or false: ${shown(previous)}`);
+  checkFlag('previous', previous);
   const always = previous ? EXCHANGE : ALWAYS;
   const conditions = { always, absent: IF_ABSENT, present: IF_PRESENT } as const;
   if (Object.hasOwn(conditions, when)) return { condition: conditions[when], previous };
@@ -58,8 +58,14 @@ export function maxBytesIn(options: { maxBytes?: number }): number {
 }
 
 /** Raises SW_INVALID_ARGUMENT. */
-export function checkCallback(use: unknown): void {
-  if (typeof use !== 'function') throw invalid(`read takes a function, not ${shown(use)}`);
+export function checkFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw invalid(`${name} is a function, not ${shown(value)}`);
+}
+
+/** An option that may be left out. Raises SW_INVALID_ARGUMENT. */
+export function checkFlag(name: string, value: unknown): void {
+  if (value === undefined || typeof value === 'boolean') return;
+  throw invalid(`${name} is true or false: ${shown(value)}`);
 }
 
 /** How many `nextMany` is asked for. Raises SW_INVALID_ARGUMENT. */
@@ -72,6 +78,34 @@ export function checkBatch(size: number): void {
 export function checkIncrement(by: number | bigint): void {
   if (typeof by === 'bigint' || Number.isSafeInteger(by)) return;
   throw invalid(`increment needs an integer, not ${shown(by)}`);
+}
+
+/**
+ * The bounds of `incrementWithin`, in the kind of number of the increment: a result of another kind
+ * would surprise its caller. Raises SW_INVALID_ARGUMENT.
+ */
+export function counterBoundsIn(
+  { min, max }: BoundedOptions<number | bigint>,
+  by: number | bigint,
+): { min: bigint | undefined; max: bigint | undefined } {
+  const bounds = { min: counterBound('min', min, by), max: counterBound('max', max, by) };
+  if (bounds.min === undefined || bounds.max === undefined || bounds.min <= bounds.max) {
+    return bounds;
+  }
+  throw invalid(`no counter is within min ${min} and max ${max}: min is to be the lesser one`);
+}
+
+function counterBound(
+  name: string,
+  bound: number | bigint | undefined,
+  by: number | bigint,
+): bigint | undefined {
+  if (bound === undefined) return undefined;
+  const isInteger = typeof bound === 'bigint' || Number.isSafeInteger(bound);
+  if (!isInteger) throw invalid(`${name} is an integer, not ${shown(bound)}`);
+  if (typeof bound === typeof by) return BigInt(bound);
+  const kinds = `${shown(by)} is a ${typeof by} and ${name} ${shown(bound)} a ${typeof bound}`;
+  throw invalid(`${kinds}: give both as numbers or both as bigints`);
 }
 
 /** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */

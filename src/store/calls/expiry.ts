@@ -62,7 +62,8 @@ function begin({ ttlMs, sliding }: Lifetime, now: () => number): Expiry {
   return { deadline: sliding ? span : Math.ceil(now()) + span, sliding };
 }
 
-function checkTtl(ttlMs: unknown): void {
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkTtl(ttlMs: unknown): void {
   if (ttlMs === Number.POSITIVE_INFINITY) return;
   if (typeof ttlMs === 'number' && ttlMs > 0 && ttlMs <= TTL_MAX) return;
   throw invalid(`ttlMs is above 0, in milliseconds, or Infinity: ${shown(ttlMs)}`);

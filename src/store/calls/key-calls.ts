@@ -18,7 +18,7 @@ import type { Encoding, Entry, ExpiryOptions, Key, Value } from '../api.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import { encoded, type Format } from '../values/value-format.ts';
-import { checkCallback, checkIncrement, versionOf } from './arguments.ts';
+import { checkFunction, checkIncrement, versionOf } from './arguments.ts';
 import type { Attachment } from './attachment.ts';
 import { decodeValue } from './decoding.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
@@ -140,7 +140,7 @@ export class KeyCalls<V> {
 
   *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
     this.attachment.refuseClosed();
-    checkCallback(use);
+    checkFunction('the argument of read', use);
     const request = this.requestToRead(key);
     yield* this.attachment.enter();
     try {
@@ -578,6 +578,7 @@ export class KeyCalls<V> {
 
   #requestFor(key: Key, valueBound: number): Request {
     this.attachment.refuseClosed();
+    this.attachment.pool.clock.refuseFault();
     const request = this.requests.take();
     request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
     return request;
@@ -585,6 +586,7 @@ export class KeyCalls<V> {
 
   #requestToStore(key: Key, value: Value, expiry: Expiry | undefined): Request {
     this.attachment.refuseClosed();
+    this.attachment.pool.clock.refuseFault();
     this.refuseWrite();
     const request = this.requests.take();
     const { hashSeed, records } = this.index;

@@ -132,6 +132,7 @@ export class Evictor {
   /**
    * Behind the section of a write: evicts what is too much. What has been stored is stored: trouble
    * that this meets, such as a damaged record in a sample, is left to the calls that it concerns.
+   * Only a caller's `chance` that is none concerns this one: SW_INVALID_ARGUMENT.
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
@@ -143,6 +144,7 @@ export class Evictor {
     } catch (error) {
       if (!(error instanceof StepwellError)) throw error;
     }
+    this.#attachment.pool.clock.refuseFault();
   }
 
   /** In a full pool makes room for about what was written, so that the next write finds some. */

@@ -55,8 +55,7 @@ export class LocalClient {
     try {
       const known = (store: OpenStore) => this.#opened.get(store);
       const opened = this.pool.run(openStore(this.pool, options, known));
-      if (options.clock) this.pool.clock.now = options.clock;
-      if (options.chance) this.pool.clock.chance = options.chance;
+      this.pool.clock.use(options);
       this.#opened.set(opened.store, opened);
       if (!options.readOnly) this.#sweepExpired(opened);
       return opened;

@@ -1,6 +1,7 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Key, NamespaceOptions, PoolHandle, Store, Value } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -8,6 +9,7 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
+import type { CloseListener } from '../closing.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import type { AnyNamespaceOptions } from '../store-settings.ts';
 import { PromisedScan } from './promised-scan.ts';
@@ -77,6 +79,7 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 
   async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    checkFunction('the argument of forEach', use);
     for await (const [key, value] of this) await use(value, key, this);
   }
 
@@ -98,6 +101,11 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
 
   withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
     return new PromisedStore<V>(this.sync, eitherSignal(signal, this.#signal));
+  }
+
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void {
+    return this.sync.beforeClose(listener);
   }
 
   async close(): Promise<void> {

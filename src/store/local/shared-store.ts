@@ -20,12 +20,14 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import type { CopiedRecord } from '../calls/changes/copies.ts';
 import type { Decide } from '../calls/changes/decide.ts';
 import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
 import { planScan } from '../calls/ranges/scan-plan.ts';
 import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
+import { type CloseListener, Closing } from '../closing.ts';
 import { inspected } from '../inspected.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
 import type { OpenedStore } from '../store-in-pool.ts';
@@ -42,14 +44,21 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #settings: StoreSettings;
   readonly #index: Index;
   readonly #opened: OpenedStore;
+  readonly #closing: Closing;
   /** Each for all scans, whose steps end before the call that they are of. */
   readonly #pairs: Taker<[Key, V]>;
   readonly #keys: Taker<Key>;
   readonly #values: Taker<V>;
   #promised: PromisedStore<V> | undefined;
 
-  constructor(attachment: LocalAttachment, opened: OpenedStore, settings: StoreSettings) {
+  constructor(
+    attachment: LocalAttachment,
+    opened: OpenedStore,
+    settings: StoreSettings,
+    closing = new Closing(),
+  ) {
     this.#pool = attachment.pool;
+    this.#closing = closing;
     const { index, bounded } = opened;
     this.#opened = opened;
     this.#index = index;
@@ -225,6 +234,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   }
 
   forEach(use: (value: V, key: Key, store: this) => void): void {
+    this.#attachment.refuseClosed();
+    checkFunction('the argument of forEach', use);
     for (const [key, value] of this.entries()) use(value, key, this);
   }
 
@@ -283,7 +294,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     this.#attachment.refuseClosed();
     const settings = inNamespace(this.#settings, prefix, options);
     const view = { ...settings, onClose: () => {} };
-    return new SharedStore(this.#attachment.view(), this.#opened, view);
+    const closing = new Closing(this.#closing);
+    return new SharedStore(this.#attachment.view(), this.#opened, view, closing);
   }
 
   /** What the statistics themselves read is not counted. */
@@ -295,7 +307,16 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return this.#pool.run(this.#calls.counters());
   }
 
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void {
+    return this.#closing.listen(listener);
+  }
+
   close(): void {
+    if (this.#attachment.closed) return;
+    // Calls end where they begin, so nothing is left to wait for.
+    this.#closing.announce();
+    // A listener may have closed it.
     if (this.#attachment.closed) return;
     this.#attachment.close();
     this.#settings.onClose();

@@ -3,8 +3,9 @@ import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
 import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkOptions, invalid, shown } from '../calls/arguments.ts';
+import { checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import { RemoteClients } from './remote-clients.ts';
 import type { Session } from './session.ts';
@@ -79,6 +80,8 @@ export async function memoryNodes(
 ): Promise<MemoryNodesReport> {
   checkOptions(options, Object.keys(OPTIONS));
   const { add = [], remove = [], store, onProgress, signal } = options;
+  if (onProgress !== undefined) checkFunction('onProgress', onProgress);
+  checkSignal(signal);
   for (const list of [add, remove]) {
     const fine = Array.isArray(list) && list.every((one) => typeof one === 'string');
     if (!fine) throw invalid(`add and remove are arrays of texts, not ${shown(list)}`);

@@ -4,6 +4,7 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
+import { checkFunction } from '../calls/arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -15,6 +16,7 @@ import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
 import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
 import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
+import { type CloseListener, Closing } from '../closing.ts';
 import { inspected } from '../inspected.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
@@ -65,13 +67,15 @@ export interface RemoteStore<V> extends PromisedCalls<V> {}
 export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly #sessions: SessionSource;
   readonly #settings: RemoteSettings;
+  readonly #closing: Closing;
   /** The calls in the session that was used last. */
   #open: OpenSession;
   #closed = false;
 
-  constructor(sessions: SessionSource, settings: RemoteSettings) {
+  constructor(sessions: SessionSource, settings: RemoteSettings, closing = new Closing()) {
     this.#sessions = sessions;
     this.#settings = settings;
+    this.#closing = closing;
     this.#open = this.#callsIn(sessions.current);
   }
 
@@ -148,6 +152,8 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   async forEach(use: (value: V, key: Key, store: this) => unknown): Promise<void> {
+    this.refuseClosed();
+    checkFunction('the argument of forEach', use);
     for await (const [key, value] of this) await use(value, key, this);
   }
 
@@ -173,7 +179,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     this.refuseClosed();
     const settings = inNamespace(this.#settings, prefix, options);
     const sessions = new SessionsOfView(this.#sessions, () => this.refuseClosed());
-    return new RemoteStore(sessions, settings);
+    return new RemoteStore(sessions, settings, new Closing(this.#closing));
   }
 
   withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
@@ -183,12 +189,23 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     return new RemoteStore<V>(
       new SessionsOfView(this.#sessions, () => this.refuseClosed(), close),
       settings,
+      new Closing(this.#closing),
     );
+  }
+
+  /** @internal */
+  beforeClose(listener: CloseListener): () => void {
+    return this.#closing.listen(listener);
   }
 
   async close(): Promise<void> {
     if (this.#closed) return;
+    const announced = this.#closing.announce();
+    // A listener may have closed it.
+    if (this.#closed) return;
     this.#closed = true;
+    // Without a session nothing is given back: the others find out that this client is gone.
+    if (announced && !this.#sessions.current.over) await announced;
     await this.#sessions.close();
     const { namespace, signal } = this.#settings;
     if (!namespace && !signal) publish('close', () => ({ url: this.url, store: this.name }));

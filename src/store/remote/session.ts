@@ -62,8 +62,7 @@ export class RemoteClient {
 
   *#opening(options: OpenOptions): Operation<StoreInPool | undefined> {
     if (!(yield* this.pool.usable())) return undefined;
-    if (options.clock) this.pool.clock.now = options.clock;
-    if (options.chance) this.pool.clock.chance = options.chance;
+    this.pool.clock.use(options);
     const known = (store: OpenStore) => this.#opened.get(store);
     const opened = yield* openStore(this.pool, options, known, 'network');
     this.#opened.set(opened.store, opened);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { copyPool } from '../administration/copy-pool.ts';
 import type { OpenOptions } from '../api.ts';
 import {
   check,
@@ -334,6 +335,49 @@ test('an option with a name that there is not is refused, with the names that th
       call,
     );
   }
+});
+
+test('callbacks that are no function, and flags that are no boolean', async (t) => {
+  const url = freshUrl(t, 'file');
+  createSync(url, SMALL);
+  const remote = 'tcp://127.0.0.1:9/x';
+  for (const wrong of [5, 'yes', null, {}] as never[]) {
+    const calls: Record<string, () => unknown> = {
+      checkSync: () => checkSync(url, { onProgress: wrong }),
+      'check over a network': () => check(remote, { onProgress: wrong }),
+      'check, sweep': () => checkSync(url, { sweep: wrong }),
+      copyPool: () => copyPool(url, `${url}2`, { onProgress: wrong }),
+      'copyPool, live': () => copyPool(url, `${url}2`, { live: wrong }),
+      'copyPool, signal': () => copyPool(url, `${url}2`, { signal: wrong }),
+      'copyPool, stores': () => copyPool(url, `${url}2`, { stores: wrong }),
+      memoryNodes: () => memoryNodes(remote, { onProgress: wrong }),
+      'memoryNodes, signal': () => memoryNodes(remote, { signal: wrong }),
+      destroySync: () => destroySync(url, { force: wrong }),
+      'destroy over a network': () => destroy(remote, { force: wrong }),
+      create: () => openSync(url, { create: wrong }),
+    };
+    for (const [what, call] of Object.entries(calls)) {
+      const mistake = async () => call();
+      await rejectsCode('SW_INVALID_ARGUMENT', mistake, `${what}: ${String(wrong)}`);
+    }
+  }
+  assert.ok(existsSync(pathOf(url)));
+});
+
+test('a clock that tells no time raises an error, and nothing is stored by it', async (t) => {
+  const time: { now: unknown } = { now: 1_700_000_000_000 };
+  const store = freshStore(t, 'memory', { clock: () => time.now as number });
+  store.set('k', 'v', { ttlMs: 1000 });
+  for (const now of [Number.NaN, -1, Number.POSITIVE_INFINITY, 2 ** 60, '5', undefined, null]) {
+    time.now = now;
+    throwsCode('SW_INVALID_ARGUMENT', () => store.set('l', 'v', { ttlMs: 1000 }), String(now));
+    throwsCode('SW_INVALID_ARGUMENT', () => store.append('l', 'v', { ttlMs: 1000 }));
+    throwsCode('SW_INVALID_ARGUMENT', () => store.incrementWithin('l', 1, { ttlMs: 1000 }));
+    time.now = 1_700_000_000_500;
+    assert.equal(store.has('l'), false);
+    assert.equal(store.ttl('k'), 500);
+  }
+  assert.deepEqual(checkSync(store.handle).problems, []);
 });
 
 test('every code that is raised on purpose is documented in errors.ts', () => {

@@ -104,6 +104,8 @@ const BAD_CALLS: ((store: Store) => unknown)[] = [
   (store) => store.clear(7 as never),
   (store) => store.first(7 as never),
   (store) => store.read('k', 7 as never),
+  (store) => store.forEach(7 as never),
+  (store) => store.incrementWithin('k', 1, { min: 4, max: 3 }),
   (store) => store.write('k', 'v', { when: 'never' as never }),
   (store) => store.increment('k', 0.5),
   (store) => store.getMany(7 as never),

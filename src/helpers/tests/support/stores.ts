@@ -1,6 +1,9 @@
 import { type TestContext, test } from 'node:test';
 import type { AsyncStore, IndexName, OpenOptions } from '../../../store/api.ts';
-import { attachTo, freshStore, type Scope } from '../../../store/tests/support/pools.ts';
+import { openSync } from '../../../store/open.ts';
+import { RemoteClients } from '../../../store/remote/remote-clients.ts';
+import { openRemote } from '../../../store/remote/remote-store.ts';
+import { attachTo, freshStore, keepOpen, type Scope } from '../../../store/tests/support/pools.ts';
 import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
 
 /** Stores of several clients of one pool. */
@@ -8,6 +11,8 @@ export interface Clients {
   s: AsyncStore;
   /** Another client of the same store. */
   attach(options?: OpenOptions): Promise<AsyncStore>;
+  /** Another handle of the client of `s`. */
+  share(): Promise<AsyncStore>;
 }
 
 /** An index that expires records, one that does not, and a network. */
@@ -34,15 +39,22 @@ export function inMemory(scope: Scope, index: IndexName, options: OpenOptions = 
   return {
     s: store.async,
     attach: async (more = {}) => attachTo(scope, store, { ...options, ...more }).async,
+    share: async () => keepOpen(scope, openSync(store.handle)).async,
   };
 }
 
 export async function overNetwork(scope: Scope, index: IndexName): Promise<Clients> {
   const { url } = await startNodes(scope, 2);
-  const attach = async (options: OpenOptions = {}) => {
-    const store = await openAlone(url, { index, maxClients: 16, client: 'test', ...options });
+  const closing = (store: AsyncStore) => {
     scope.after(() => store.close());
     return store;
   };
-  return { s: await attach(), attach };
+  const defaults = { index, maxClients: 16, client: 'test' };
+  const clients = new RemoteClients();
+  const share = async () => closing(await openRemote(url, defaults, clients));
+  return {
+    s: await share(),
+    attach: async (options = {}) => closing(await openAlone(url, { ...defaults, ...options })),
+    share,
+  };
 }

@@ -12,7 +12,7 @@ import type {
   Value,
   WriteOptions,
 } from '../../api.ts';
-import { checkIncrement, checkOptions, invalid, shown } from '../arguments.ts';
+import { checkIncrement, checkOptions, counterBoundsIn } from '../arguments.ts';
 import { storedValue } from '../decoding.ts';
 import { EXPIRY_OPTIONS, expiryIn } from '../expiry.ts';
 import { ExpiryCalls } from '../expiry-calls.ts';
@@ -52,9 +52,9 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
     }
     checkValue(value);
     const own = typeof value === 'string' ? value : new Uint8Array(value);
+    const expiry = this.expiryOf(options);
     const request = this.requestToChange(key);
     const again = keyBytes(this.keyIn(key));
-    const expiry = this.expiryOf(options);
     let length = 0;
     yield* this.modified(request, expiry, (present) => {
       const old = present ? storedValue(request, 'auto') : '';
@@ -77,7 +77,7 @@ export class ChangeCalls<V> extends ExpiryCalls<V> {
     const { lifetime } = this.settings;
     const { clock } = this.attachment.pool;
     const expiry = expiryIn(options, lifetime, clock.now);
-    const bounds = { min: boundOf(options, 'min'), max: boundOf(options, 'max') };
+    const bounds = counterBoundsIn(options, by);
     const isNumber = typeof by === 'number';
     const outcome = yield* this.add(key, BigInt(by), isNumber, expiry, bounds);
     const value = isNumber ? Number(outcome.sum) : outcome.sum;
@@ -175,15 +175,4 @@ function join(old: Value, more: Value): Value {
   if (typeof old === 'string' && typeof more === 'string') return old + more;
   const parts = [old, more].map((part) => (typeof part === 'string' ? Buffer.from(part) : part));
   return new Uint8Array(Buffer.concat(parts));
-}
-
-/** Raises SW_INVALID_ARGUMENT. */
-function boundOf(
-  options: BoundedOptions<number | bigint>,
-  name: 'min' | 'max',
-): bigint | undefined {
-  const bound = options[name];
-  if (bound === undefined) return undefined;
-  if (typeof bound === 'bigint' || Number.isSafeInteger(bound)) return BigInt(bound);
-  throw invalid(`${name} is an integer, not ${shown(bound)}`);
 }

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
+import type { BoundedOptions } from '../../api.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import type { Suite } from './suite.ts';
 
@@ -93,6 +95,25 @@ export function counterCases({ check }: Suite): void {
     await rejectsCode('SW_INVALID_ARGUMENT', () => s.incrementWithin('n', 1, { most: 1 } as never));
     await s.set('n', 'text');
     await rejectsCode('SW_NOT_INTEGER', () => s.incrementWithin('n', 1, within));
+  });
+
+  check('bounds that are none are refused, and nothing is stored', async ({ s }) => {
+    const wrong = [
+      [1, { min: 4, max: 3 }],
+      [1n, { min: 4n, max: 3n }],
+      [1, { max: 3n }],
+      [1, { min: 0n, max: 3 }],
+      [1n, { max: 3 }],
+      [1n, { min: 0, max: 3n }],
+      [1, { min: null }],
+      [1, { max: '3' }],
+    ] as unknown as [number, BoundedOptions<number>][];
+    for (const [by, bounds] of wrong) {
+      const refused = () => s.incrementWithin('n', by, bounds);
+      await rejectsCode('SW_INVALID_ARGUMENT', refused, inspect([by, bounds]));
+    }
+    assert.equal(await s.has('n'), false);
+    assert.equal((await s.incrementWithin('n', 3, { min: 3, max: 3 })).value, 3);
   });
 
   {

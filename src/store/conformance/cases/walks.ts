@@ -43,6 +43,12 @@ export function walkCases({ check, manifest }: Suite): void {
     );
   });
 
+  check('forEach takes a function, also over nothing', async ({ s }) => {
+    for (const use of [undefined, null, 5, 'use', {}]) {
+      await rejectsCode('SW_INVALID_ARGUMENT', async () => s.forEach(use as never), String(use));
+    }
+  });
+
   check('iteration hands out every record once', async ({ s }) => {
     const keys = numbered('k', 500);
     await fill(s, keys);

@@ -10,7 +10,7 @@ import { type Batch, type Operation, WRITE } from '../../../verbs/index.ts';
 import type { IndexName, OpenOptions, Store } from '../../api.ts';
 import { ExpirySweep } from '../../calls/expiry-sweep.ts';
 import { poolOf } from '../../handle.ts';
-import { dropStore, dropStoreSync, open, openSync } from '../../open.ts';
+import { checkSync, dropStore, dropStoreSync, open, openSync } from '../../open.ts';
 import { requestFor, Stepped } from '../../tests/support/by-hand.ts';
 import { codeOf, rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { attachTo, freshStore, keepOpen, numbered } from '../../tests/support/pools.ts';
@@ -401,16 +401,50 @@ test('what is in flight when its store is closed is counted, too', async (t) => 
   assert.equal(bound?.records, records);
 });
 
-test('a bound of null is refused, and a chance that is none is survived', (t) => {
+test('a bound of null is refused', (t) => {
   const wrong = { maxRecords: null } as unknown as OpenOptions;
   throwsCode('SW_INVALID_ARGUMENT', () => freshStore(t, 'memory', wrong));
+});
+
+const fail = () => {
+  throw new Error('of its own');
+};
+
+test('a chance that is none raises an error, and the bound holds', (t) => {
+  const values = [Number.NaN, -0.5, 1, '0.5', undefined];
+  const chances = [...values.map((value) => () => value as number), fail];
   for (const { manifest } of INDEX_KINDS) {
     const index = manifest.name as IndexName;
-    for (const chance of [Number.NaN, -0.5]) {
-      const store = freshStore(t, 'memory', { index, maxRecords: 5, chance: () => chance });
-      for (const key of numbered('k', 7)) store.set(key, 'v');
-      assert.ok(store.has('k6'));
+    for (const chance of chances) {
+      const options = { index, maxRecords: 5, eviction: 'adaptive', chance } as const;
+      const store = freshStore(t, 'memory', options);
+      for (const key of numbered('k', 5)) store.set(key, 'v');
+      for (const key of numbered('l', 20)) {
+        const what = `${index}, ${chance}`;
+        throwsCode('SW_INVALID_ARGUMENT', () => store.set(key, 'v'), what);
+        assert.ok(store.has(key), 'what raised it was stored');
+      }
+      const { records, bound } = store.stats();
+      assert.deepEqual([records, bound?.records], [5, 5]);
+      assert.deepEqual(checkSync(store.handle).problems, []);
     }
+  }
+});
+
+test('a chance that is none is told of once, also by calls that change a value', async (t) => {
+  const drawn: number[] = [];
+  const chance = () => drawn.shift() ?? 0.5;
+  const { url } = await startNodes(t);
+  const remote = await openAlone(url, { maxRecords: 3, chance });
+  t.after(() => remote.close());
+  for (const store of [freshStore(t, 'memory', { maxRecords: 3, chance }).async, remote]) {
+    for (const key of numbered('k', 3)) await store.increment(key);
+    drawn.push(7);
+    const refused = { code: 'SW_INVALID_ARGUMENT', message: /chance .*7.* \[0, 1\)/ };
+    await assert.rejects(store.increment('n'), refused);
+    assert.equal(await store.increment('n'), 2);
+    await store.set('m', 'v');
+    assert.equal((await store.stats()).records, 3);
   }
 });
 

@@ -1,0 +1,35 @@
+/** Gives back what it holds in the store; never rejects. */
+export type CloseListener = () => Promise<void>;
+
+/**
+ * Who hears that a handle is closed. A listener hears of it while calls still work, so that it can
+ * give back what it holds; calls that it begins at once are waited for. A view is closed with the
+ * handle that it is a view of.
+ */
+export class Closing {
+  readonly #parent: Closing | undefined;
+  readonly #listeners = new Set<CloseListener>();
+  #isOver = false;
+
+  constructor(parent?: Closing) {
+    this.#parent = parent;
+  }
+
+  /** Until the function is called that it returns. Too late, it is told at once. */
+  listen(listener: CloseListener): () => void {
+    const forget = this.#parent?.listen(listener);
+    this.#listeners.add(listener);
+    if (this.#isOver) listener();
+    return () => {
+      this.#listeners.delete(listener);
+      forget?.();
+    };
+  }
+
+  /** Tells all listeners. Settles when what they began has ended; undefined if none listens. */
+  announce(): Promise<unknown> | undefined {
+    this.#isOver = true;
+    if (this.#listeners.size === 0) return undefined;
+    return Promise.all([...this.#listeners].map((listener) => listener()));
+  }
+}
