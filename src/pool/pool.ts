@@ -22,6 +22,8 @@ import { UnwaitedWrites } from './unwaited-writes.ts';
 /** Chunks that are recycled at one quiescent point: no operation waits for more. */
 const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
+/** For an epoch that stands still: a process that waits for a processor is no laggard yet. */
+const STANDSTILL_ATTEMPTS = 1000;
 /** How long a leaving client waits for the others to let go of what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;
@@ -54,6 +56,8 @@ export class Pool {
   readonly #livenessIntervalMs: number;
   /** Whether this client may write to nothing but its row: it cleans up after no other. */
   readonly #readOnly: boolean;
+  /** The epoch in which this client has waited in vain for others. */
+  #stoodStillAt = 0;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = Number.NEGATIVE_INFINITY;
 
@@ -159,16 +163,28 @@ export class Pool {
     return hasFreed || (yield* this.#outwaiting(before + recycled));
   }
 
-  /** Is idle until fewer blocks and chunks wait than so many; false when others hold them back. */
+  /**
+   * Is idle until fewer blocks and chunks wait than so many; false when others hold them back: no
+   * longer than the epoch stands still. Where it stood still before, this does not wait again.
+   */
   *#outwaiting(most: number): Operation<boolean> {
     const { reclamation } = this;
     if (most === 0) return false;
+    let epoch = yield* reclamation.readEpoch();
+    const attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
     for (let attempt = 0; reclamation.retired >= most; attempt++) {
-      if (attempt === RECLAIM_ATTEMPTS) return false;
+      if (attempt === attempts) {
+        this.#stoodStillAt = epoch;
+        return false;
+      }
       yield* reclamation.goOffline();
       yield* reclamation.collect();
+      if (reclamation.retired < most) break;
       yield* this.recoverLagging();
-      if (reclamation.retired >= most) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
+      yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
+      const now = yield* reclamation.readEpoch();
+      if (now !== epoch) attempt = 0;
+      epoch = now;
     }
     return true;
   }

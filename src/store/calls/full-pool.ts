@@ -24,7 +24,16 @@ const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] 
  * In a bounded store records make room also when the pool is full before the store is: sampled ones
  * for a write of about their size, then those of one chunk.
  */
-const BOUNDED_REMEDIES = ['reclaim', 'expire', 'evict', 'drain', 'sweep', 'drain'] as const;
+const BOUNDED_REMEDIES = [
+  'reclaim',
+  'expire',
+  'evict',
+  'drain',
+  'evict',
+  'drain',
+  'sweep',
+  'drain',
+] as const;
 
 /**
  * How often a write waits for an epoch before other remedies. Of many in flight a few get on each
@@ -116,7 +125,7 @@ export class FullPool {
 
   *#apply(remedy: Remedy, kind: WriteKind, request?: Request): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
-    if (remedy === 'sweep') return yield* this.#sweep(kind);
+    if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (remedy === 'evict') return yield* this.#evict();
     if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain());
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
@@ -207,6 +216,19 @@ export class FullPool {
   *#reclaim(): Operation<boolean> {
     const { pool } = this.#attachment;
     return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
+  }
+
+  /**
+   * Whether a sweep may bring something that evictions do not. It walks the whole index in one
+   * epoch, for which all others wait.
+   */
+  *#hasLost(): Operation<boolean> {
+    if (!this.#evictor?.store.evicts || this.#index.compact !== undefined) return true;
+    yield* this.#recover();
+    for (const { unswept } of yield* this.#attachment.pool.catalog.entries()) {
+      if (unswept > 0) return true;
+    }
+    return false;
   }
 
   *#sweep(kind: WriteKind): Operation<boolean> {
