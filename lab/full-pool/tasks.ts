@@ -48,10 +48,14 @@ export class Crew {
 
   async one(number: number, task: Task): Promise<Done> {
     const child = this.#children[number];
-    const answered = once(child, 'message');
-    const ended = once(child, 'exit').then(() => [{ failed: 'the process has ended' }]);
+    const waiting = new AbortController();
+    const { signal } = waiting;
+    const ended = once(child, 'exit', { signal }).then(() => [{ failed: 'the process has ended' }]);
+    ended.catch(() => {});
     child.send(task);
-    const [answer] = (await Promise.race([answered, ended])) as [Done | { failed: string }];
+    const answered = Promise.race([once(child, 'message', { signal }), ended]);
+    const [answer] = (await answered) as [Done | { failed: string }];
+    waiting.abort();
     if ('failed' in answer) throw new Error(answer.failed);
     return answer;
   }

@@ -154,13 +154,24 @@ export class Pool {
   *reclaiming(): Operation<boolean> {
     const { allocator, reclamation } = this;
     yield* reclamation.quiesce();
-    const before = reclamation.retired;
-    if (before > 0) yield* reclamation.collect();
-    const hasFreed = reclamation.retired < before;
+    const hasFreed = reclamation.retired > 0 && (yield* this.ripening());
+    yield* reclamation.quiesce();
     yield* allocator.surrender();
     const recycled = yield* recycleEmptied(this, EMPTIED_AT_ONCE);
-    if (recycled > 0) yield* reclamation.collect();
-    return hasFreed || (yield* this.#outwaiting(before + recycled));
+    return (recycled > 0 && (yield* this.ripening())) || hasFreed;
+  }
+
+  /**
+   * Frees what this client has retired: only between operations. True when nothing is left that
+   * waited, or less than before.
+   */
+  *ripening(): Operation<boolean> {
+    const { reclamation } = this;
+    yield* reclamation.quiesce();
+    const before = reclamation.retired;
+    if (before === 0) return true;
+    yield* reclamation.collect();
+    return reclamation.retired < before || (yield* this.#outwaiting(before));
   }
 
   /**
@@ -169,7 +180,6 @@ export class Pool {
    */
   *#outwaiting(most: number): Operation<boolean> {
     const { reclamation } = this;
-    if (most === 0) return false;
     let epoch = yield* reclamation.readEpoch();
     const attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
     for (let attempt = 0; reclamation.retired >= most; attempt++) {

@@ -175,7 +175,9 @@ export class FullPool {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* (this.#evictor as Evictor).evictOne()) evicted++;
     }
-    return evicted > 0 && (yield* this.#reclaim());
+    if (evicted === 0) return false;
+    const ripening = () => this.#attachment.pool.ripening();
+    return (yield* this.#attachment.exclusive(ripening)) ?? false;
   }
 
   #isOfRecords({ catalog, units }: { catalog: number; units: number }): boolean {

@@ -136,7 +136,8 @@ export class Evictor {
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
-    if (!isOver && !isSuspect && !ledger.hasNews) return;
+    const isAhead = !this.drain.owes && !this.#attachment.pool.allocator.isTight;
+    if (!isOver && !isSuspect && !ledger.hasNews && isAhead) return;
     try {
       yield* this.#evictExcess(request);
       if (request !== undefined) yield* this.#keepPace(request);
