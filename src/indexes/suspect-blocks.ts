@@ -1,4 +1,4 @@
-import { BLOCK_FREE, BLOCK_LOCKED } from '../pool/memory/block-state.ts';
+import { BLOCK_FREE, BLOCK_LOCKED, isClaimedIn } from '../pool/memory/block-state.ts';
 import type { SizeClass } from '../pool/memory/size-class.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
@@ -26,7 +26,8 @@ export class SuspectBlocks {
     const { claim } = pool.allocator;
     yield* pool.allocator.eachMap(catalog, (sizeClass, chunk, states) => {
       for (let i = 0; i < states.length; i++) {
-        if (states[i] === claim || states[i] === BLOCK_LOCKED) states[i] = BLOCK_FREE;
+        const isLost = !isClaimedIn(states[i], claim) && states[i] !== BLOCK_LOCKED;
+        if (!isLost) states[i] = BLOCK_FREE;
       }
       suspects.#maps.set(chunk, { sizeClass, states });
     });

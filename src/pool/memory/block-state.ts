@@ -9,9 +9,10 @@
  * overlooked once.
  *
  * Between claiming and freeing an index may tell its records that are current, so that a lost table
- * can be told from the memory of the records. HStore's server turns a claimed byte to 2 and 2 to 3,
- * and in the block's next use 3 to 4 and 4 to 1. Even ones are current. None comes again before the
- * block is freed, so a CAS of a server that was overtaken fails.
+ * can be told from the memory of the records. In round 0, HStore's server turns a claimed byte to 2
+ * and 2 to 3, and in the block's next use 3 to 4 and 4 to 1; in round n, all of these are 4n larger.
+ * Even ones are current. None comes again before the block is freed, so a CAS of a server that was
+ * overtaken fails.
  */
 export const BLOCK_FREE = 0;
 export const BLOCK_CURRENT = 2;
@@ -29,9 +30,23 @@ export function isCurrentState(state: number): boolean {
   return state !== BLOCK_FREE && state % BLOCK_CURRENT === 0;
 }
 
-/** From claimed to current, or from current to claimed. */
+/**
+ * From claimed to current, or from current to claimed. It keeps the round: HStore marks a record
+ * before it links it, and a sweep that took the marked block for one of an earlier round, and found
+ * it linked nowhere, would free it.
+ */
 export function nextState(state: number): number {
-  return (state % BLOCK_STATES) + 1;
+  const claimed = claimedIn(roundOf(state));
+  return claimed + ((state - claimed + 1) % BLOCK_STATES);
+}
+
+/** Whether the block was claimed in the round of which `claim` is the claimed byte. */
+export function isClaimedIn(state: number, claim: number): boolean {
+  return roundOf(state) === roundOf(claim);
+}
+
+function roundOf(state: number): number {
+  return Math.floor((state - 1) / BLOCK_STATES);
 }
 
 export function countFree(map: Uint8Array, blocks: number): number {
