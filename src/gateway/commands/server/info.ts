@@ -78,6 +78,7 @@ const stats: Section = {
     ['pubsub_channels', channels.channelCount],
     ['pubsub_patterns', channels.patternCount],
     ['stepwell_lost_messages', messages.lost],
+    ['stepwell_unsent_events', messages.unsent],
     ['slowlog_length', slowLog.length],
   ],
 };
