@@ -27,12 +27,16 @@ export const exec: Command = {
   },
 };
 
-/** Another process can still change a key between this look and the commands. */
+/**
+ * Reads the version of each watched key up to the first that has changed: a change by another
+ * process tells nobody. Another process can still change a key between this and the commands.
+ */
 function watchedAreUnchanged({ state, server }: CommandContext): boolean {
-  return state.watched.every(({ database, key, version }) => {
+  for (const { database, key, version } of state.watched.values()) {
     const { store } = server.databases.get(database);
-    return store.metadata(key)?.version === version;
-  });
+    if (store.metadata(key)?.version !== version) return false;
+  }
+  return true;
 }
 
 /** A command that fails does not keep the others from running. */
