@@ -64,7 +64,7 @@ export class MessageBus {
 
   /**
    * Publishes an event of a write. The write stays done, so its command must not fail: an event
-   * that cannot be sent to other gateways, for lack of memory or because it is too long, is counted.
+   * that cannot be sent to other gateways (the pool is full, the key too long) is counted.
    */
   notify(channel: Buffer, message: Buffer): void {
     try {
@@ -91,8 +91,20 @@ export class MessageBus {
     ring?.append(channel, message);
   }
 
-  /** Called when clients have subscribed or unsubscribed: messages count from here on. */
+  /** Called before a client subscribes, which must fail when the ring cannot be opened. */
+  openRing(): void {
+    this.#ringOf(true);
+  }
+
+  /**
+   * Called when clients have subscribed, unsubscribed or left: messages count from here on. None of
+   * them can be told of a failure any more.
+   */
   update(): void {
+    this.#guard(() => this.#update());
+  }
+
+  #update(): void {
     const ring = this.#channels.isEmpty ? undefined : this.#ringOf(true);
     if (ring === undefined) {
       clearInterval(this.#polling);

@@ -110,3 +110,25 @@ test('CONFIG SET that is refused by a full pool sets nothing', async (t) => {
   assert.equal(await ask(change), '+OK\r\n');
   assert.match(await ask(asked), /AKE\r\n[\s\S]*\r\n7\r\n/);
 });
+
+test('SUBSCRIBE is refused while the store of messages cannot be made, and works later', async (t) => {
+  let isFull = true;
+  const messages = fakeStore();
+  const open = (create: boolean) => {
+    if (create && isFull) throw new StepwellError('SW_POOL_FULL', 'planted');
+    return isFull ? undefined : messages;
+  };
+  const { server, failures } = await serverFor(t, { messages: open });
+  const listener = new Talk(server);
+  t.after(() => listener.socket.destroy());
+  const refused = '-OOM command not allowed: planted\r\n';
+  assert.equal(await listener.ask('SUBSCRIBE news'), refused);
+  assert.equal(await listener.ask('PSUBSCRIBE n*'), refused);
+  // A client that leaves meanwhile has the server look at the subscriptions that are left.
+  assert.equal(await exchange(server, command('PUBSUB NUMSUB news')), '*2\r\n$4\r\nnews\r\n:0\r\n');
+  isFull = false;
+  await listener.ask('SUBSCRIBE news', ':1\r\n');
+  assert.equal(await exchange(server, command('PUBLISH news hi')), ':1\r\n');
+  await listener.until('hi\r\n');
+  assert.deepEqual(failures, []);
+});
