@@ -74,7 +74,7 @@ export interface CommandContext {
   allow(user: string): void;
   /** Chooses the database of the commands that follow. */
   select(database: number): void;
-  /** Tells subscribers of keyspace notifications that a key has changed. */
+  /** Tells subscribers of keyspace notifications that a key has changed. It never fails. */
   changed(kind: EventKind, event: string, key: Uint8Array): void;
 }
 

@@ -17,8 +17,8 @@ export class ConnectionState {
   ended = false;
   /** Commands that MULTI gathers. */
   transaction: Transaction | undefined;
-  /** Keys that WATCH has named, with what was found. */
-  readonly watched: WatchedKey[] = [];
+  /** Keys that WATCH has named, by database and key. */
+  readonly watched = new Map<string, WatchedKey>();
   replyMode: ReplyMode = 'on';
   /** Whether it is spared when clients hold too much memory. */
   isKept = false;
@@ -32,6 +32,7 @@ export class ConnectionState {
   lastCommand = '';
 
   readonly #defaultUser: string;
+  #watchedBytes = 0;
 
   /** `user` is empty where clients have to authenticate themselves. */
   constructor(id: number, user = 'default') {
@@ -63,13 +64,19 @@ export class ConnectionState {
     this.transaction = undefined;
   }
 
-  watch(key: WatchedKey): void {
-    this.watched.push(key);
-    this.heldBytes += bytesOf(key);
+  /** `versionOf` is called unless the key is watched already: the first version counts. */
+  watch(database: number, key: Buffer, versionOf: () => number | undefined): void {
+    const name = `${database}:${key.toString('latin1')}`;
+    if (this.watched.has(name)) return;
+    this.watched.set(name, { database, key: Buffer.from(key), version: versionOf() });
+    this.#watchedBytes += 2 * key.length + WATCH_BYTES;
+    this.heldBytes += 2 * key.length + WATCH_BYTES;
   }
 
   unwatch(): void {
-    for (const key of this.watched.splice(0)) this.heldBytes -= bytesOf(key);
+    this.watched.clear();
+    this.heldBytes -= this.#watchedBytes;
+    this.#watchedBytes = 0;
   }
 }
 
@@ -80,8 +87,5 @@ export interface WatchedKey {
   readonly version: number | undefined;
 }
 
-const WATCH_BYTES = 128;
-
-function bytesOf({ key }: WatchedKey): number {
-  return key.length + WATCH_BYTES;
-}
+/** What a watched key takes beside the bytes of the key and of its name, about. */
+const WATCH_BYTES = 256;

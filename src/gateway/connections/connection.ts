@@ -124,7 +124,7 @@ export class Connection implements Client, CommandContext {
     const { settings, messages } = this.server;
     if (!settings.notifications.isOn) return;
     const { database } = this.state;
-    const publish = (channel: Buffer, message: Buffer) => messages.publish(channel, message);
+    const publish = (channel: Buffer, message: Buffer) => messages.notify(channel, message);
     publishEvent(publish, settings.notifications, { database, kind, event, key });
   }
 

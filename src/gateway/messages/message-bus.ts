@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { StepwellError } from '../../errors.ts';
 import { ReplyError } from '../arguments.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import type { Channels } from './channels.ts';
@@ -27,6 +28,9 @@ export interface BusHooks {
  * once; other gateways read it from a ring in the pool.
  */
 export class MessageBus {
+  /** Events that subscribers of other gateways do not get. */
+  unsent = 0;
+
   readonly #channels: Channels;
   readonly #open: OpenMessages;
   readonly #hooks: BusHooks;
@@ -54,6 +58,27 @@ export class MessageBus {
 
   /** Returns how many clients of this process got it. */
   publish(channel: Buffer, message: Buffer): number {
+    this.#send(channel, message);
+    return this.#channels.deliver(channel, message);
+  }
+
+  /**
+   * Publishes an event of a write. The write stays done, so its command must not fail: an event
+   * that cannot be sent to other gateways (the pool is full, the key too long) is counted.
+   */
+  notify(channel: Buffer, message: Buffer): void {
+    try {
+      this.#send(channel, message);
+    } catch (error) {
+      this.unsent++;
+      const isExpected = error instanceof ReplyError || error instanceof StepwellError;
+      if (!isExpected) this.#hooks.onError(error);
+    }
+    this.#channels.deliver(channel, message);
+  }
+
+  /** Sends a message to other gateways. */
+  #send(channel: Buffer, message: Buffer): void {
     const ring = this.#ringOf(true);
     const bytes = channel.length + message.length;
     if (ring !== undefined && bytes > MESSAGE_BYTES_MAX) {
@@ -64,11 +89,22 @@ export class MessageBus {
     // Messages of others that came before this one go before it.
     if (ring !== undefined && this.#polling !== undefined) this.#poll(ring);
     ring?.append(channel, message);
-    return this.#channels.deliver(channel, message);
   }
 
-  /** Called when clients have subscribed or unsubscribed: messages count from here on. */
+  /** Called before a client subscribes, which must fail when the ring cannot be opened. */
+  openRing(): void {
+    this.#ringOf(true);
+  }
+
+  /**
+   * Called when clients have subscribed, unsubscribed or left: messages count from here on. None of
+   * them can be told of a failure any more.
+   */
   update(): void {
+    this.#guard(() => this.#update());
+  }
+
+  #update(): void {
     const ring = this.#channels.isEmpty ? undefined : this.#ringOf(true);
     if (ring === undefined) {
       clearInterval(this.#polling);
@@ -82,8 +118,8 @@ export class MessageBus {
 
   /** Makes all gateways of the pool publish these events, others within a second. */
   share(flags: NotificationFlags): void {
-    this.#notify = flags.text;
     this.#storeOf(true)?.set(NOTIFY_KEY, flags.text);
+    this.#notify = flags.text;
   }
 
   close(): void {

@@ -35,7 +35,8 @@ const set: Command = {
   arity: -4,
   run([, , ...words], { reply, server }) {
     if (words.length % 2 === 1) throw new ReplyError(SYNTAX_ERROR);
-    const changes = new Map<string, (server: ServerView) => void>();
+    const names = new Set<string>();
+    const changes: ((server: ServerView) => void)[] = [];
     for (let at = 0; at < words.length; at += 2) {
       const name = words[at].toString('utf8', 0, 128).toLowerCase();
       if (!Object.hasOwn(PARAMETERS, name)) {
@@ -43,13 +44,16 @@ const set: Command = {
           `ERR Unknown option or number of arguments for CONFIG SET - '${name}'`,
         );
       }
-      if (changes.has(name)) throw refused(name, 'duplicate parameter');
-      const { parse } = PARAMETERS[name];
+      if (names.has(name)) throw refused(name, 'duplicate parameter');
+      const { parse, mayFail } = PARAMETERS[name];
       const change = parse?.(words[at + 1].toString('latin1')) ?? "can't set immutable config";
       if (typeof change === 'string') throw refused(name, change);
-      changes.set(name, change);
+      names.add(name);
+      // A change that fails comes first, and none of the others is made.
+      if (mayFail) changes.unshift(change);
+      else changes.push(change);
     }
-    for (const change of changes.values()) change(server);
+    for (const change of changes) change(server);
     reply.ok();
   },
 };

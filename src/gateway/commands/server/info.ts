@@ -35,8 +35,8 @@ const clients: Section = {
       ['connected_clients', states.length],
       ['maxclients', server.settings.maxConnections],
       ['pubsub_clients', states.filter(({ isSubscriber }) => isSubscriber).length],
-      ['watching_clients', states.filter(({ watched }) => watched.length > 0).length],
-      ['total_watched_keys', states.reduce((sum, { watched }) => sum + watched.length, 0)],
+      ['watching_clients', states.filter(({ watched }) => watched.size > 0).length],
+      ['total_watched_keys', states.reduce((sum, { watched }) => sum + watched.size, 0)],
       ['blocked_clients', 0],
     ];
   },
@@ -78,6 +78,7 @@ const stats: Section = {
     ['pubsub_channels', channels.channelCount],
     ['pubsub_patterns', channels.patternCount],
     ['stepwell_lost_messages', messages.lost],
+    ['stepwell_unsent_events', messages.unsent],
     ['slowlog_length', slowLog.length],
   ],
 };

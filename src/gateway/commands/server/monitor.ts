@@ -1,3 +1,4 @@
+import { ReplyError } from '../../arguments.ts';
 import type { Command } from '../../command.ts';
 
 export const monitor: Command = {
@@ -7,6 +8,10 @@ export const monitor: Command = {
   arity: 1,
   flags: ['admin', 'loading', 'stale'],
   run(_request, { reply, server, state, client }) {
+    // Before EXEC a transaction queues the command instead of running it.
+    if (state.transaction !== undefined) {
+      throw new ReplyError("ERR MONITOR isn't allowed for DENY BLOCKING client");
+    }
     state.isMonitor = true;
     server.monitors.add(client);
     reply.ok();

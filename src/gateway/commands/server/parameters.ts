@@ -8,6 +8,8 @@ export interface Parameter {
   get(server: ServerView): string | number;
   /** What sets it to a text, or why the text is refused. */
   parse?(text: string): ((server: ServerView) => void) | string;
+  /** Setting it writes to the pool, which may be full. At most one parameter may fail. */
+  mayFail?: true;
 }
 
 const INTEGER_MAX = 2 ** 31 - 1;
@@ -59,10 +61,11 @@ export const PARAMETERS: Readonly<Record<string, Parameter>> = {
       const flags = NotificationFlags.parse(text);
       if (flags === undefined) return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
       return (server) => {
-        server.settings.notifications = flags;
         server.messages.share(flags);
+        server.settings.notifications = flags;
       };
     },
+    mayFail: true,
   },
   port: { get: (server) => server.port },
   'proto-max-bulk-len': {

@@ -14,6 +14,7 @@ export const KINDS = {
 /** Subscribes, and tells of each channel how many subscriptions there are by now. */
 export function join(kind: Kind, names: readonly Buffer[], context: CommandContext): void {
   const { state, server, client } = context;
+  server.messages.openRing();
   for (const bytes of names) {
     const name = bytes.toString('latin1');
     if (!state[kind].has(name)) {

@@ -2,7 +2,6 @@ import { ReplyError } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import type { Transaction } from '../../connections/transaction.ts';
 import { execute, resolve, writePart } from '../../dispatch.ts';
-import { ReplyWriter } from '../../protocol/reply.ts';
 
 export const exec: Command = {
   name: 'exec',
@@ -15,40 +14,49 @@ export const exec: Command = {
     const { transaction } = state;
     if (transaction === undefined) throw new ReplyError('ERR EXEC without MULTI');
     const isCurrent = !transaction.isSpoilt && watchedAreUnchanged(context);
-    state.dropTransaction();
     state.unwatch();
-    if (transaction.isSpoilt) {
-      throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
+    try {
+      if (transaction.isSpoilt) {
+        throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
+      }
+      if (isCurrent) runAll(transaction, context);
+      else reply.nullArray();
+    } finally {
+      state.dropTransaction();
     }
-    if (isCurrent) runAll(transaction, context);
-    else reply.nullArray();
   },
 };
 
-/** Another process can still change a key between this look and the commands. */
+/**
+ * Reads the version of each watched key up to the first that has changed: a change by another
+ * process tells nobody. Another process can still change a key between this and the commands.
+ */
 function watchedAreUnchanged({ state, server }: CommandContext): boolean {
-  return state.watched.every(({ database, key, version }) => {
+  for (const { database, key, version } of state.watched.values()) {
     const { store } = server.databases.get(database);
-    return store.metadata(key)?.version === version;
-  });
+    if (store.metadata(key)?.version !== version) return false;
+  }
+  return true;
 }
 
 /** A command that fails does not keep the others from running. */
 function runAll({ queued }: Transaction, context: CommandContext): void {
   const { reply, state, server } = context;
+  const lengthMax = reply.length + server.limits.replyBytesMax;
+  /** Length of the reply before the command that made it too long. */
+  let keptLength: number | undefined;
+  const isTooLong = () => keptLength !== undefined || reply.length > lengthMax;
   reply.array(queued.length);
-  let target = context;
   for (const request of queued) {
-    const rest = execute(resolve(request, context), request, target);
-    while (rest !== undefined && writePart(rest, target));
+    const before = reply.length;
+    const rest = execute(resolve(request, context), request, context);
+    while (rest !== undefined && !isTooLong() && writePart(rest, context));
     server.totals.commands++;
-    if (target.reply.length <= server.limits.replyBytesMax) continue;
-    // As in Redis all of it runs, and a client that asked for too much learns no more than that.
+    if (!isTooLong()) continue;
+    // As in Redis the other commands still run. The client gets the replies that fit, and the end
+    // of the connection.
+    keptLength ??= before;
+    reply.truncate(keptLength);
     state.ended = true;
-    target = withoutReply(context);
   }
-}
-
-function withoutReply(context: CommandContext): CommandContext {
-  return Object.create(context, { reply: { value: new ReplyWriter() } });
 }

@@ -16,13 +16,8 @@ export const watch: Command = {
     const { database } = state;
     const keys = request.slice(1);
     for (const key of keys) checkKey(key);
-    for (const each of keys) {
-      const key = Buffer.from(each);
-      // What was found the first time counts.
-      const isWatched = state.watched.some(
-        (watched) => watched.database === database && watched.key.equals(key),
-      );
-      if (!isWatched) state.watch({ database, key, version: store.metadata(key)?.version });
+    for (const key of keys) {
+      state.watch(database, key, () => store.metadata(key)?.version);
     }
     reply.ok();
   },

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { GATEWAY_LIMITS, OUTPUT_BYTES_MAX } from '../../limits.ts';
 import { array, command, exchange, serverFor } from '../../tests/support/exchange.ts';
 import { type SlowSocket, settle, startConnection } from '../../tests/support/slow-socket.ts';
+import { Talk } from '../../tests/support/talk.ts';
 import { ClientMemory } from '../client-memory.ts';
 
 const MEBIBYTE = 1024 * 1024;
@@ -73,6 +74,37 @@ test('COMMAND INFO of many names is sent as its client reads', async () => {
   });
   assert.ok(received > 4 * MEBIBYTE, String(received));
   assert.ok(held < 3 * MEBIBYTE, `${held} bytes were held beside the request`);
+});
+
+test('EXEC gathers no more than a reply may have, and runs all commands', async () => {
+  const limits = { ...GATEWAY_LIMITS, replyBytesMax: 2 * MEBIBYTE };
+  const { socket, store } = startConnection(limits);
+  store.set('big', VALUE);
+  const mget = `MGET ${Array<string>(50).fill('big').join(' ')}`;
+  socket.receive('MULTI', 'GET big', mget, 'GET big', mget, 'SET a 1', 'PING', 'EXEC', 'SET b 1');
+  const received = await readAll(socket, () => {});
+  const first = `+OK\r\n${'+QUEUED\r\n'.repeat(6)}*6\r\n$${MEBIBYTE}\r\n`;
+  assert.equal(received, first.length + MEBIBYTE + '\r\n'.length);
+  assert.ok(socket.writableEnded);
+  // Of each MGET no more is read than shows that it is too long.
+  assert.ok(store.calls.getMany <= 4, `${store.calls.getMany} calls`);
+  assert.ok(store.has('a'));
+  assert.ok(!store.has('b'));
+});
+
+test('a client whose EXEC asks for too much leaves nothing behind', async (t) => {
+  for (const last of ['MONITOR', 'SUBSCRIBE news', 'PSUBSCRIBE n*']) {
+    const { server, store, failures } = await serverFor(t, { maxClientBytes: 4 * MEBIBYTE });
+    store.set('big', Buffer.alloc(1.5 * MEBIBYTE));
+    const greedy = ['MULTI', 'GET big', 'GET big', 'GET big', 'PUBLISH news 1', last, 'EXEC'];
+    await exchange(server, Buffer.concat(greedy.map(command)));
+    const other = new Talk(server);
+    assert.equal(await other.ask('PUBLISH news 2'), ':0\r\n', last);
+    assert.equal(await other.ask('PUBSUB NUMPAT'), ':0\r\n', last);
+    assert.equal(await other.ask('SET a 1'), '+OK\r\n', last);
+    assert.deepEqual(failures, []);
+    other.socket.destroy();
+  }
 });
 
 /** Requests whose ends do not come, each on a connection of its own that shares `memory`. */
