@@ -182,11 +182,13 @@ export class RecordIo {
   }
 
   /**
-   * Whether this client has fewer blocks than it may hold in a full pool, claimed or retired, of
-   * the size that the request has written: half of them ripen while it uses the other half.
+   * Whether blocks of the size that the request has written are scarce, and this client has fewer of
+   * them than it may hold in a full pool, claimed or retired: half of them ripen while it uses the
+   * other half.
    */
   isShort({ headUnits }: Request): boolean {
     const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
+    if (!sizeClass.isScarce) return false;
     const most = 2 * sizeClass.claimsMax(true);
     if (sizeClass.cache.length >= most) return false;
     const waiting = this.#reclamation.waitingOf(this.#catalog, sizeClass.units);

@@ -251,16 +251,23 @@ export class Allocator {
 
   /**
    * A chunk to claim in: one that is worth returning to, else an unused one, else any that has a
-   * free block. In a pool that was full before, those go first. Raises SW_POOL_FULL.
+   * free block. Raises SW_POOL_FULL.
    */
   *#nextChunk(sizeClass: SizeClass): Operation<NonNullable<SizeClass['current']>> {
     const { catalog, units, node } = sizeClass;
     const use = useOf(catalog, units);
-    const least = this.isTight ? 1 : sizeClass.worthwhile;
-    const known = yield* this.#chunks.partlyFree(use, least, node);
-    if (known !== undefined) return this.#enteredBeside(sizeClass, known);
+    const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node);
+    sizeClass.isScarce = roomy === undefined;
+    if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
+    // In a full pool, a look at the chunk table would come first.
+    if (this.isTight && this.#chunks.survey.recycled <= this.#spared(sizeClass)) {
+      const some = yield* this.#chunks.partlyFree(use, 1, node);
+      if (some !== undefined) return this.#enteredBeside(sizeClass, some);
+    }
     try {
-      return yield* this.#takeChunk(sizeClass);
+      const taken = yield* this.#takeChunk(sizeClass);
+      sizeClass.isScarce = false;
+      return taken;
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       this.isTight = true;

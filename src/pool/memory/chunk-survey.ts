@@ -84,6 +84,22 @@ export class ChunkSurvey {
     return at < 0 || list[at].free < least ? undefined : list.splice(at, 1)[0].chunk;
   }
 
+  /**
+   * Whether a use that `suits` has more memory than it needs: a chunk of which half is free, and
+   * free blocks for a whole chunk.
+   */
+  hasSlack(suits: (catalog: number, units: number) => boolean): boolean {
+    for (const [use, list] of this.#partlyFree) {
+      const units = use % UNITS_MAX;
+      if (list.length === 0 || !suits(Math.floor(use / UNITS_MAX), units)) continue;
+      const blocks = blocksPerChunk(units);
+      const most = list[list.length - 1].free;
+      if (2 * most < blocks) continue;
+      if (list.reduce((sum, { free }) => sum + free, 0) >= blocks) return true;
+    }
+    return false;
+  }
+
   /** This client has just freed a block there. */
   note(use: number, chunk: number): void {
     const list = this.#partlyFree.get(use) ?? [];

@@ -25,6 +25,8 @@ export class SizeClass {
   /** How many blocks are claimed at once: few at first, more as long as they are used up. */
   batch = 1;
   refilling = false;
+  /** Whether no chunk was worth claiming in, at the last look, and none was free for any use. */
+  isScarce = false;
   /** Blocks taken since the cache was given back. */
   #taken = 0;
   /** Whether a block was taken since blocks were last claimed ahead. */

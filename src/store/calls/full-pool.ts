@@ -161,9 +161,13 @@ export class FullPool {
     return wanted <= most * CHUNK_BYTES;
   }
 
-  /** Evicts until there are some blocks of the size that the write lacks. */
+  /**
+   * Evicts until there are some blocks of the size that the write lacks; not while blocks of another
+   * size lie free in such numbers that draining one of their chunks costs fewer records.
+   */
   *#evict(): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
+    if (this.#evictor?.drain.hasSlack) return false;
     const { lacking } = allocator;
     if (lacking === undefined || !this.#isOfRecords(lacking)) return false;
     if (!(yield* this.#canUseEvicted())) return false;

@@ -63,6 +63,11 @@ export class ChunkDrain {
     return this.#owed > 0;
   }
 
+  /** Whether blocks of some size lie free that no write of that size is going to need soon. */
+  get hasSlack(): boolean {
+    return this.#attachment.pool.chunks.survey.hasSlack(this.#isOfRecords);
+  }
+
   /** This client is about to take a chunk of the reserve. */
   owe(): void {
     this.#owed++;
@@ -89,10 +94,9 @@ export class ChunkDrain {
 
   *#choose(): Operation<Target | undefined> {
     const { pool } = this.#attachment;
-    const { catalog, tableUnits } = this.#index;
-    const suits = (chunk: number, of: number, units: number) => {
-      const isOfRecords = of === catalog && !tableUnits.includes(units);
-      return isOfRecords && !this.#stuck.has(chunk) && !pool.allocator.isClaimingIn(chunk);
+    const suits = (chunk: number, catalog: number, units: number) => {
+      if (!this.#isOfRecords(catalog, units)) return false;
+      return !this.#stuck.has(chunk) && !pool.allocator.isClaimingIn(chunk);
     };
     const chunk = yield* pool.chunks.survey.emptiest(pool.clock.chance, suits);
     if (chunk === undefined) {
@@ -105,6 +109,10 @@ export class ChunkDrain {
     const sizeClass = new SizeClass(word.catalog, word.units);
     return { chunk, sizeClass, blocks: yield* this.#inUse(chunk, sizeClass), seen: 0, evicted: 0 };
   }
+
+  readonly #isOfRecords = (catalog: number, units: number): boolean => {
+    return catalog === this.#index.catalog && !this.#index.tableUnits.includes(units);
+  };
 
   *#inUse(chunk: number, sizeClass: SizeClass): Operation<Address[]> {
     const start = this.#attachment.pool.layout.chunkStart(chunk);
