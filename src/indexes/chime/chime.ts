@@ -133,6 +133,7 @@ export function* openChime(
 ): Operation<ChimeIndex> {
   invariant(root > 0, 'a store without a root');
   yield* pool.intents.open();
+  pool.allocator.keepReserve(catalog);
   const tree = treeOf(pool, shape, catalog, root);
   const { low, high } = yield* rootLink(tree);
   invariant(addressOfLink(low, high) > 0, 'a tree without a root');

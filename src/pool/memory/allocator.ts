@@ -72,8 +72,8 @@ export class Allocator {
   isTight = false;
   /** What it looked for then: of which store, and how many lines. */
   lacking: { readonly catalog: number; readonly units: number } | undefined;
-  /** Stores that evict records. They leave some chunks free for blocks of other sizes. */
-  readonly #evicting = new Set<number>();
+  /** Stores that leave some chunks free for what makes room. */
+  readonly #reserving = new Set<number>();
   /** Whether the next chunk of such a store may be one of those. */
   mayTakeReserve = false;
   /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
@@ -117,9 +117,12 @@ export class Allocator {
     return this.#phase % 2 === 1;
   }
 
-  /** The store evicts records: what it does not find free it can make free. */
+  /**
+   * The store can make room when it finds none, but needs memory for that: to evict for blocks of
+   * another size, or to merge leaves.
+   */
   keepReserve(catalog: number): void {
-    this.#evicting.add(catalog);
+    this.#reserving.add(catalog);
   }
 
   /** What the state byte of a block becomes that this client claims now. */
@@ -261,7 +264,7 @@ export class Allocator {
     if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
     // In a full pool, a look at the chunk table would come first.
     if (this.isTight && this.#chunks.survey.recycled <= this.#spared(sizeClass)) {
-      const some = yield* this.#chunks.partlyFree(use, 1, node);
+      const some = this.#chunks.fullest(use, node);
       if (some !== undefined) return this.#enteredBeside(sizeClass, some);
     }
     try {
@@ -301,7 +304,7 @@ export class Allocator {
 
   /** How many free chunks the class leaves to others. */
   #spared({ catalog, node }: SizeClass): number {
-    if (this.mayTakeReserve || node !== ANY_NODE || !this.#evicting.has(catalog)) return 0;
+    if (this.mayTakeReserve || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
     return Math.min(RESERVE_MAX, Math.floor(this.#layout.chunksMax / CHUNKS_PER_RESERVED));
   }
 
@@ -390,7 +393,7 @@ export class Allocator {
   /** Gives up all that this client has of a store. */
   *leaveStore(catalog: number): Operation<void> {
     yield* this.surrender(catalog);
-    this.#evicting.delete(catalog);
+    this.#reserving.delete(catalog);
     for (const [key, one] of this.#classes) if (one.catalog === catalog) this.#classes.delete(key);
     this.#last = new SizeClass(0, 1);
   }

@@ -73,6 +73,13 @@ export class ChunkSurvey {
     return at < 0 ? undefined : this.#recycled.splice(at, 1)[0];
   }
 
+  /** Takes the chunk with the fewest free blocks that `suits`: the others may become empty. */
+  takeFullest(use: number, suits: (chunk: number) => boolean): number | undefined {
+    const list = this.#partlyFree.get(use) ?? [];
+    const at = list.findIndex(({ chunk }) => suits(chunk));
+    return at < 0 ? undefined : list.splice(at, 1)[0].chunk;
+  }
+
   /** Takes the chunk with the most free blocks that `suits`, if at least so many are free. */
   takePartlyFree(
     use: number,

@@ -153,6 +153,11 @@ export class ChunkTable {
     return recycled;
   }
 
+  /** Another one of this use with a free block, as of that reading: the fullest. */
+  fullest(use: number, node: number): number | undefined {
+    return this.survey.takeFullest(use, (chunk) => this.#isOn(node, chunk));
+  }
+
   #full({ node, refusal }: Demand): StepwellError {
     if (refusal !== undefined) return refusal;
     const { stripe, bytesMax: bytes } = this.#layout;

@@ -14,6 +14,8 @@ import { type Attachment, inSection } from '../calls/attachment.ts';
 
 /** Chunks that are begun in vain before this is given up: of tables, or of what stays. */
 const VAIN_MAX = 8;
+/** Blocks that one payment looks at, at most. */
+const LOOKS_MAX = 64;
 /** How often a chunk's word may change under a client that wants to replace it. */
 const SWAPS_MAX = 16;
 
@@ -25,9 +27,11 @@ interface Target {
   readonly chunk: number;
   readonly sizeClass: SizeClass;
   /** The blocks of it that were in use. */
-  readonly blocks: readonly Address[];
+  blocks: readonly Address[];
   /** How many of these were looked at. */
   seen: number;
+  /** Records that were evicted since the chunk's state bytes were read last, and in all. */
+  evictedInPass: number;
   evicted: number;
 }
 
@@ -107,7 +111,8 @@ export class ChunkDrain {
     if (word === undefined) return undefined;
     pool.allocator.draining.add(chunk);
     const sizeClass = new SizeClass(word.catalog, word.units);
-    return { chunk, sizeClass, blocks: yield* this.#inUse(chunk, sizeClass), seen: 0, evicted: 0 };
+    const blocks = yield* this.#inUse(chunk, sizeClass);
+    return { chunk, sizeClass, blocks, seen: 0, evictedInPass: 0, evicted: 0 };
   }
 
   readonly #isOfRecords = (catalog: number, units: number): boolean => {
@@ -126,20 +131,37 @@ export class ChunkDrain {
 
   /** Whether it is done with the chunk. */
   *#evict(target: Target, bytes: number): Operation<boolean> {
-    const { sizeClass, blocks } = target;
-    for (let evicted = 0; evicted < bytes && target.seen < blocks.length; target.seen++) {
-      if (yield* this.#evictAt(blocks[target.seen], sizeClass.units)) {
+    const { chunk, sizeClass } = target;
+    const looksMax = bytes === Number.POSITIVE_INFINITY ? sizeClass.blocks : LOOKS_MAX;
+    let evicted = 0;
+    for (let looks = 0; evicted < bytes && looks < looksMax; looks++) {
+      if (target.seen === target.blocks.length && !(yield* this.#lookAgain(target))) break;
+      if (yield* this.#evictAt(target.blocks[target.seen++], sizeClass.units)) {
         evicted += sizeClass.units * UNIT_BYTES;
+        target.evictedInPass++;
         target.evicted++;
       }
     }
-    if (target.seen < blocks.length) return false;
+    if (target.seen < target.blocks.length) return false;
     this.#target = undefined;
-    this.#attachment.pool.allocator.draining.delete(target.chunk);
+    this.#attachment.pool.allocator.draining.delete(chunk);
     if (target.evicted > 0) return true;
-    this.#stuck.add(target.chunk);
-    yield* inSection(this.#attachment, () => this.#mark(target.chunk, CHUNK_BLOCKS));
+    this.#stuck.add(chunk);
+    yield* inSection(this.#attachment, () => this.#mark(chunk, CHUNK_BLOCKS));
     return false;
+  }
+
+  /**
+   * Clients that had claimed blocks of the chunk ahead may have written records into them since. So
+   * after a pass that has evicted something there is another one.
+   */
+  *#lookAgain(target: Target): Operation<boolean> {
+    if (target.evictedInPass === 0) return false;
+    const { chunk, sizeClass } = target;
+    target.blocks = yield* inSection(this.#attachment, () => this.#inUse(chunk, sizeClass));
+    target.seen = 0;
+    target.evictedInPass = 0;
+    return target.blocks.length > 0;
   }
 
   /** Changes the state of a chunk of blocks; returns its word, or undefined if it is none. */

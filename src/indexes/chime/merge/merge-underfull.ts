@@ -33,6 +33,8 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 const ROUNDS_MAX = 8;
 const LOWEST = new Uint8Array(0);
+/** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
+const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, and the borders of its keys. */
 interface Step {
@@ -62,10 +64,22 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
   return above?.children === 1 && above === cache.top?.node(0);
 }
 
-/** Whether the leaf is under-full, and emptier by half than at the last look. */
-function isWorthALook({ geometry }: ChimeTree, { words }: ChimeRequest): boolean {
-  const used = usedIn(geometry.shape.span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  return 4 * used <= geometry.shape.span && (used & (used - 1)) === 0;
+/**
+ * Whether the leaf is under-full, and emptier by half than at the last look. In a full pool, looks
+ * come earlier and more often, because the memory of leaves is what insertions lack.
+ */
+function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
+  const { span } = geometry.shape;
+  const used = usedIn(span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
+  if (allocator.isTight) return 2 * used <= span && used % TIGHT_STEP === 0;
+  return 4 * used <= span && (used & (used - 1)) === 0;
+}
+
+/** Whether two leaves should become one, the emptier of which has `own` items. */
+function isWorthMerging(tree: ChimeTree, own: number, together: number): boolean {
+  const { span } = tree.geometry.shape;
+  // A leaf that is nearly empty goes even if the other one is about half full.
+  return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
 
 /** Items of a leaf, as its vacancy tells: exactly, up to 64 entries. */
@@ -78,12 +92,17 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
 }
 
 export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
+  const { allocator } = tree;
+  // A merge needs blocks for its intent and a node, and gives back a larger one.
+  allocator.mayTakeReserve = true;
   try {
     for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* mergeOnce(tree, key))) return;
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
     if (!(error instanceof StepwellError && harmless)) throw error;
+  } finally {
+    allocator.mayTakeReserve = false;
   }
 }
 
@@ -134,14 +153,11 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
 /** Merges a leaf that is under-full with one of its neighbours. */
 function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
   const { node, child } = step;
-  const { span } = tree.geometry.shape;
   const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
-  if (4 * own > span) return false;
+  if (2 * own > tree.geometry.shape.span) return false;
   for (let i = 0; i < others.length; i++) {
-    // A leaf that is nearly empty goes even if the other one is about half full.
-    const together = own + used[i];
-    if (2 * together > span && (8 * own > span || 4 * together > 3 * span)) continue;
+    if (!isWorthMerging(tree, own, own + used[i])) continue;
     const left = Math.min(child, others[i]);
     const nodes = new NewNodes(tree);
     try {
