@@ -117,7 +117,8 @@ function* sweepNamed(pool: Pool, name: string): Operation<number> {
   if (opened === undefined) return 0;
   try {
     yield* pool.reclamation.quiesce();
-    return yield* sweepStore(pool, yield* openIndex(pool, opened.entry));
+    const index = yield* openIndex(pool, opened.entry);
+    return (yield* compact(pool, index, true)) + (yield* sweepStore(pool, index));
   } catch (error) {
     if (error instanceof StepwellError) return 0;
     throw error;
