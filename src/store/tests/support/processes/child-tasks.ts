@@ -16,8 +16,11 @@ export type Order =
   | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
   /** Fills the pool, reads all of it, clears it and keeps it open; how many values there were. */
   | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
-  /** Writes keys with a prefix of their own, removes half of them and keeps the store open. */
-  | { kind: 'churn'; url: string; options: OpenOptions; keys: number }
+  /**
+   * Writes keys with a prefix of their own, removes half of them and keeps the store open, or dies
+   * by SIGKILL in the same burst.
+   */
+  | { kind: 'churn'; url: string; options: OpenOptions; keys: number; dies?: boolean }
   /** Writes keys of a bounded store, by chance out of so many, until it is killed. */
   | { kind: 'evict'; url: string; options: OpenOptions; keys: number; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
@@ -134,11 +137,12 @@ function refill(url: string, options: OpenOptions, valueBytes: number): unknown 
   return code === 'SW_POOL_FULL' && readable === stored ? stored : `${code}, ${readable} read`;
 }
 
-function churn({ url, options, keys }: Extract<Order, { kind: 'churn' }>): string {
+function churn({ url, options, keys, dies }: Extract<Order, { kind: 'churn' }>): string {
   const store = openSync(url, options);
   open.push(store);
   for (let i = 0; i < keys; i++) store.set(`churned ${i}`, `of ${i}`);
   for (let i = 0; i < keys; i += 2) store.delete(`churned ${i}`);
+  if (dies) process.kill(process.pid, 'SIGKILL');
   return 'churned';
 }
 
