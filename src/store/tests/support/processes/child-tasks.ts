@@ -21,6 +21,10 @@ export type Order =
    * by SIGKILL in the same burst.
    */
   | { kind: 'churn'; url: string; options: OpenOptions; keys: number; dies?: boolean }
+  /** Writes and removes keys by chance, values of all sizes up to this one, until it is killed. */
+  | { kind: 'scribble'; url: string; options: OpenOptions; keys: number; valueBytes: number }
+  /** Sets so many keys with a prefix; how many it could. The event loop turns now and then. */
+  | { kind: 'set'; url: string; options: OpenOptions; prefix: string; keys: number; bytes: number }
   /** Writes keys of a bounded store, by chance out of so many, until it is killed. */
   | { kind: 'evict'; url: string; options: OpenOptions; keys: number; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
@@ -46,13 +50,14 @@ async function answer(order: Order): Promise<unknown> {
   try {
     if (order.kind === 'terminate') return await terminateThread(order);
     if (order.kind === 'copy') return await copy(order);
+    if (order.kind === 'set') return await setKeys(order);
     return obey(order);
   } catch (error) {
     return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
   }
 }
 
-function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' }>): unknown {
+function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' | 'set' }>): unknown {
   if (order.kind === 'close') {
     for (const store of open.splice(0)) store.close();
     return 'closed';
@@ -61,6 +66,7 @@ function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' }>): unknown {
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'churn') return churn(order);
   if (order.kind === 'evict') return evict(order);
+  if (order.kind === 'scribble') return scribble(order);
   if (order.kind === 'die') return makeUntil(order, () => process.kill(process.pid, 'SIGKILL'));
   if (order.kind === 'hold') return makeUntil(order, () => {});
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
@@ -90,6 +96,34 @@ function evict({ url, options, keys, valueBytes }: Extract<Order, { kind: 'evict
   };
   burst();
   return 'evicting';
+}
+
+function scribble(order: Extract<Order, { kind: 'scribble' }>): string {
+  const { url, options, keys, valueBytes } = order;
+  const store = openSync(url, options);
+  open.push(store);
+  const chance = (below: number) => Math.floor(Math.random() * below);
+  const burst = () => {
+    for (let i = 0; i < 200; i++) {
+      const key = `key ${chance(keys)}`;
+      if (chance(2) === 0) store.delete(key);
+      else store.set(key, 'y'.repeat(chance(valueBytes)));
+    }
+    setImmediate(burst);
+  };
+  burst();
+  return 'scribbling';
+}
+
+async function setKeys(order: Extract<Order, { kind: 'set' }>): Promise<number> {
+  const { url, options, prefix, keys, bytes } = order;
+  if (open.length === 0) open.push(openSync(url, options));
+  const value = 'q'.repeat(bytes);
+  for (let i = 0; i < keys; i++) {
+    if (i % 500 === 0) await new Promise((resolve) => setImmediate(resolve));
+    if (codeOf(() => open[0].set(`${prefix}${i}`, value)) !== 'none') return i;
+  }
+  return keys;
 }
 
 /** Nothing but "not there yet" may be seen of a pool that is being created. */
