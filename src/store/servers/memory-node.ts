@@ -108,8 +108,9 @@ export interface RunningNode {
  * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
- *   secret, with one secret for readers and writers, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_DIRECTORY_NOT_FOUND,
- *   SW_PERMISSION_DENIED, SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
+ *   secret, with one secret for readers and writers, and where nobody can listen;
+ *   SW_ADDRESS_IN_USE; of a file SW_DIRECTORY_NOT_FOUND, SW_PERMISSION_DENIED, SW_POOL_FOREIGN,
+ *   SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
  */
 export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
   const { host = '127.0.0.1', port = 7471, tls } = options;

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { IndexName, OpenOptions, Store } from '../api.ts';
 import { openSync } from '../open.ts';
-import { freshUrl, keepOpen } from './support/pools.ts';
-import { Child } from './support/processes/children.ts';
+import { freshUrl, keepOpen } from '../tests/support/pools.ts';
+import { Child } from '../tests/support/processes/children.ts';
 
 const MIB = 2 ** 20;
 const INDEXES: IndexName[] = ['race', 'sephash', 'shard', 'chime', 'hopscotch', 'hstore'];
