@@ -80,6 +80,12 @@ export async function serveWeb(options: WebOptions): Promise<WebServer> {
   }
 }
 
+interface Connection {
+  socket: Socket;
+  /** Those that are not answered yet. */
+  requests: number;
+}
+
 class PageServer implements WebServer, Sources {
   readonly place: string | PoolHandle;
   readonly observer: PoolObserver;
@@ -91,8 +97,11 @@ class PageServer implements WebServer, Sources {
   readonly #passwords: Passwords | undefined;
   readonly #assets = loadAssets();
   readonly #server: Server;
-  /** HTTP's own list has no connections that have not ended TLS's greeting. */
-  readonly #sockets = new Set<Socket>();
+  /**
+   * By the client's address and port, the one that was answered longest ago first. HTTP's own list
+   * has no connections that have not ended TLS's greeting.
+   */
+  readonly #connections = new Map<string, Connection>();
   readonly #everyMs: number;
   #timer: NodeJS.Timeout | undefined;
   #answering = 0;
@@ -117,16 +126,44 @@ class PageServer implements WebServer, Sources {
       connectionsCheckingInterval: LATE_EVERY_MS,
     };
     const answer = (request: IncomingMessage, response: ServerResponse) => {
+      this.#noteRequest(request, response);
       void this.#respond(request, response);
     };
     this.#server = tls
       ? createTlsServer({ ...limits, handshakeTimeout: REQUEST_MS, ...tls }, answer)
       : createServer(limits, answer);
-    this.#server.maxConnections = CONNECTIONS_MAX;
     this.#server.timeout = SILENT_MS;
-    this.#server.on('connection', (socket: Socket) => {
-      this.#sockets.add(socket);
-      socket.once('close', () => this.#sockets.delete(socket));
+    this.#server.on('connection', (socket: Socket) => this.#hold(socket));
+  }
+
+  /**
+   * One connection too many ends the one that has been without a request longest: connections that
+   * say nothing keep no others out. It is the new one when all others are being answered.
+   */
+  #hold(socket: Socket): void {
+    const name = nameOf(socket);
+    const connection = { socket, requests: 0 };
+    this.#connections.set(name, connection);
+    socket.once('close', () => {
+      if (this.#connections.get(name) === connection) this.#connections.delete(name);
+    });
+    if (this.#connections.size <= CONNECTIONS_MAX) return;
+    for (const [other, { socket, requests }] of this.#connections) {
+      if (requests > 0) continue;
+      this.#connections.delete(other);
+      socket.destroy();
+      return;
+    }
+  }
+
+  #noteRequest({ socket }: IncomingMessage, response: ServerResponse): void {
+    const name = nameOf(socket);
+    const connection = this.#connections.get(name);
+    if (connection === undefined) return;
+    connection.requests++;
+    response.once('close', () => {
+      connection.requests--;
+      if (this.#connections.delete(name)) this.#connections.set(name, connection);
     });
   }
 
@@ -202,10 +239,15 @@ class PageServer implements WebServer, Sources {
     clearTimeout(this.#timer);
     const closed = this.#server.listening ? once(this.#server, 'close') : undefined;
     this.#server.close();
-    for (const socket of this.#sockets) socket.destroy();
+    for (const { socket } of this.#connections.values()) socket.destroy();
     await closed;
     await this.observer.close();
   }
+}
+
+/** With TLS the socket of a request is not the one that was accepted, and has the same name. */
+function nameOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
 }
 
 /** Raises a Refusal. */

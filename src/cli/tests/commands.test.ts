@@ -225,6 +225,18 @@ describe('inspect and check', () => {
     assert.equal(JSON.parse(json.out).problems.length, 1);
   });
 
+  it('name the blocks that dead clients left, and what brings them back', async () => {
+    const pools = new FakePools();
+    await stepwell(['set', URL, 'k', 'v'], { pools });
+    pools.left = { unswept: 2, blocks: 512, bytes: 512 * 64 };
+    const { code, out } = await stepwell(['check', URL], { pools });
+    assert.equal(code, 0);
+    assert.match(out, /default: 512 blocks \(32 KiB\) left by 2 clients that died: no damage/);
+    assert.match(out, /brings them back, or check with --sweep/);
+    assert.match(out, /every invariant holds; clients that died left blocks \(/);
+    assert.doesNotMatch(out, /leaked/);
+  });
+
   it('name what makers of stores left behind, which is no problem', async () => {
     const pools = new FakePools();
     await stepwell(['set', URL, 'k', 'v'], { pools });

@@ -72,7 +72,7 @@ export class LocalClient {
     const attachment = new LocalAttachment(this.pool, store);
     const evictor = bounded && new Evictor(bounded, index, attachment, store.name);
     const sweep = new ExpirySweep(attachment, index, evictor);
-    const resizes = new ResizeNews(store.name, index.resizes);
+    const resizes = new ResizeNews(store.name, index);
     runTurns(sweep.pause, () => {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;

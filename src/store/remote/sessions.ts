@@ -63,13 +63,13 @@ export class Sessions implements SessionSource {
   #sweepExpired(): void {
     let of = this.#current;
     let sweep = sweepOf(of, this.#name);
-    let resizes = new ResizeNews(this.#name, of.index.resizes);
+    let resizes = new ResizeNews(this.#name, of.index);
     runTurns(sweep.pause, async () => {
       const session = this.#current;
       if (this.#closed || session.dropped) return undefined;
       if (session !== of) {
         sweep = sweepOf(session, this.#name);
-        resizes = new ResizeNews(this.#name, session.index.resizes);
+        resizes = new ResizeNews(this.#name, session.index);
       }
       of = session;
       if (session.over) return sweep.pause;

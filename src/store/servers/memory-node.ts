@@ -108,8 +108,9 @@ export interface RunningNode {
  * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
- *   secret, and where nobody can listen; SW_ADDRESS_IN_USE; of a file SW_DIRECTORY_NOT_FOUND,
- *   SW_PERMISSION_DENIED, SW_POOL_FOREIGN, SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
+ *   secret, with one secret for readers and writers, and where nobody can listen;
+ *   SW_ADDRESS_IN_USE; of a file SW_DIRECTORY_NOT_FOUND, SW_PERMISSION_DENIED, SW_POOL_FOREIGN,
+ *   SW_POOL_FULL, SW_POOL_BUSY (another node lends it).
  */
 export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<RunningNode> {
   const { host = '127.0.0.1', port = 7471, tls } = options;
@@ -119,6 +120,8 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   const readSecret = options.readSecret && secretFrom(options.readSecret, {});
   if (readSecret && secret === undefined)
     throw invalid('a secret for readers needs one for writers');
+  if (readSecret && secret && Buffer.compare(readSecret, secret) === 0)
+    throw invalid('readers have the secret of writers, and could write: give them another one');
   const transports = ucxTransports(options);
   const memory =
     options.file === undefined ? newMemory(options) : fileMemory(options.file, options);

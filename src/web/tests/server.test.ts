@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
-import { connect, Server } from 'node:net';
+import { connect, Server, type Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
 import type { Store } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
@@ -242,6 +242,29 @@ test('a port that is taken is told', async () => {
   await assert.rejects(serveWeb({ ...options, port }), { code: 'SW_ADDRESS_IN_USE' });
   await server.close();
   store.close();
+});
+
+test('connections that say nothing keep no others out', async (t) => {
+  const store = openSync('memory:', OPTIONS);
+  const server = await serveWeb({ place: store.handle, url: 'memory:', port: 0 });
+  t.after(async () => {
+    await server.close();
+    store.close();
+  });
+  const port = Number(new URL(server.url).port);
+  const open: Socket[] = [];
+  for (let i = 0; i < 70; i++) {
+    const silent = connect(port, '127.0.0.1');
+    silent.on('error', () => {});
+    silent.once('close', () => open.splice(open.indexOf(silent), 1));
+    silent.resume();
+    await once(silent, 'connect');
+    open.push(silent);
+  }
+  const newest = open.slice(-60);
+  assert.equal((await ask(server, '/')).status, 200);
+  // The oldest had to go, and no others: none has been closed because it took too long.
+  assert.ok(newest.every((silent) => open.includes(silent)));
 });
 
 test('it closes over connections that say nothing, with TLS and without', async () => {

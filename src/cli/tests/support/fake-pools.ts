@@ -18,6 +18,8 @@ export class FakePools {
   readonly calls: string[] = [];
   problems: string[] = [];
   unfinished: CheckReport['unfinished'] = [];
+  /** What clients that died left in each store. */
+  left = { unswept: 0, blocks: 0, bytes: 0 };
   busy = false;
   openStores = 0;
 
@@ -113,11 +115,15 @@ export class FakePools {
 
   #check(url: string): CheckReport {
     const stores = [...this.#pool(url)].map(([name, { count }]) => {
-      return { name, records: count, subtables: 1, slots: 10, bytes: 4096, unswept: 0 };
+      const { unswept, ...left } = this.left;
+      const leftover = { ...left, atMost: false, swept: false };
+      return { name, records: count, subtables: 1, slots: 10, bytes: 4096, unswept, leftover };
     });
+    const { blocks: leftBlocks, bytes } = this.left;
+    const leftover = { blocks: leftBlocks * stores.length, bytes: bytes * stores.length };
     const blocks = { reachable: 3, claimed: 0, free: 1 };
-    const unfinished = this.unfinished;
-    return { url, stores, blocks, leaked: 0, unreachable: 0, unfinished, problems: this.problems };
+    const { unfinished, problems } = this;
+    return { url, stores, blocks, leftover, unreachable: 0, unfinished, problems };
   }
 }
 

@@ -4,13 +4,13 @@ import type { Operation } from '../../../verbs/index.ts';
 import { LEVELS } from '../table/geometry.ts';
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
 import type { Segments } from '../table/segments.ts';
-import type { ShardTable } from '../table/table.ts';
+import { CLAIM_PATIENCE, type ShardTable } from '../table/table.ts';
 import { bringTo } from './catch-up.ts';
 import { releaseLostSegments } from './lost-segments.ts';
 import { mayBeMiscounted, recount } from './recount.ts';
 
-/** Synchronisations after which a resize that another client has claimed is taken over. */
-const CLAIM_PATIENCE = 8;
+/** The same at most, after the pool had no room for the segment. */
+const CLAIM_PATIENCE_MAX = 128;
 
 /**
  * Doubles the table (section 3.3): a segment as large as all before it, and one CAS that publishes
@@ -26,7 +26,8 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
   const { allocator, catalog, geometry, segments } = table;
   const segment = segments.version + 1;
   if (segment > geometry.shape.resizes) return false;
-  if (!(yield* segments.claim(segment)) && ++table.claimsSeen < CLAIM_PATIENCE) return false;
+  if (yield* segments.claim(segment)) table.claimPatience = CLAIM_PATIENCE;
+  else if (++table.claimsSeen < table.claimPatience) return false;
   table.claimsSeen = 0;
   if (least > 0 && (yield* mayBeMiscounted(table)) && (yield* recount(table)) < least) {
     yield* segments.unclaim(segment);
@@ -39,9 +40,14 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
   try {
     place = yield* makeOwnSegment(table, segment);
   } catch (error) {
-    // A full pool is no error yet: there is room for records in level 3, and the next may succeed.
+    // The write that synchronises has its slot, and the next finds one in level 3: a chain node
+    // that the pool has no room for is that write's error. `stats` and the event `resize` tell of
+    // this. The claim stays, so the next attempt comes after some synchronisations: of more and
+    // more, because each looks through the whole pool. A table whose chains grow synchronises with
+    // each new node, so it grows soon after there is room again.
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     table.postponed++;
+    table.claimPatience = Math.min(2 * table.claimPatience, CLAIM_PATIENCE_MAX);
     return false;
   }
   if (!(yield* segments.publish(segment, place))) {

@@ -24,6 +24,9 @@ export type RetryReason =
   | 'chainExtended' // no empty slot: a chain node was added
   | 'otherCarrier'; // of writes that were merged another one turned out to be the last
 
+/** Synchronisations after which a resize that another client has claimed is taken over. */
+export const CLAIM_PATIENCE = 8;
+
 /** Tables whose roots are read in one doorbell. */
 const ROOTS_AT_ONCE = 32;
 /** The paper's techniques, as far as a client can do without them; see README. */
@@ -118,6 +121,8 @@ export class ShardTable {
   isClearingDue = false;
   /** Synchronisations that have seen a resize claimed by another client that is not done. */
   claimsSeen = 0;
+  /** After how many of them this client takes the resize over. */
+  claimPatience = CLAIM_PATIENCE;
 
   #segments: Segments;
 

@@ -56,6 +56,24 @@ test('a table whose next segment the pool cannot hold stays as it is, and serves
   assertWhole(client);
 });
 
+test('without room for the next segment few writes of many look for it, and none fails', (t) => {
+  const shard = { buckets: 512, level1: 64, level2: 8, threshold: 1 };
+  const client = quiet(t, { size: 6 * MIB, regionSize: MIB, shard });
+  const { table } = client.index;
+  while (client.pool.run(resize(table)));
+  // From the first attempt that the pool had no room for.
+  assert.equal(client.index.resizes.postponed, 1);
+  table.techniques.synchronisation = 1;
+  table.syncEvery = 1;
+  const keys = numbered('key ', 4000);
+  for (const key of keys) assert.equal(insert(client, key), INSERTED);
+  assert.ok(table.reported >= 0.01 * table.geometry.capacityAt(table.segments.version));
+  // One of 16, 32, 64 synchronisations, and of 128 each from then on.
+  const { postponed } = client.index.resizes;
+  assert.ok(postponed > 2 && postponed < keys.length / 100, `${postponed} attempts`);
+  for (const key of keys) assert.ok(has(client, key), key);
+});
+
 test('a new table that no region can hold is refused', (t) => {
   const shard = { buckets: 4096 };
   throwsCode('SW_POOL_FULL', () => shardByHand(t, { size: 16 * MIB, regionSize: MIB, shard }));

@@ -65,6 +65,7 @@ test('options that a node cannot have', async (scope) => {
     ...[0, 1024, 2 ** 31].map((outstandingBytesMax) => ({ outstandingBytesMax })),
     ...[0, 8191, 9000.5, 2 ** 20 + 1].map((frameBytesMax) => ({ frameBytesMax })),
     ...[0, Number.NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
+    { secret: 'of both', readSecret: Buffer.from('of both') },
     { secret: '' },
   ];
   for (const options of absurd) {
