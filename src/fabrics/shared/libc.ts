@@ -3,10 +3,11 @@ import { constants } from 'node:os';
 import { StepwellError } from '../../errors.ts';
 import type { ByteLocks } from './file-locks.ts';
 import { macosCalls } from './macos.ts';
-import { type Foreign, type Libc, mappingCalls } from './mapping.ts';
+import { type Libc, mappingCalls } from './mapping.ts';
 import { isFull } from './refused-memory.ts';
+import { type Foreign, ThreadRanges } from './thread-ranges.ts';
 
-export type { Foreign } from './mapping.ts';
+export type { Foreign } from './thread-ranges.ts';
 
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
@@ -87,7 +88,7 @@ export function loadLibc(): Libc {
 }
 
 function linuxCalls(libc: Foreign, koffi: Foreign): Libc {
-  const calls = mappingCalls(libc, koffi);
+  const calls = mappingCalls(libc, koffi, ThreadRanges.find(libc, koffi));
   const madvise = libc.func('int madvise(void *, size_t, int)');
   const flock = libc.func('int flock(int, int)');
   const fallocate = libc.func('int fallocate(int, int, int64_t, int64_t)');

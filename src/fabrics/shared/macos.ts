@@ -1,8 +1,9 @@
 import { fstatSync, writeSync } from 'node:fs';
 import { constants } from 'node:os';
 import { StepwellError } from '../../errors.ts';
-import { type Foreign, type Libc, mappingCalls } from './mapping.ts';
+import { type Libc, mappingCalls } from './mapping.ts';
 import { isFull } from './refused-memory.ts';
+import type { Foreign } from './thread-ranges.ts';
 
 const LOCK_EXCLUSIVE_AT_ONCE = 2 | 4;
 const UNLOCK = 8;

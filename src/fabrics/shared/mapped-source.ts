@@ -1,8 +1,9 @@
 import { closeSync, fstatSync, ftruncateSync, openSync } from 'node:fs';
+import type { Mapping } from './closed-ranges.ts';
 import { FileLocks } from './file-locks.ts';
 import { hasHugePages } from './huge-pages.ts';
 import { loadLibc } from './libc.ts';
-import type { Libc, Mapping } from './mapping.ts';
+import type { Libc } from './mapping.ts';
 import { fileSystemRefused } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
 

@@ -1,6 +1,8 @@
 import { constants, type } from 'node:os';
 import { StepwellError } from '../../errors.ts';
+import { ClosedRanges, type Mapping } from './closed-ranges.ts';
 import type { ByteLocks } from './file-locks.ts';
+import { erase, type Foreign, type ThreadRanges } from './thread-ranges.ts';
 
 const PROT_READ_WRITE = 3;
 const MAP_SHARED = 0x01;
@@ -13,17 +15,13 @@ const MAP_NORESERVE = IS_DARWIN ? 0x40 : 0x4000;
 const MAP_FAILED = 2n ** 64n - 1n;
 const { EPERM, ENOMEM, EACCES, EAGAIN } = constants.errno;
 
-export interface Mapping {
-  readonly memory: ArrayBuffer;
-  readonly address: bigint;
-}
-
 /** The few system calls that Node does not offer, through koffi. */
 export interface Libc {
   mapShared(fd: number, offset: number, bytes: number): Mapping;
   /**
-   * Gives the file's pages back while the addresses stay valid: a stale typed array then reads
-   * zeros of private memory instead of crashing the process.
+   * Gives the file's pages back at once. The addresses stay valid as long as views of them may
+   * live: a stale typed array reads zeros of private memory instead of crashing the process. Later
+   * mappings give them back, or stand on them.
    */
   release(mapping: Mapping): void;
   /**
@@ -53,26 +51,48 @@ export interface Libc {
   populate(mapping: Mapping, offset: number, bytes: number): number;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: koffi's function type is untyped by nature
-export type Foreign = any;
-
 /** What POSIX has, with the same meaning everywhere. */
-export function mappingCalls(libc: Foreign, koffi: Foreign): Pick<Libc, 'mapShared' | 'release'> {
+export function mappingCalls(
+  libc: Foreign,
+  koffi: Foreign,
+  ranges?: ThreadRanges,
+): Pick<Libc, 'mapShared' | 'release'> {
   const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
+  const munmap = libc.func('int munmap(void *, size_t)');
+  const closed = ClosedRanges.ofThread();
+  const unmapUnused = (): void => {
+    for (const { address, bytes, note } of closed.takeUnreachable()) {
+      if (note) erase(note);
+      munmap(address, bytes);
+    }
+    for (const { address, bytes } of ranges?.takeAbandoned() ?? []) munmap(address, bytes);
+  };
   return {
     mapShared(fd, offset, bytes) {
-      const pointer = mmap(null, bytes, PROT_READ_WRITE, MAP_SHARED, fd, offset);
-      const address = BigInt(koffi.address(pointer));
-      if (address === MAP_FAILED || address === -1n) {
-        throw mapFailed(koffi.errno());
-      }
-      return { memory: koffi.view(pointer, bytes), address };
+      unmapUnused();
+      const map = (address: bigint | null, flags: number): bigint => {
+        const at = mmap(address, bytes, PROT_READ_WRITE, MAP_SHARED | flags, fd, offset);
+        return BigInt(koffi.address(at));
+      };
+      let address = map(null, 0);
+      const errno = isFailed(address) ? koffi.errno() : 0;
+      // A program that opens and closes in one turn leaves no time for views to be collected.
+      const seized = errno === ENOMEM ? closed.seize(bytes) : undefined;
+      if (seized) address = map(seized.address, MAP_FIXED);
+      if (isFailed(address)) throw mapFailed(errno);
+      const note = seized ? seized.note : ranges?.note(address, bytes);
+      return { memory: koffi.view(address, bytes), address, bytes, note };
     },
-    release({ memory, address }) {
+    release(mapping) {
       const flags = MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-      mmap(address, memory.byteLength, PROT_READ_WRITE, flags, -1, 0);
+      mmap(mapping.address, mapping.bytes, PROT_READ_WRITE, flags, -1, 0);
+      closed.add(mapping);
     },
   };
+}
+
+function isFailed(address: bigint): boolean {
+  return address === MAP_FAILED || address === -1n;
 }
 
 function mapFailed(errno: number): StepwellError {

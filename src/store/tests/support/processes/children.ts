@@ -1,6 +1,7 @@
 import { type ChildProcess, fork, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import type { Worker } from 'node:worker_threads';
 import { startWorker } from '../../../../fabrics/start-worker.ts';
 import type { Scope } from '../pools.ts';
 import { RUNTIME } from '../runtime.ts';
@@ -71,9 +72,13 @@ export class Child {
   }
 }
 
+export function startThread(task: ThreadTask): Worker {
+  return startWorker(import.meta.url, 'worker-tasks', task);
+}
+
 /** Runs a task in another thread and returns its result. */
 export async function inThread(task: ThreadTask): Promise<unknown> {
-  const worker = startWorker(import.meta.url, 'worker-tasks', task);
+  const worker = startThread(task);
   const exited = once(worker, 'exit');
   const [result] = await once(worker, 'message');
   await exited;
