@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
 import {
   Batch,
   CAS_BYTES,
@@ -10,7 +10,7 @@ import {
 import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { unitsBeside } from '../geometry.ts';
-import { finishPending, rootLink } from '../nodes/finish-pending.ts';
+import { finishPending } from '../nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
   childIn,
@@ -23,7 +23,16 @@ import {
   separatorIn,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from '../nodes/link.ts';
-import { isInUse, linkAddress, NewNodes, routesOf, type Visit, visit } from '../nodes/node-io.ts';
+import {
+  isInUse,
+  linkAddress,
+  NewNodes,
+  PATH_MAX,
+  rootLink,
+  routesOf,
+  type Visit,
+  visit,
+} from '../nodes/node-io.ts';
 import { rebuildNode } from '../nodes/rebuild-node.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
 import type { ChimeRequest } from '../request.ts';
@@ -136,6 +145,7 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   let lower: Uint8Array = LOWEST;
   let upper: Uint8Array | undefined;
   for (;;) {
+    invariant(path.length < PATH_MAX, 'the path to a leaf does not end');
     const { image } = node;
     const isAbsorbed = path.length > 0 && (node.high & ABSORB) !== 0;
     if (!isInUse(tree, node) || isAbsorbed || isPairFrozen(image)) return undefined;
@@ -208,6 +218,7 @@ function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   const { node, lower: lowest } = step;
   const { image } = node;
   const left = pairIn(image) - 1;
+  invariant(left + 1 < childrenIn(image), 'a node has marked a pair that it has not');
   const lower = left === 0 ? lowest : separatorIn(image, left - 1);
   const [moves] = yield* usedOf(tree, node, [left + 1]);
   const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower, moves };
@@ -236,9 +247,10 @@ class Mark implements PairMark {
   /** A mark that is frozen stands: the node's copy has it too, as long as the right leaf lives. */
   *stands(): Operation<boolean> {
     const { address, image } = this.#node;
-    const pair = pairIn(image);
+    const [children, pair] = [childrenIn(image), pairIn(image)];
     yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
-    return isInUse(this.#tree, this.#node) && pairIn(image) === pair;
+    const stands = pairIn(image) === pair && childrenIn(image) === children;
+    return stands && isInUse(this.#tree, this.#node);
   }
 
   *drop(): Operation<void> {
