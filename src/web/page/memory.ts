@@ -29,6 +29,7 @@ const SIZES_MAX = 12;
 export function memoryPanel({ memory, clients }: PoolFigures): Node[] {
   const { total, stores, blocks } = memory;
   const largest = [...blocks].sort((a, b) => b.free - a.free).slice(0, SIZES_MAX);
+  const hidden = blocks.length - largest.length;
   const rows = stores.flatMap(({ store, used, free, live }) => [
     [nameOf(store), 'all', '', size(used), size(free), live === null ? '?' : size(live)],
     ...largest
@@ -49,6 +50,15 @@ export function memoryPanel({ memory, clients }: PoolFigures): Node[] {
     el('p', { class: 'summary memory' }, ...legend),
     ...waitingNote(clients),
     table(COLUMNS, rows, 'No store has memory.'),
+    ...(hidden === 0
+      ? []
+      : [
+          el(
+            'p',
+            { class: 'notes' },
+            `${count(hidden)} block sizes with less free memory are not shown.`,
+          ),
+        ]),
   ];
 }
 

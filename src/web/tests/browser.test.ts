@@ -67,7 +67,8 @@ describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}`
     const card = page.locator('#overview .card', { has: page.locator('svg.memory') });
     await card.waitFor();
     const widths = await page.evaluate<number[]>(`
-      Array.from(document.querySelectorAll('svg.memory rect'), (rect) => rect.width.baseVal.value)`);
+      Array.from(document.querySelectorAll('svg.memory rect'),
+        (rect) => rect.width.baseVal.value)`);
     const all = widths.reduce((sum, width) => sum + width, 0);
     assert.ok(Math.abs(all - 1000) < 0.01, `${widths}`);
     assert.equal(await card.locator('.summary b').count(), 6);
