@@ -296,8 +296,13 @@ export class Round {
     try {
       const { blocks, leftover, problems } = checkSync(this.#settings.url);
       const { chunks, clients, stores } = inspectSync(this.#settings.url);
-      const owned = clients.map(({ name, pid, chunks }) => ({ name, pid, chunks }));
-      const state = JSON.stringify({ blocks, leftover, chunks, owned, stores });
+      const held = clients.map(({ name, pid, claimed, waiting }) => ({
+        name,
+        pid,
+        claimed,
+        waiting,
+      }));
+      const state = JSON.stringify({ blocks, leftover, chunks, held, stores });
       return `afterwards: ${state}, problems: ${problems.slice(0, 10).join('; ') || 'none'}`;
     } catch (error) {
       return `afterwards: ${(error as Error).message}`;

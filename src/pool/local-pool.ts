@@ -120,9 +120,9 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Of the last operations, too. */
+  /** Of the last operations, too, and when what this client holds has come free. */
   #tellLater(): void {
-    const { dueInMs } = this.meter;
+    const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
     const tell = () => {
       this.#telling = undefined;
@@ -143,6 +143,7 @@ export class LocalPool extends Pool {
       if (this.stores.isStale) this.run(this.stores.tend());
       this.run(this.recoverLagging());
       if (this.#hasIdleWork) this.#collectLater();
+      this.#tellLater();
     }, IDLE_COLLECT_MS).unref();
   }
 

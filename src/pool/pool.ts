@@ -100,9 +100,18 @@ export class Pool {
     yield* this.recovering(() => true);
   }
 
-  /** Tells others what this client has done. Nothing when it has left the pool. */
+  /** Milliseconds until there is something to tell; Infinity when there is nothing. */
+  get tellsInMs(): number {
+    // An idle client has claimed nothing: this is asked whenever its event loop turns.
+    const claimed = this.reclamation.online ? this.allocator.claimedUnits : 0;
+    this.meter.noteHeld(claimed, this.reclamation.waitingUnits);
+    return this.meter.dueInMs;
+  }
+
+  /** Tells others what this client has done and holds. Nothing when it has left the pool. */
   *telling(): Operation<void> {
     const { id } = this.membership;
+    this.meter.noteHeld(this.allocator.claimedUnits, this.reclamation.waitingUnits);
     if (id !== 0) yield* this.meter.tell(this.unwaited, this.layout.clientEntry(id));
   }
 

@@ -14,6 +14,7 @@ export interface PoolReport {
   regions: number;
   chunkSize: number;
   chunks: { total: number; used: number; free: number };
+  memory: MemoryReport;
   epoch: number;
   hugePages: boolean;
   /** Why not, where the pool is memory of nodes over UCX. */
@@ -38,7 +39,11 @@ export interface PoolReport {
     self: boolean;
     attachedAt: string;
     epoch: number;
-    chunks: number;
+    /** Bytes, up to a second old, as in `MemoryReport`; 0 of a client that has told nothing. */
+    claimed: number;
+    waiting: number;
+    /** Whether memory waits for this client: it is in an operation, or was stopped in one. */
+    lags: boolean;
   }[];
   stores: {
     name: string;
@@ -55,6 +60,38 @@ export interface PoolReport {
     indirect?: number;
     memory: { records: number; subtables: number; directory: number };
   }[];
+}
+
+/**
+ * Where the memory of a pool is, in bytes. `live`, `claimed`, `waiting`, `freeBlocks`, `freeChunks`
+ * and `overhead` add up to `total`. Clients publish what they have claimed and what waits once a
+ * second, so `live` of a busy pool is that old. What dead clients left behind counts as live.
+ */
+export interface MemoryReport {
+  total: number;
+  /** In use by records and indexes. */
+  live: number;
+  /** Blocks that clients have claimed and not used yet. */
+  claimed: number;
+  /** Removed or replaced, but another client may still read it: waits until the epoch moves on. */
+  waiting: number;
+  /** Free for blocks of one size of one store. */
+  freeBlocks: number;
+  /** Chunks that are free for any store and size. */
+  freeChunks: number;
+  /** Tables, intents, block states and the remainders of chunks. */
+  overhead: number;
+  stores: {
+    /** Empty where no store has the chunks: a store that was dropped, or not completed. */
+    store: string;
+    /** Bytes in use, claimed or waiting, and free. */
+    used: number;
+    free: number;
+    /** Null when clients hold memory that may be of this store or of another one. */
+    live: number | null;
+  }[];
+  /** By store and block size. Chunks that are used whole count as blocks of a chunk's size. */
+  blocks: { store: string; blockSize: number; chunks: number; used: number; free: number }[];
 }
 
 /** How a pool is checked. */

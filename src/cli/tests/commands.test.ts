@@ -205,7 +205,15 @@ describe('inspect and check', () => {
       out,
       /default +race +ready +1 +25\.0% +- +100 +2 +1 +2 KiB +4\.1 KiB +associativity=7/,
     );
-    assert.match(out, /1 +web \\u\{1b\}\[31mred +42 +0 +alive/);
+    assert.match(
+      out,
+      /1 +web \\u\{1b\}\[31mred +42 +0 +alive, holds back memory .* 1 KiB +3 MiB$/m,
+    );
+    assert.match(out, /LIVE +CLAIMED AHEAD +WAITING +FREE BLOCKS +FREE CHUNKS +OVERHEAD\n/);
+    assert.match(out, /^ *5 MiB +1 KiB +3 MiB +64 B +1 GiB +1 MiB$/m);
+    assert.match(out, /^default +all +8 MiB +64 B +\?$/m);
+    assert.match(out, /^default +832 B +1 +64 B +7\.5 KiB$/m);
+    assert.match(out, /… 1 block size more: --json$/m, 'the size with the least free memory');
     const json = await stepwell(['inspect', URL, '--json'], { pools });
     assert.equal(JSON.parse(json.out).stores[0].records, 1);
   });

@@ -32,6 +32,7 @@ const RETIRED_PER_ADVANCE = 128;
 const RETIRED_PER_TIGHT_ADVANCE = 16;
 const RETIRED_UNITS_PER_ADVANCE = 2 ** 20 / UNIT_BYTES;
 const FREED_AT_ONCE = 512;
+const CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES;
 /** Stands for the units of a chunk that is part of a span. */
 const SPAN_CHUNK = 0;
 /** Stands for the units of a chunk that its owner recycles: see memory/emptied-chunks.ts. */
@@ -79,6 +80,7 @@ export class Reclamation {
   #publishedFloor = 0;
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
+  #waitingUnits = 0;
   #migrations = 0;
   /** How many stores had been dropped at the last quiescent point. */
   drops = 0;
@@ -94,6 +96,11 @@ export class Reclamation {
 
   get retired(): number {
     return this.#limbo.length;
+  }
+
+  /** Units of blocks and spans that wait. The chunk table tells of chunks that are recycled. */
+  get waitingUnits(): number {
+    return this.#waitingUnits;
   }
 
   get online(): boolean {
@@ -157,6 +164,7 @@ export class Reclamation {
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
     this.#unitsSinceAdvance += units;
+    this.#waitingUnits += units;
   }
 
   /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
@@ -167,7 +175,8 @@ export class Reclamation {
       this.#limbo.push(address, catalog * 65536 + SPAN_CHUNK, this.#announced);
     }
     this.#retiredSinceAdvance += this.#limbo.length - length;
-    this.#unitsSinceAdvance += (chunks.length * CHUNK_BYTES) / UNIT_BYTES;
+    this.#unitsSinceAdvance += chunks.length * CHUNK_UNITS;
+    this.#waitingUnits += chunks.length * CHUNK_UNITS;
   }
 
   /** As `retire`, of a chunk that this client has locked: see memory/emptied-chunks.ts. */
@@ -175,7 +184,7 @@ export class Reclamation {
     invariant(this.online, 'a client that is idle retires a chunk');
     const address = this.#layout.chunkStart(chunk);
     this.#limbo.push(address, catalog * 65536 + EMPTIED_CHUNK, this.#announced);
-    this.#unitsSinceAdvance += CHUNK_BYTES / UNIT_BYTES;
+    this.#unitsSinceAdvance += CHUNK_UNITS;
   }
 
   /**
@@ -367,6 +376,8 @@ export class Reclamation {
         const units = key % 65536;
         const catalog = Math.floor(key / 65536);
         const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
+        if (units !== EMPTIED_CHUNK)
+          this.#waitingUnits -= units === SPAN_CHUNK ? CHUNK_UNITS : units;
         if (units === SPAN_CHUNK) this.#allocator.spans.free(catalog, chunk, batch);
         else if (units === EMPTIED_CHUNK) this.#allocator.recycle(chunk, batch);
         else this.#allocator.free(address, units, catalog);

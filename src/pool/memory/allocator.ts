@@ -372,6 +372,13 @@ export class Allocator {
     return false;
   }
 
+  /** Units of the blocks that this client has claimed ahead. */
+  get claimedUnits(): number {
+    let claimed = 0;
+    for (const { cache, units } of this.#classes.values()) claimed += cache.length * units;
+    return claimed;
+  }
+
   /** They belong to other clients by now. */
   forgetClaims(): void {
     for (const sizeClass of this.#classes.values()) sizeClass.empty();
