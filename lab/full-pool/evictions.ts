@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { IndexName } from '../../src/store/api.ts';
-import type { Plan } from './run.ts';
+import type { Plan } from './plan.ts';
 import { boundOf, type SharedStore, UNREACHED, withStore } from './shared-store.ts';
 
 const POOL_BYTES = 24 * 2 ** 20;

@@ -4,6 +4,7 @@ import type { IndexName } from '../../src/store/api.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
 import { evictions } from './evictions.ts';
+import type { Plan } from './plan.ts';
 import { sharedHitRates } from './shared-hit-rates.ts';
 import { sizes } from './sizes.ts';
 import { stalls } from './stalls.ts';
@@ -19,12 +20,6 @@ const SPEC = {
   records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'of a store of `stalls`' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
-
-export interface Plan {
-  readonly indexes: readonly IndexName[];
-  readonly processes: readonly number[];
-  readonly records: number;
-}
 
 const PARTS: Readonly<Record<string, (plan: Plan) => Promise<object[]>>> = {
   evictions,

@@ -1,7 +1,7 @@
 import type { Eviction, IndexName } from '../../src/store/api.ts';
 import { type CountedCache, ExactLfu, ExactLru } from '../hit-rates/exact.ts';
 import { scans, shifting, type Trace, zipf } from '../hit-rates/traces.ts';
-import type { Plan } from './run.ts';
+import type { Plan } from './plan.ts';
 import { withStore } from './shared-store.ts';
 
 const KEYS = 10_000;

@@ -1,5 +1,5 @@
 import type { IndexName } from '../../src/store/api.ts';
-import type { Plan } from './run.ts';
+import type { Plan } from './plan.ts';
 import { boundOf, type SharedStore, UNREACHED, withStore } from './shared-store.ts';
 import { sizesOf } from './tasks.ts';
 

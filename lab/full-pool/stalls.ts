@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { IndexName } from '../../src/store/api.ts';
-import type { Plan } from './run.ts';
+import type { Plan } from './plan.ts';
 import { boundOf, UNREACHED, withStore } from './shared-store.ts';
 
 /** A record of a short key and value, and its part of the index. */

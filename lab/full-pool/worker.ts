@@ -9,15 +9,17 @@ import { sizesOf } from './tasks.ts';
 /** Calls between two turns of the event loop. */
 const BURST = 100;
 
-let store: Store<Value> | undefined;
-
-async function run(task: Task): Promise<Done> {
-  if (task.kind === 'open') {
-    store = openSync(task.url, { create: false, store: 'c' });
-    return { refused: 0, hits: 0, nanoseconds: [] };
-  }
-  if (store === undefined) throw new Error('no store is open');
-  return task.kind === 'write' ? await write(store, task) : await request(store, task);
+/** The first task opens the store of those that follow. */
+function worker(): (task: Task) => Promise<Done> {
+  let store: Store<Value> | undefined;
+  return async (task) => {
+    if (task.kind === 'open') {
+      store = openSync(task.url, { create: false, store: 'c' });
+      return { refused: 0, hits: 0, nanoseconds: [] };
+    }
+    if (store === undefined) throw new Error('no store is open');
+    return task.kind === 'write' ? await write(store, task) : await request(store, task);
+  };
 }
 
 /** New keys, one after the other. */
@@ -60,6 +62,7 @@ async function request(
   return { refused: 0, hits, nanoseconds: [] };
 }
 
+const run = worker();
 process.on('message', async (task: Task) => {
   try {
     process.send?.(await run(task));

@@ -157,7 +157,7 @@ export class Pool {
 
   /**
    * Tries to bring back memory after SW_POOL_FULL: only between operations. It gives back what this
-   * client has claimed ahead, recycles chunks that have no block in use, whatever they were for, and
+   * client has claimed ahead, recycles chunks that have no block in use, of any store and size, and
    * frees what this client has retired. True when something may have come free.
    */
   *reclaiming(): Operation<boolean> {

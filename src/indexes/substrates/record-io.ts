@@ -182,9 +182,9 @@ export class RecordIo {
   }
 
   /**
-   * Whether blocks of the size that the request has written are scarce, and this client has fewer of
-   * them than it may hold in a full pool, claimed or retired: half of them ripen while it uses the
-   * other half.
+   * Whether blocks of the size that the request has written are scarce, and this client has fewer
+   * of them than it may hold in a full pool, claimed or retired: half of them ripen while it uses
+   * the other half.
    */
   isShort({ headUnits }: Request): boolean {
     const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));

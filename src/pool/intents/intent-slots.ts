@@ -109,7 +109,7 @@ export class IntentSlots {
 
   /**
    * Takes a chunk, all zero and in memory, and names it. When another client of the group was
-   * first, its own goes back; of a client that dies in between, `ChunkTable.settleOwned` gives it back.
+   * first, it gives its own chunk back. When it dies in between, `ChunkTable.settleOwned` does.
    */
   *#make(id: number, node: number): Operation<Address> {
     const group = groupOf(id);

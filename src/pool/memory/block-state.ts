@@ -10,7 +10,7 @@
  *
  * Between claiming and freeing an index may tell its records that are current, so that a lost table
  * can be told from the memory of the records. In round 0, HStore's server turns a claimed byte to 2
- * and 2 to 3, and in the block's next use 3 to 4 and 4 to 1; in round n, all of these are 4n larger.
+ * and 2 to 3, and in the block's next use 3 to 4 and 4 to 1. In round n all are larger by 4n.
  * Even ones are current. None comes again before the block is freed, so a CAS of a server that was
  * overtaken fails.
  */

@@ -116,7 +116,7 @@ function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): O
   yield batch;
 }
 
-/** The chunk is one of blocks again; clients that have read its word before may change the count. */
+/** The chunk is one of blocks again. Clients that have read its word may still change the count. */
 function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = membership.id) {
   for (let i = 0; i < SWAPS_MAX; i++) {
     const word: ChunkWord = yield* chunks.wordOf(chunk);

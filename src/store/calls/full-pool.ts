@@ -93,7 +93,7 @@ export class FullPool {
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
-  /** A record that takes several chunks needs as many drained, and twice that when others take them. */
+  /** A record of several chunks needs as many drained, and twice that if others take some. */
   #remedies(request: Request | undefined): readonly Remedy[] {
     if (!this.#evictor?.store.evicts) return REMEDIES;
     const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
@@ -162,8 +162,8 @@ export class FullPool {
   }
 
   /**
-   * Evicts until there are some blocks of the size that the write lacks; not while blocks of another
-   * size lie free in such numbers that draining one of their chunks costs fewer records.
+   * Evicts until there are some blocks of the size that the write lacks. It does not while so many
+   * blocks of another size lie free that draining one of their chunks costs fewer records.
    */
   *#evict(): Operation<boolean> {
     const { allocator } = this.#attachment.pool;

@@ -40,10 +40,10 @@ interface Target {
  * size: sampled victims are all over the pool, and leave no chunk without a record.
  *
  * The store takes a chunk of the reserve at once, and owes the pool another one. It pays with each
- * write about as many bytes as that stores: it evicts records of the chunk of its own of which the
- * greatest part is free, one block after the other. A block tells its record's key, and a search for
- * the key whether the record is there. No client claims blocks of such a chunk any more; the one
- * that frees the last block recycles it.
+ * write about as many bytes as that stores: it evicts the records of the emptiest chunk of records,
+ * one block after the other. A block tells its record's key, and a search for the key tells whether
+ * the record is there. No client claims blocks of such a chunk any more. The client that frees the
+ * last block recycles it.
  *
  * A client that dies or goes idle leaves the chunk as it is. The greatest part of it is free then,
  * so the next client that owes a chunk goes on with it.
