@@ -182,17 +182,16 @@ export class RecordIo {
   }
 
   /**
-   * Whether blocks of the size that the request has written are scarce, and this client has fewer
-   * of them than it may hold in a full pool, claimed or retired: half of them ripen while it uses
-   * the other half.
+   * How many blocks of the size that the request has written this client lacks: none when they are
+   * not scarce. In a full pool it may hold so many, claimed or retired, that half of them ripen
+   * while it uses the other half.
    */
-  isShort({ headUnits }: Request): boolean {
+  shortage({ headUnits }: Request): number {
     const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
-    if (!sizeClass.isScarce) return false;
-    const most = 2 * sizeClass.claimsMax(true);
-    if (sizeClass.cache.length >= most) return false;
-    const waiting = this.#reclamation.waitingOf(this.#catalog, sizeClass.units);
-    return sizeClass.cache.length + waiting < most;
+    if (!sizeClass.isScarce) return 0;
+    const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
+    if (lacking <= 0) return 0;
+    return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
   }
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */

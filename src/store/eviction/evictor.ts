@@ -18,6 +18,8 @@ import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
 
+/** Records that are evicted together over a network: they share each doorbell. */
+const TOGETHER = 8;
 /** Samples in vain that one write takes before it leaves what is too much to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
@@ -152,8 +154,27 @@ export class Evictor {
   *#keepPace(request: Request): Operation<void> {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
-    const { allocator } = this.#attachment.pool;
-    if (allocator.isTight && this.#index.records.isShort(request)) yield* this.evictOne(request);
+    if (!this.#attachment.pool.allocator.isTight) return;
+    const together = this.#together;
+    if (this.#index.records.shortage(request) >= together)
+      yield* this.#evictSome(together, request);
+  }
+
+  /** How many records this client evicts at once. */
+  get #together(): number {
+    return Math.min(TOGETHER, this.#attachment.width);
+  }
+
+  /** Evicts so many records in flight together, not that of `spared`; returns how many it did. */
+  *#evictSome(count: number, spared: Request | undefined): Operation<number> {
+    if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
+    const all = Array.from({ length: count }, (_, i) => i);
+    let evicted = 0;
+    const evict = function* (this: Evictor): Operation<void> {
+      if (yield* this.evictOne(spared)) evicted++;
+    }.bind(this);
+    yield* this.#attachment.each(all, count, evict);
+    return evicted;
   }
 
   *#evictExcess(request: Request | undefined): Operation<void> {
@@ -164,14 +185,26 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    for (; store.isOver && vain < VAIN_MAX && tries < TRIES_MAX; tries++) {
+    // A write that is not the last one leaves some to the next, so that they go together.
+    if (request !== undefined && this.#gathers) return;
+    while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
-      if (store.isOver && !(yield* this.evictOne(request))) vain++;
+      if (!store.isOver) break;
+      const some = Math.min(this.#together, store.recordsOver);
+      vain += some - (yield* this.#evictSome(some, request));
+      tries += some;
     }
     if (!store.isOver) return;
     yield* this.#recount.ifDue();
     if (store.isOver) store.noteVain();
+  }
+
+  /** Whether too few records are too much for an eviction of several. */
+  get #gathers(): boolean {
+    const { ledger, recordsOver } = this.store;
+    const most = Math.floor(ledger.slack / ledger.perRecord);
+    return recordsOver < Math.min(this.#together, most);
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
