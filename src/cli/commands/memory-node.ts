@@ -56,6 +56,11 @@ export const memoryNode = defineCommand({
       read: parseSize,
       about: 'What a client may have under way (default: 8m)',
     },
+    'max-buffered': {
+      value: 'SIZE',
+      read: parseSize,
+      about: 'Answers that may wait for all clients together (default: 64m)',
+    },
     'max-frame': {
       value: 'SIZE',
       read: parseSize,
@@ -95,6 +100,7 @@ export const memoryNode = defineCommand({
         tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],
+        bufferedBytesMax: options['max-buffered'],
         frameBytesMax: options['max-frame'],
         fabric: options.fabric as 'tcp' | 'ucx' | undefined,
         device: options.device,

@@ -77,6 +77,11 @@ export interface MemoryNodeOptions {
    */
   outstandingBytesMax?: number;
   /**
+   * Bytes of answers that may wait for all clients together (64 MiB). Beyond it a client gets no
+   * more before it has taken what waits for it, so slow readers take the node no more memory.
+   */
+  bufferedBytesMax?: number;
+  /**
    * The longest frame that the node takes and sends, 8 KiB to 1 MiB (1 MiB). Clients cut up what is
    * longer; a client that sends a longer one is disconnected.
    */
@@ -183,7 +188,7 @@ function unsupported(message: string): StepwellError {
 }
 
 function limitsOf(options: MemoryNodeOptions) {
-  const { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax } = options;
+  const { leaseMs, maxConnections, outstandingBytesMax, bufferedBytesMax, frameBytesMax } = options;
   if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
     throw invalid(`a lease has at least ${LEASE_MS_MIN} ms: ${leaseMs}`);
   }
@@ -194,13 +199,17 @@ function limitsOf(options: MemoryNodeOptions) {
   if (!Number.isInteger(bytes) || bytes < OUTSTANDING_BYTES_MIN || bytes > 2 ** 31 - 1) {
     throw invalid(`a client has ${OUTSTANDING_BYTES_MIN} bytes to 2 GiB under way: ${bytes}`);
   }
+  if (bufferedBytesMax !== undefined && !(bufferedBytesMax >= OUTSTANDING_BYTES_MIN)) {
+    const least = `${OUTSTANDING_BYTES_MIN} bytes or more may wait for all clients`;
+    throw invalid(`${least}: ${bufferedBytesMax}`);
+  }
   const frame = frameBytesMax ?? FRAME_BYTES_MAX;
   if (!Number.isInteger(frame) || frame < FRAME_BYTES_MIN || frame > FRAME_BYTES_MAX) {
     throw invalid(
       `frames of ${FRAME_BYTES_MIN} to ${FRAME_BYTES_MAX} bytes can be the longest: ${frame}`,
     );
   }
-  return { leaseMs, maxConnections, outstandingBytesMax, frameBytesMax };
+  return { leaseMs, maxConnections, outstandingBytesMax, bufferedBytesMax, frameBytesMax };
 }
 
 /** Found out here: the thread would tell of a certificate what it tells of an address. */

@@ -45,7 +45,7 @@ export class Outbox {
 
   #change(bytes: number): void {
     if (this.#current) this.#keep(this.#current);
-    this.#recycle();
+    this.recycle();
     const fits = bytes <= BUFFER_BYTES;
     this.#current = (fits ? this.#idle.pop() : undefined) ?? new Scratch(roomFor(bytes));
   }
@@ -81,7 +81,7 @@ export class Outbox {
   }
 
   /** The last `writableLength` bytes are still the socket's. */
-  #recycle(): void {
+  recycle(): void {
     const { writableLength } = this.#socket;
     for (let first = this.#leaving[0]; first !== undefined; first = this.#leaving[0]) {
       if (this.#leavingBytes - first.bytes < writableLength) break;

@@ -36,6 +36,8 @@ const FLUSH_BYTES = 128 * 1024;
 const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
+/** OpenSSL has what it has encrypted beside the plain bytes, and Node joins those first. */
+const TLS_COPIES = 3;
 
 const READERS_READ = 'this secret is for reading: open the store with readOnly: true';
 
@@ -57,6 +59,9 @@ export interface NodeContext {
   /** Whether verbs may come by connections. */
   readonly executesBatches: boolean;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
+  /** Bytes that wait for all clients together, but for those that have little to take. */
+  buffered: number;
+  readonly bufferedBytesMax: number;
   /** Takes the session in, or says why not. */
   admit(connection: NodeConnection): StepwellError | undefined;
   /** Answers a call, now or later. What it throws becomes the caller's error. */
@@ -89,17 +94,25 @@ export class NodeConnection {
   readonly #refusals: string[] = [];
   #state = HANDSHAKE;
   #calls = 0;
+  /** Its part of the node's `buffered`. */
+  #buffered = 0;
+  readonly #copies: number;
 
   constructor(node: NodeContext, socket: Socket) {
     this.#node = node;
     this.socket = socket;
     this.#outbox = new Outbox(socket);
+    this.#copies = 'encrypted' in socket ? TLS_COPIES : 1;
     socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => this.#receive(chunk));
-    socket.on('drain', () => this.#pump());
+    socket.on('drain', () => {
+      this.#outbox.recycle();
+      this.#pump();
+    });
     socket.on('error', () => socket.destroy());
     socket.on('close', () => {
       this.#state = ENDED;
+      this.#count(0);
       node.closed(this);
     });
     this.#challenge();
@@ -174,9 +187,22 @@ export class NodeConnection {
     else this.socket.resume();
   }
 
+  /**
+   * However much waits for other clients, a socket is filled to its high-water mark: slow readers
+   * do not stop fast ones. Beyond it a socket tells when it has nothing left, and is pumped again.
+   */
   #congested(): boolean {
-    const { outstandingBytesMax } = this.#node.limits;
-    return this.socket.writableLength > outstandingBytesMax || this.#calls >= CALLS_OUTSTANDING_MAX;
+    const { limits, bufferedBytesMax } = this.#node;
+    const { writableLength: waiting, writableHighWaterMark: share } = this.socket;
+    const isBeyond = waiting > share;
+    this.#count(isBeyond ? waiting * this.#copies : 0);
+    if (waiting > limits.outstandingBytesMax || this.#calls >= CALLS_OUTSTANDING_MAX) return true;
+    return isBeyond && this.#node.buffered > bufferedBytesMax;
+  }
+
+  #count(bytes: number): void {
+    this.#node.buffered += bytes - this.#buffered;
+    this.#buffered = bytes;
   }
 
   /** All batches that are here, up to some: first looked at together, then executed in order. */

@@ -34,6 +34,7 @@ import { SessionLocks } from './session-locks.ts';
 
 const CONNECTIONS_MAX = 1024;
 const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
+const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 export const DEFAULT_LEASE_MS = 10_000;
 /** A lease is so many ticks. A node that stood still has not counted them. */
 const TICKS_PER_LEASE = 10;
@@ -73,6 +74,8 @@ export interface NodeOptions {
   guesses?: Guesses;
   frameBytesMax?: number;
   outstandingBytesMax?: number;
+  /** Of all clients together; see NodeContext. */
+  bufferedBytesMax?: number;
   leaseMs?: number;
   /** Answers calls from FIRST_FREE_METHOD on. */
   calls?: CallHandler;
@@ -88,6 +91,8 @@ export class NodeServer implements NodeContext {
   readonly readers: NodeContext['readers'];
   readonly guesses: Guesses;
   readonly limits: NodeContext['limits'];
+  readonly bufferedBytesMax: number;
+  buffered = 0;
   readonly #server: Server;
   readonly #calls: CallHandler | undefined;
   readonly #dataPath: DataPath | undefined;
@@ -116,6 +121,7 @@ export class NodeServer implements NodeContext {
       outstandingBytesMax: options.outstandingBytesMax ?? OUTSTANDING_BYTES_MAX,
       leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
     };
+    this.bufferedBytesMax = options.bufferedBytesMax ?? BUFFERED_BYTES_MAX;
     this.#calls = options.calls;
     this.#dataPath = options.dataPath;
     this.#maxConnections = options.maxConnections ?? CONNECTIONS_MAX;

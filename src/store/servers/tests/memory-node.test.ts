@@ -63,6 +63,7 @@ test('options that a node cannot have', async (scope) => {
     ...[0, 2 ** 32].map((regionSize) => ({ regionSize })),
     ...[0, 1.5].map((maxConnections) => ({ maxConnections })),
     ...[0, 1024, 2 ** 31].map((outstandingBytesMax) => ({ outstandingBytesMax })),
+    ...[0, 65_535, Number.NaN].map((bufferedBytesMax) => ({ bufferedBytesMax })),
     ...[0, 8191, 9000.5, 2 ** 20 + 1].map((frameBytesMax) => ({ frameBytesMax })),
     ...[0, Number.NaN, 2 ** 31].map((leaseMs) => ({ leaseMs })),
     { secret: 'of both', readSecret: Buffer.from('of both') },

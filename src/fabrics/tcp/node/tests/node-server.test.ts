@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { once } from 'node:events';
+import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { Batch, Scratch, WRITE } from '../../../../verbs/index.ts';
+import { Batch, READ, Scratch, WRITE } from '../../../../verbs/index.ts';
 import { MemorySource } from '../../../shared/memory-source.ts';
 import { SESSION_BYTES, sessionTag, writeSession } from '../../method-arguments.ts';
 import { IS_CONNECTED, REVOKE } from '../../node-methods.ts';
@@ -119,6 +121,48 @@ test('frames that arrived before the revocation and were not executed stay so', 
   await other.call(0, REVOKE, sessionBytes(1234));
   assert.match((await receive(raw, 100e6)).toString('latin1'), /SW_REVOKED/);
   assert.equal(local.region(0).i64[8], 0n);
+});
+
+test('slow readers together take a bounded memory, and no time of fast ones', async (scope) => {
+  const accepted: Socket[] = [];
+  const note = (message: unknown) => accepted.push((message as { socket: Socket }).socket);
+  subscribe('net.server.socket', note);
+  scope.after(() => void unsubscribe('net.server.socket', note));
+  const waiting = () => accepted.reduce((sum, { writableLength }) => sum + writableLength, 0);
+  const bufferedBytesMax = 2 ** 20;
+  const { server, local } = await startNode(scope, { bufferedBytesMax, leaseMs: 600_000 });
+  const fast = await connectTo(scope, [server]);
+  const reads = Array.from({ length: 160 }, (_, i) => {
+    const verb = { kind: READ, region: 0, offset: 0, bytes: 64 * 1024, fill: 0 };
+    return frameOf(BATCH, i, verbsOf([verb]));
+  });
+  const slow = await Promise.all(
+    Array.from({ length: 16 }, () => rawConnection(scope, server.port)),
+  );
+  for (const [i, socket] of slow.entries()) {
+    await greet(socket, 100 + i);
+    socket.write(Buffer.concat(reads));
+  }
+  local.region(0).u8.fill(7);
+  let most = 0;
+  for (let i = 0; i < 200; i++) {
+    const scratch = new Scratch(512 * 1024);
+    await execute(fast, new Batch().read(0, 512 * 1024, scratch, 0));
+    assert.equal(scratch.u8.at(-1), 7);
+    most = Math.max(most, waiting());
+  }
+  // Beyond the bound each client has its socket's share and what was put together at once.
+  const beyond = slow.length * (accepted[0].writableHighWaterMark + 256 * 1024);
+  assert.ok(most > bufferedBytesMax / 2, `${most} bytes: the readers are not slow`);
+  assert.ok(most < bufferedBytesMax + beyond, `${most} bytes`);
+  await Promise.all(
+    slow.map(async (socket) => {
+      let missing = reads.length * (64 * 1024 + 8);
+      while (missing > 0) missing -= (await once(socket, 'data'))[0].length;
+    }),
+  );
+  await execute(fast, new Batch().faa(64, scratchOf([1n, 0n]), 0));
+  assert.deepEqual([waiting(), server.buffered], [0, 0]);
 });
 
 test('a silent client is revoked after its lease; one that only waits is not', async (scope) => {
