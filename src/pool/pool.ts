@@ -23,7 +23,7 @@ import { UnwaitedWrites } from './unwaited-writes.ts';
 const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
 /** For an epoch that stands still: a process that waits for a processor is no laggard yet. */
-const STANDSTILL_ATTEMPTS = 1000;
+const STANDSTILL_ATTEMPTS = 500;
 /** How long a leaving client waits for the others to let go of what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;

@@ -85,8 +85,9 @@ function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeReques
 }
 
 /** Whether two leaves should become one, the emptier of which has `own` items. */
-function isWorthMerging(tree: ChimeTree, own: number, together: number): boolean {
-  const { span } = tree.geometry.shape;
+function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
+  const { span } = geometry.shape;
+  if ((allocator.isTight ? 2 : 4) * own > span) return false;
   // A leaf that is nearly empty goes even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
@@ -165,7 +166,6 @@ function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolea
   const { node, child } = step;
   const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
-  if (2 * own > tree.geometry.shape.span) return false;
   for (let i = 0; i < others.length; i++) {
     if (!isWorthMerging(tree, own, own + used[i])) continue;
     const left = Math.min(child, others[i]);
