@@ -33,6 +33,8 @@ import { PROGRAMS } from './programs.ts';
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
+/** A test that hangs fails, so that its run ends and names it. The longest takes a tenth of this. */
+const HANGING_MS = 20 * 60 * 1000;
 /** Beyond two processors: many tests wait for timers, processes and sockets. */
 const CONCURRENCY = 4;
 /**
@@ -136,7 +138,8 @@ function reporters(): string[] {
 }
 
 async function run(node: string, copy: string, files: readonly string[]): Promise<number> {
-  const words = ['--test', `--test-concurrency=${CONCURRENCY}`, ...reporters(), ...files];
+  const limits = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${HANGING_MS}`];
+  const words = ['--test', ...limits, ...reporters(), ...files];
   const first = JSON.stringify(join(copy, 'scripts/optimise-later.cjs'));
   const NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} --require ${first}`;
   const env = { ...process.env, MALLOC_MMAP_THRESHOLD_, NODE_OPTIONS };
