@@ -34,6 +34,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Caches and limiters of applications: lru-cache, Keyv and Redis, rate-limiter-flexible',
     load: () => import('./apps/run.ts'),
   },
+  'full-pool': {
+    about: 'A full pool that processes share: evictions, sizes, stalls and hit rates',
+    load: () => import('./full-pool/run.ts'),
+  },
   'bench-gateway': {
     about: 'redis-benchmark against the gateway and redis-server',
     load: () => import('./gateway/run.ts'),

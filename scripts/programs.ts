@@ -9,6 +9,7 @@ export const PROGRAMS: readonly string[] = [
   'src/store/remote/blocking-worker.ts',
   'lab/main.ts',
   'lab/bench/worker.ts',
+  'lab/full-pool/worker.ts',
   'lab/torture/network/client-process.ts',
   'lab/torture/worker.ts',
 ];

@@ -85,31 +85,34 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     const index = pool.run(this.#kind.open(pool, this.#entry));
     const records = this.#records(pool);
     const request = index.newRequest();
+    pool.run(pool.reclamation.quiesce());
     for (let i = 0; i < count; i++) {
       const key = this.keys.bytes(i);
       records.encode(request, key, this.values.buffer(i), index.hashSeed, 0);
       pool.run(index.write(request, ALWAYS));
       if (pool.reclamation.retired > LOADER_RETIRES) this.#reclaim();
     }
-    if (pool.reclamation.retired > 0) this.#reclaim();
+    this.#reclaim();
+    pool.run(pool.reclamation.goOffline());
     invariant(pool.reclamation.retired === 0, 'what was retired while loading is free');
   }
 
-  /** Loading alone, so nobody is waited for; afterwards the loader holds back nobody. */
+  /** The loader is alone, so it waits for no other client. */
   #reclaim(): void {
     const { reclamation } = this.#loader;
     this.#loader.run(reclamation.quiesce());
     this.#loader.run(reclamation.collect());
-    this.#loader.run(reclamation.goOffline());
   }
 
   /**
-   * A client thread on a compute node, or beside the memory of a memory node, with the index open
-   * and blocks claimed ahead.
+   * A client thread on a compute node, or beside the memory of a memory node, with the index open.
+   * It claims blocks as it does in the middle of a burst of writes, many at once and ahead of need.
    */
   addClient(place: Place = 0, coroutines = 1): PoolClient<I> {
     const pool = this.#join();
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(this.#entry.id, RECORD_UNITS)));
+    const sizeClass = pool.allocator.sizeClass(this.#entry.id, RECORD_UNITS);
+    sizeClass.batch = sizeClass.claimsMax(false);
+    sizeClass.wanted = true;
     const index = pool.run(this.#kind.open(pool, this.#entry));
     return new PoolClient(this.network, pool, index, this.#records(pool), {
       place,

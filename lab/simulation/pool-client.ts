@@ -80,7 +80,13 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     }
     const { reclamation } = this.pool;
     this.#phase = this.#exhausted ? 'leaving' : 'announcing';
-    this.#housekeep(this.#exhausted ? reclamation.goOffline() : reclamation.quiesce());
+    this.#housekeep(this.#exhausted ? reclamation.goOffline() : this.#announce());
+  }
+
+  /** A client that was idle has no blocks: it claims some before its first operation. */
+  *#announce(): Operation<void> {
+    yield* this.pool.reclamation.quiesce();
+    yield* this.pool.prefetchBlocks();
   }
 
   #wantsBlocks(): boolean {

@@ -125,10 +125,10 @@ async function samples(day: Day, pause: number, until: number): Promise<void> {
 }
 
 async function sampleOf({ begun, crew, gateway, watch }: Day): Promise<Sample> {
-  const { chunks, chunkSize } = await watch.look();
+  const { bytesUsed } = await watch.look();
   return {
     seconds: (performance.now() - begun) / 1000,
-    pool: chunks.used * chunkSize,
+    pool: bytesUsed,
     gateway: privateBytes(gateway.pid),
     worker: privateBytes(crew.residentPid),
     gatewayFiles: openFiles(gateway.pid),

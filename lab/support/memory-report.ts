@@ -5,9 +5,9 @@ import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
 import { BLOCK_FREE } from '../../src/pool/memory/block-state.ts';
 import {
-  CHUNK_BLOCKS,
   CHUNK_FREE,
   type ChunkWord,
+  holdsBlocks,
   unpackChunk,
 } from '../../src/pool/memory/chunk-word.ts';
 import { attach } from '../../src/store/open.ts';
@@ -53,7 +53,7 @@ class Survey {
     for (const [chunk, packed] of pool.run(pool.chunks.words())) {
       const word = unpackChunk(packed);
       if (word.state === CHUNK_FREE) this.#free++;
-      else if (word.state !== CHUNK_BLOCKS) this.#spans++;
+      else if (!holdsBlocks(word.state)) this.#spans++;
       else this.#count(pool, chunk, word, reached);
     }
   }

@@ -294,10 +294,15 @@ export class Round {
   /** What the pool looks like after a failure. */
   #postMortem(): string {
     try {
-      const { blocks, leaked, problems } = checkSync(this.#settings.url);
+      const { blocks, leftover, problems } = checkSync(this.#settings.url);
       const { chunks, clients, stores } = inspectSync(this.#settings.url);
-      const owned = clients.map(({ name, pid, chunks }) => ({ name, pid, chunks }));
-      const state = JSON.stringify({ blocks, leaked, chunks, owned, stores });
+      const held = clients.map(({ name, pid, claimed, waiting }) => ({
+        name,
+        pid,
+        claimed,
+        waiting,
+      }));
+      const state = JSON.stringify({ blocks, leftover, chunks, held, stores });
       return `afterwards: ${state}, problems: ${problems.slice(0, 10).join('; ') || 'none'}`;
     } catch (error) {
       return `afterwards: ${(error as Error).message}`;

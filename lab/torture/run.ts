@@ -143,7 +143,7 @@ function line(seed: number, report: RoundReport, ms: number, settings: RoundSett
     `${kills} kills (${suicides} between verbs), ${stops} stops, ${splits} splits`,
     shapeText(settings),
     `longest stall ${longestStallMs} ms, pool full ${poolFull} times`,
-    `${verdict.leakedBlocks} blocks of the dead for the sweep`,
+    `${verdict.leftoverBlocks} blocks of the dead for the sweep`,
   ].join('; ');
 }
 

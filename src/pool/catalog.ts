@@ -184,7 +184,9 @@ export class Catalog {
     return { ...made, ready: true, dropped: false, unswept: 0 };
   }
 
+  /** Unless a client's row still names the store: it may write to its chunks. */
   *#giveBack(id: number): Operation<void> {
+    if ((yield* this.#membership.namedStores()).has(id)) return;
     yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
   }
 
@@ -222,9 +224,8 @@ export class Catalog {
 
   *#left(): Operation<LeftChunk[]> {
     const there = new Set<number>();
-    for (const entry of yield* this.entries()) {
-      if (entry.ready || (yield* this.#isHeld(entry))) there.add(entry.id);
-    }
+    for (const { ready, id } of yield* this.entries()) if (ready) there.add(id);
+    for (const id of yield* this.#membership.namedStores()) there.add(id);
     return yield* chunksLeft(this.#chunks, (catalog) => there.has(catalog));
   }
 
@@ -298,7 +299,8 @@ export class Catalog {
       if (entry.ready || entry.dropped) continue;
       yield* control.store(rowAt(entry.id), 0n);
     }
-    const taken = new Set<number>();
+    // A maker that failed may still have blocks that it claimed for a store in the row.
+    const taken = yield* this.#membership.namedStores();
     for (const { ready, dropped, id } of yield* this.entries()) if (ready || dropped) taken.add(id);
     for (let id = 1; id <= CATALOG_ENTRIES; id++) if (!taken.has(id)) return id;
     throw new StepwellError(

@@ -1,13 +1,13 @@
 import { invariant, StepwellError } from '../errors.ts';
-import { type Address, addressOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
+import { type Address, addressOf, offsetOf, regionOf, UNIT_BYTES } from '../verbs/index.ts';
 
 /**
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 12;
+export const LAYOUT_VERSION = 13;
 
-/** Memory is handed to clients in chunks; a client carves one block size out of each. */
+/** Memory is divided into chunks; each is carved into blocks of one size for one store. */
 export const CHUNK_BYTES = 256 * 1024;
 
 export const MAGIC = 0x4c_4c_45_57_50_45_54_53n; // "STEPWELL" in little-endian bytes
@@ -36,9 +36,10 @@ export const SUPERBLOCK = {
   destroyed: 272,
   /** How often a store was dropped: a client then looks whether it has that store open. */
   drops: 280,
-  /** How often clients have asked others for empty chunks: see memory/emptied-chunks.ts. */
-  requests: 288,
-  freeChunks: 320,
+  /** The phase of sweeps: odd during one. See indexes/sweep.ts. */
+  sweepPhase: 288,
+  /** Changes when chunks were recycled, or much of them came free: see memory/chunk-survey.ts. */
+  chunkNews: 320,
   sweeper: 384,
 } as const;
 
@@ -224,6 +225,13 @@ export class PoolLayout {
   /** Regions that there must be for a chunk's word to be there. */
   regionsForWord(chunk: number): number {
     return chunk < this.#firstChunks ? 1 : this.#firstRegion(chunk) + 1;
+  }
+
+  /** Where the state byte of a block of this size stands. */
+  stateByteOf(address: Address, units: number): Address {
+    const start = this.chunkStart(this.chunkAt(regionOf(address), offsetOf(address)));
+    const mapBytes = stateMapBytes(blocksPerChunk(units));
+    return start + (address - start - mapBytes) / (units * UNIT_BYTES);
   }
 
   clientEntry(id: number): Address {

@@ -9,6 +9,8 @@ import { Pool } from './pool.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
+/** In a full pool, where others lack what this client has retired. */
+const TIGHT_OPERATIONS = 16;
 const IDLE_COLLECT_MS = 25;
 const LIVENESS_INTERVAL_MS = 50;
 
@@ -90,7 +92,8 @@ export class LocalPool extends Pool {
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
     this.run(this.reclamation.quiesce());
     if (this.stores.isStale) this.run(this.stores.tend());
-    this.#budget = OPERATIONS_PER_QUIESCENCE;
+    this.#budget = this.allocator.isTight ? TIGHT_OPERATIONS : OPERATIONS_PER_QUIESCENCE;
+    this.run(this.recyclingOwn());
     this.run(this.prefetchBlocks());
     this.run(this.recoverLagging());
     this.#tellIfDue();
@@ -117,9 +120,9 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Of the last operations, too. */
+  /** Of the last operations, too, and when what this client holds has come free. */
   #tellLater(): void {
-    const { dueInMs } = this.meter;
+    const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
     const tell = () => {
       this.#telling = undefined;
@@ -129,7 +132,7 @@ export class LocalPool extends Pool {
   }
 
   get #hasIdleWork(): boolean {
-    return this.reclamation.retired > 0 || this.allocator.mayHaveEmptied;
+    return this.reclamation.retired > 0 || this.allocator.hasEmptied;
   }
 
   #collectLater(): void {
@@ -140,6 +143,7 @@ export class LocalPool extends Pool {
       if (this.stores.isStale) this.run(this.stores.tend());
       this.run(this.recoverLagging());
       if (this.#hasIdleWork) this.#collectLater();
+      this.#tellLater();
     }, IDLE_COLLECT_MS).unref();
   }
 
@@ -164,7 +168,7 @@ export class LocalPool extends Pool {
     this.run(this.recovering(() => true));
   }
 
-  /** Leaves the pool: blocks go back, chunks become orphans, the row is free. */
+  /** Leaves the pool: blocks go back, the row is free. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

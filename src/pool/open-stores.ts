@@ -24,9 +24,9 @@ export interface OpenStore {
  *   chunk for a store that it makes. A client that drops a store marks it in the catalog first and
  *   reads the rows afterwards. So one of the two sees the other, and either the store is not opened
  *   or its memory stays.
- * - A client takes the name out of its row when no handle of the store is open, no chunk for the
- *   store is its own and no block of the store waits for an epoch. Afterwards it writes to no byte
- *   of the store. A client that dies keeps the name until its chunks are orphans.
+ * - A client takes the name out of its row when no handle of the store is open, and no block of the
+ *   store is in its cache or waits for an epoch. Afterwards it writes to no byte of the store. A
+ *   client that dies keeps the name until its row is recovered.
  * - The row of the catalog is used again only when no row of a client names it. So what a handle
  *   knows by the number of its store never comes to mean another store.
  */
@@ -86,7 +86,8 @@ export class OpenStores {
       // A client claims blocks only in an epoch, of a store that it makes, too.
       return yield* this.#reclamation.duringEpoch(build);
     } catch (error) {
-      this.#leaving.add(catalog);
+      // At once, if it can be: the chunks that it took can then serve another store.
+      yield* this.#leave(catalog);
       throw error;
     }
   }
@@ -116,12 +117,15 @@ export class OpenStores {
     // The row of a client that was declared dead may be another client's by now.
     if (!(yield* this.#membership.holdsRow())) return;
     if (this.#reclamation.drops !== this.#reviewedAt) yield* this.review();
-    for (const catalog of [...this.#leaving]) {
-      yield* this.#allocator.leaveStore(catalog);
-      if (this.#reclamation.isWaiting(catalog)) continue;
-      this.#leaving.delete(catalog);
-      yield* this.#membership.nameStore(catalog, false);
-    }
+    for (const catalog of [...this.#leaving]) yield* this.#leave(catalog);
+  }
+
+  *#leave(catalog: number): Operation<void> {
+    this.#leaving.add(catalog);
+    yield* this.#allocator.leaveStore(catalog);
+    if (this.#reclamation.isWaiting(catalog)) return;
+    this.#leaving.delete(catalog);
+    yield* this.#membership.nameStore(catalog, false);
   }
 
   /** As `tend`, with the count of drops as it is now. */

@@ -15,10 +15,15 @@ import { PoolLayout, type PoolParameters, SUPERBLOCK } from './layout.ts';
 import { Allocator } from './memory/allocator.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
 import { ChunkTable } from './memory/chunks.ts';
+import { recycleEmptied, unlockEmptied } from './memory/emptied-chunks.ts';
 import { OpenStores } from './open-stores.ts';
 import { UnwaitedWrites } from './unwaited-writes.ts';
 
+/** Chunks that are recycled at one quiescent point: no operation waits for more. */
+const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
+/** For an epoch that stands still: a process that waits for a processor is no laggard yet. */
+const STANDSTILL_ATTEMPTS = 500;
 /** How long a leaving client waits for the others to let go of what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;
@@ -51,6 +56,8 @@ export class Pool {
   readonly #livenessIntervalMs: number;
   /** Whether this client may write to nothing but its row: it cleans up after no other. */
   readonly #readOnly: boolean;
+  /** The epoch in which this client has waited in vain for others. */
+  #stoodStillAt = 0;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = Number.NEGATIVE_INFINITY;
 
@@ -93,9 +100,18 @@ export class Pool {
     yield* this.recovering(() => true);
   }
 
-  /** Tells others what this client has done. Nothing when it has left the pool. */
+  /** Milliseconds until there is something to tell; Infinity when there is nothing. */
+  get tellsInMs(): number {
+    // An idle client has claimed nothing: this is asked whenever its event loop turns.
+    const claimed = this.reclamation.online ? this.allocator.claimedUnits : 0;
+    this.meter.noteHeld(claimed, this.reclamation.waitingUnits);
+    return this.meter.dueInMs;
+  }
+
+  /** Tells others what this client has done and holds. Nothing when it has left the pool. */
   *telling(): Operation<void> {
     const { id } = this.membership;
+    this.meter.noteHeld(this.allocator.claimedUnits, this.reclamation.waitingUnits);
     if (id !== 0) yield* this.meter.tell(this.unwaited, this.layout.clientEntry(id));
   }
 
@@ -109,11 +125,18 @@ export class Pool {
     }
   }
 
-  /** What an idle client does: frees what it retired, and gives back chunks that this empties. */
+  /** What an idle client does: frees what it retired, and recycles chunks that this empties. */
   *collectIdle(): Operation<void> {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();
-    if (reclamation.retired === 0 && allocator.mayHaveEmptied) yield* allocator.releaseEmptied();
+    if (reclamation.retired > 0 || !allocator.hasEmptied) return;
+    allocator.leaveChunks();
+    yield* reclamation.duringEpoch(() => recycleEmptied(this, EMPTIED_AT_ONCE));
+  }
+
+  /** At a quiescent point: recycles chunks that this client may have emptied. */
+  *recyclingOwn(): Operation<void> {
+    if (this.allocator.hasEmptied) yield* recycleEmptied(this, EMPTIED_AT_ONCE);
   }
 
   /**
@@ -133,21 +156,56 @@ export class Pool {
   }
 
   /**
-   * Tries to bring back memory after SW_POOL_FULL: only between operations. True when something may
-   * have come free.
+   * Tries to bring back memory after SW_POOL_FULL: only between operations. It gives back what this
+   * client has claimed ahead, recycles chunks that have no block in use, of any store and size, and
+   * frees what this client has retired. True when something may have come free.
    */
   *reclaiming(): Operation<boolean> {
+    const { allocator, reclamation } = this;
+    yield* reclamation.quiesce();
+    const hasFreed = reclamation.retired > 0 && (yield* this.ripening());
+    yield* reclamation.quiesce();
+    yield* allocator.surrender();
+    const recycled = yield* recycleEmptied(this, EMPTIED_AT_ONCE);
+    return (recycled > 0 && (yield* this.ripening())) || hasFreed;
+  }
+
+  /**
+   * Frees what this client has retired: only between operations. True when nothing is left that
+   * waited, or less than before.
+   */
+  *ripening(): Operation<boolean> {
     const { reclamation } = this;
+    yield* reclamation.quiesce();
     const before = reclamation.retired;
-    if (before === 0) return false;
-    yield* reclamation.goOffline();
-    for (let attempt = 0; attempt < RECLAIM_ATTEMPTS; attempt++) {
+    if (before === 0) return true;
+    yield* reclamation.collect();
+    return reclamation.retired < before || (yield* this.#outwaiting(before));
+  }
+
+  /**
+   * Is idle until fewer blocks and chunks wait than so many; false when others hold them back: no
+   * longer than the epoch stands still. Where it stood still before, this does not wait again.
+   */
+  *#outwaiting(most: number): Operation<boolean> {
+    const { reclamation } = this;
+    let epoch = yield* reclamation.readEpoch();
+    const attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
+    for (let attempt = 0; reclamation.retired >= most; attempt++) {
+      if (attempt === attempts) {
+        this.#stoodStillAt = epoch;
+        return false;
+      }
+      yield* reclamation.goOffline();
       yield* reclamation.collect();
-      if (reclamation.retired < before) return true;
+      if (reclamation.retired < most) break;
       yield* this.recoverLagging();
       yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
+      const now = yield* reclamation.readEpoch();
+      if (now !== epoch) attempt = 0;
+      epoch = now;
     }
-    return false;
+    return true;
   }
 
   /**
@@ -192,9 +250,9 @@ export class Pool {
 
   /**
    * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
-   * about to link may be swept. That may fail, so the row is claimed only afterwards. Then its
-   * chunks become orphans that any client may adopt. What it had half done without locks is
-   * finished by the client that meets it.
+   * about to link may be swept. That may fail, so the row is claimed only afterwards. What it had
+   * half done without locks is finished by the client that meets it, and a sweep brings back the
+   * blocks that it had claimed or retired.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.repairs.settleRow(row))) return;
@@ -205,19 +263,26 @@ export class Pool {
     };
     publish('death', message);
     yield* this.#bury(row.id);
-    yield* this.chunks.orphan(row.id, row.incarnation);
+    yield* this.#settleChunks(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
     publish('recovery', message);
   }
 
   /**
    * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
-   * store that its row names. Comes before its chunks have no owner: a recoverer that dies in
-   * between lets the client be counted twice, and a sweep never finds such blocks uncounted.
+   * store that its row names. Comes before its row is free: a recoverer that dies in between lets
+   * the client be counted twice, and a sweep never finds such blocks uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
     for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
+  }
+
+  /** What a client that is gone had begun to do with chunks of its own. */
+  *#settleChunks(owner: number, incarnation: number): Operation<void> {
+    for (const chunk of yield* this.chunks.settleOwned(owner, incarnation)) {
+      yield* unlockEmptied(this, chunk, owner);
+    }
   }
 
   /**
@@ -236,8 +301,7 @@ export class Pool {
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
     if (this.reclamation.retired > 0) yield* this.#bury(this.membership.id);
-    yield* this.allocator.surrender();
-    yield* this.chunks.orphan(this.membership.id, this.membership.incarnation);
+    yield* this.#settleChunks(this.membership.id, this.membership.incarnation);
     yield* this.membership.leave();
   }
 }

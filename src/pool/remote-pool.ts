@@ -114,6 +114,7 @@ export class RemotePool extends Pool {
       // Their blocks may be re-used by what follows.
       await this.unwaited.settled();
       await action();
+      this.#tellLater();
     })();
     const gate = closing.finally(() => {
       if (this.#gate === gate) this.#gate = undefined;
@@ -128,6 +129,7 @@ export class RemotePool extends Pool {
     await this.run(this.reclamation.quiesce());
     const { stores } = this;
     if (stores.isStale) await this.run(stores.tend());
+    await this.run(this.recyclingOwn());
     await this.run(this.recoverLagging());
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }
@@ -150,7 +152,8 @@ export class RemotePool extends Pool {
 
   /** What its operations were is told beside them, the last ones too. */
   #tellLater(): void {
-    const { dueInMs } = this.meter;
+    if (this.#closed) return;
+    const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
     const tell = () => {
       this.#telling = undefined;

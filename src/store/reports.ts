@@ -14,6 +14,7 @@ export interface PoolReport {
   regions: number;
   chunkSize: number;
   chunks: { total: number; used: number; free: number };
+  memory: MemoryReport;
   epoch: number;
   hugePages: boolean;
   /** Why not, where the pool is memory of nodes over UCX. */
@@ -38,7 +39,11 @@ export interface PoolReport {
     self: boolean;
     attachedAt: string;
     epoch: number;
-    chunks: number;
+    /** Bytes, up to a second old, as in `MemoryReport`; 0 of a client that has told nothing. */
+    claimed: number;
+    waiting: number;
+    /** Whether memory waits for this client: it is in an operation, or was stopped in one. */
+    lags: boolean;
   }[];
   stores: {
     name: string;
@@ -57,13 +62,46 @@ export interface PoolReport {
   }[];
 }
 
+/**
+ * Where the memory of a pool is, in bytes. `live`, `claimed`, `waiting`, `freeBlocks`, `freeChunks`
+ * and `overhead` add up to `total`. Clients publish what they have claimed and what waits once a
+ * second, so `live` of a busy pool is that old. What dead clients left behind counts as live.
+ */
+export interface MemoryReport {
+  total: number;
+  /** In use by records and indexes. */
+  live: number;
+  /** Blocks that clients have claimed and not used yet. */
+  claimed: number;
+  /** Removed or replaced, but another client may still read it: waits until the epoch moves on. */
+  waiting: number;
+  /** Free for blocks of one size of one store. */
+  freeBlocks: number;
+  /** Chunks that are free for any store and size. */
+  freeChunks: number;
+  /** Tables, intents, block states and the remainders of chunks. */
+  overhead: number;
+  stores: {
+    /** Empty where no store has the chunks: a store that was dropped, or not completed. */
+    store: string;
+    /** Bytes in use, claimed or waiting, and free. */
+    used: number;
+    free: number;
+    /** Null when clients hold memory that may be of this store or of another one. */
+    live: number | null;
+  }[];
+  /** By store and block size. Chunks that are used whole count as blocks of a chunk's size. */
+  blocks: { store: string; blockSize: number; chunks: number; used: number; free: number }[];
+}
+
 /** How a pool is checked. */
 export interface CheckOptions {
   /** Called as the walk goes on, with steps done and in all. */
   onProgress?: ((done: number, total: number) => void) | undefined;
   /**
-   * In a pool without other clients and without problems: gives back what clients that died left
-   * behind, so that the next check is certain of each record that no search finds.
+   * In a pool without problems: gives back the blocks of all stores that clients left when they
+   * died, so that the next check is certain of each record that no search finds. Other clients may
+   * go on working; one that stands still in the middle of a call keeps the blocks from being freed.
    */
   sweep?: boolean | undefined;
 }
@@ -79,15 +117,23 @@ export interface CheckReport {
     bytes: number;
     /**
      * Clients that died with the store open, or left while what they had retired still waited,
-     * since it was last swept by a client that was alone.
+     * since its last complete sweep.
      */
     unswept: number;
+    /**
+     * Blocks that these clients left: claimed ahead, or retired and never freed. No damage: the
+     * next client that finds the pool full brings them back, and so does a check with `sweep`. With
+     * `atMost` some may be claims of living clients that are at work. `swept` says whether this
+     * check has brought them back.
+     */
+    leftover: { blocks: number; bytes: number; atMost: boolean; swept: boolean };
   }[];
+  /** Claimed are those in use that no key reaches: of living clients, leftover or lost. */
   blocks: { reachable: number; claimed: number; free: number };
-  /** Blocks that no key reaches and no living client holds: a dead client's, not yet swept. */
-  leaked: number;
+  /** The sums of the stores' `leftover`. */
+  leftover: { blocks: number; bytes: number };
   /**
-   * Intact records that no search finds, in a pool that no other client uses. In a store of which
+   * Intact records that no search finds, in stores that no other client uses. In a store of which
    * `unswept` is 0 they are problems; a client that was killed leaves such records, which it had
    * removed. HStore marks its records, so there they are problems always.
    */
@@ -97,6 +143,7 @@ export interface CheckReport {
    * have. No damage: the maker of the next store takes it up, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
+  /** Also blocks that are in use, that no key reaches, and that no client can have left. */
   problems: string[];
 }
 

@@ -40,6 +40,7 @@ const LAYERS = [
   'lab/gateway',
   'lab/soak',
   'lab/hit-rates',
+  'lab/full-pool',
   'lab/chime',
   'lab/pages',
   'lab/simulation',

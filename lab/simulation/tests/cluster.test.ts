@@ -80,6 +80,7 @@ for (const memoryNodes of [1, 3]) {
     const open = () => openRace(pool, SHAPE, 1, index.table.directory.parts.root);
     assert.deepEqual(pool.run(checkStores(pool, 'simulated', open)).problems, []);
     const request = index.newRequest();
+    pool.run(pool.reclamation.quiesce());
     for (const record of present) {
       if (record < 0.9 * KEYS) continue;
       records.encode(request, cluster.keys.bytes(record), 'again', index.hashSeed, 0);

@@ -1,6 +1,5 @@
 import { siblingIn, writePivot } from '../../../src/indexes/chime/bounds.ts';
 import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
-import { rootLink } from '../../../src/indexes/chime/nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
   childrenIn,
@@ -11,7 +10,7 @@ import {
 import { compareWhole } from '../../../src/indexes/chime/nodes/keys.ts';
 import { isInternal, type Link } from '../../../src/indexes/chime/nodes/link.ts';
 import type { LeafBounds } from '../../../src/indexes/chime/nodes/node-client.ts';
-import { visit } from '../../../src/indexes/chime/nodes/node-io.ts';
+import { rootLink, visit } from '../../../src/indexes/chime/nodes/node-io.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import {
   isEmpty,

@@ -1,5 +1,4 @@
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
-import { Batch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 /** As the paper does it: a block is given back when it is unlinked. */
@@ -11,6 +10,6 @@ export const earlyReuseCanary: Canary = {
 
 function reuseAtOnce(pool: LocalPool): void {
   pool.reclamation.retire = (address, units, catalog) => {
-    pool.allocator.free(address, units, catalog, new Batch());
+    pool.allocator.free(address, units, catalog);
   };
 }

@@ -3,7 +3,7 @@ import { control } from '../../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../../src/pool/layout.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { BLOCK_FREE } from '../../../src/pool/memory/block-state.ts';
-import { CHUNK_BLOCKS, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
+import { holdsBlocks, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import { type Address, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import type { Subject } from '../subjects/subject.ts';
 
@@ -11,7 +11,7 @@ import type { Subject } from '../subjects/subject.ts';
 export interface Holders {
   living: readonly LocalPool[];
   /** Whether the block went down with a client that died. */
-  isLost(address: Address, chunk: number): boolean;
+  isLost(address: Address, units: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
   pending: readonly Address[];
   /** Operations that died in flight or were given up: each may have left a slot it had claimed. */
@@ -54,10 +54,10 @@ export function account(
   }
   for (const [chunk, word] of pool.run(pool.chunks.words())) {
     const { state, units } = unpackChunk(word);
-    if (state !== CHUNK_BLOCKS) continue;
+    if (!holdsBlocks(state)) continue;
     for (const address of claimedBlocks(pool, chunk, units)) {
       if (reached.get(address) === units) reached.delete(address);
-      else if (!held.has(address) && !holders.isLost(address, chunk)) {
+      else if (!held.has(address) && !holders.isLost(address, units)) {
         problems.push(`block ${address} of ${units} lines is claimed, and nobody has it`);
       }
     }

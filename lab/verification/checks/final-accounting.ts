@@ -47,10 +47,14 @@ export function checkMemory(
     givenUp > 0 ||
     (deaths.count > 0 && answersTheDead === true) ||
     (crashed > 0 && (chains || unlinksMany === true));
-  check(open(pool), (address, chunk) => {
+  check(open(pool), (address, units) => {
     if (unlinked) return true;
     const holder = clients[oracle.holderOf(address) ?? 0];
-    return holder.left || deaths.has(holder) || deaths.taintedChunks.has(chunk);
+    if (holder.left || deaths.has(holder)) return true;
+    const byte = pool.layout.stateByteOf(address, units);
+    return [...oracle.claimersOf(byte - (byte % 8))].some((claimer) =>
+      deaths.has(clients[claimer]),
+    );
   });
   // A sweep brings back all that the dead had: then nothing is lost any more.
   if (deaths.count === 0 && losses === 0 && givenUp === 0) return;

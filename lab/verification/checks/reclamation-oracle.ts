@@ -43,6 +43,8 @@ export class ReclamationOracle implements AccessObserver {
   readonly #retired = new Map<Address, RetiredBlock>();
   /** By unit: the client that gave its block back, and that block. */
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
+  /** By word: the clients that have tried to swap it, such as one of state bytes for a claim. */
+  readonly #swappers = new Map<Address, Set<number>>();
   freed = 0;
 
   constructor(
@@ -80,9 +82,9 @@ export class ReclamationOracle implements AccessObserver {
       retire(address, units, catalog);
     };
     const free = allocator.free.bind(allocator);
-    allocator.free = (address, units, catalog, batch) => {
+    allocator.free = (address, units, catalog) => {
       this.#onFree(client, address, units);
-      free(address, units, catalog, batch);
+      free(address, units, catalog);
     };
   }
 
@@ -97,6 +99,11 @@ export class ReclamationOracle implements AccessObserver {
   /** The client that retired the block, or was about to mark it free: its death loses the block. */
   holderOf(address: Address): number | undefined {
     return this.#retired.get(address)?.by ?? this.#free.get(address / UNIT_BYTES)?.by;
+  }
+
+  /** The clients that may have claimed a block whose state byte is in this word. */
+  claimersOf(word: Address): Iterable<number> {
+    return this.#swappers.get(word) ?? [];
   }
 
   /** Blocks that nobody retired come from a cache on leaving, or from a sweep. */
@@ -121,11 +128,18 @@ export class ReclamationOracle implements AccessObserver {
   }
 
   onAccess(client: number, kind: number, address: Address, words: number): void {
+    if (kind === CAS) this.#noteSwap(client, address);
     if (this.#free.size === 0 && this.#retired.size === 0) return;
     const end = address + WORD * words;
     for (let at = address; at < end; at += UNIT_BYTES - (at % UNIT_BYTES)) {
       this.#onLine(client, kind, at);
     }
+  }
+
+  #noteSwap(client: number, address: Address): void {
+    const known = this.#swappers.get(address);
+    if (known === undefined) this.#swappers.set(address, new Set([client]));
+    else known.add(client);
   }
 
   /** An access of a line from this word on. */

@@ -109,6 +109,7 @@ export class ScopeModel implements Model {
     const { subject, parameters, clients, grown, migrates, lead } = this.#scope;
     this.#entry = creator.run(createStore(creator, 's', subject.kind, parameters));
     if (expires(this.#scope)) creator.run(creator.catalog.noteTimed(this.#entry.id));
+    creator.run(creator.reclamation.quiesce());
     this.#prepare(creator);
     const oracle = this.#watch();
     const inFlight = compacts(this.#scope) ? this.#inFlight() : undefined;
@@ -286,10 +287,10 @@ export class ScopeModel implements Model {
   /** A block that is given back is poisoned: a change of memory by no verb. */
   #noteFrees({ allocator }: LocalPool): void {
     const free = allocator.free.bind(allocator);
-    allocator.free = (address, units, catalog, batch) => {
+    allocator.free = (address, units, catalog) => {
       for (let at = 0; at < units * UNIT_BYTES; at += WORD)
         this.#touch((address + at) / WORD, STORE);
-      free(address, units, catalog, batch);
+      free(address, units, catalog);
     };
   }
 

@@ -1,5 +1,4 @@
 import type { ClientRow } from '../../../src/pool/clients/membership.ts';
-import { notAskedFor, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Address } from '../../../src/verbs/index.ts';
 import type { SimulatedClient } from './client.ts';
 
@@ -13,8 +12,6 @@ export class Deaths {
   /** The state word of its row then. */
   readonly #states = new Map<SimulatedClient, bigint>();
   readonly #replaced = new Set<SimulatedClient>();
-  /** Chunks of dead owners: what was claimed there may be lost until a sweep. */
-  readonly taintedChunks = new Set<number>();
   /** From some moment on nobody is ignorant of a death any more. */
   #knownUpTo = -1;
 
@@ -47,17 +44,6 @@ export class Deaths {
     this.#states.set(client, this.#stateOf(client));
     // The client that cleaned up after others has died on the way: another one has to.
     for (const attempts of this.#attempts.values()) if (attempts.has(client)) attempts.clear();
-    this.#taint(client);
-  }
-
-  #taint({ pool: { layout, membership } }: SimulatedClient): void {
-    for (let chunk = layout.reservedChunks; chunk < layout.chunksMax; chunk++) {
-      const word = unpackChunk(this.#peek(layout.chunkWord(chunk)));
-      const { owner, incarnation } = notAskedFor(word);
-      if (owner === membership.id && incarnation === membership.incarnation) {
-        this.taintedChunks.add(chunk);
-      }
-    }
   }
 
   /** Every death up to now becomes known to all. */

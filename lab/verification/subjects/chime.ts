@@ -1,6 +1,7 @@
 import { StepwellError } from '../../../src/errors.ts';
 import { CHIME, type ChimeIndex, shapeFrom } from '../../../src/indexes/chime/chime.ts';
 import { ChimeGeometry, unitsBeside } from '../../../src/indexes/chime/geometry.ts';
+import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
 import { oftenOneNode, type Subject } from './subject.ts';
 
@@ -53,8 +54,8 @@ export const CHIME_SUBJECT: Subject = {
   hasten(index, attempts) {
     const { tree } = index as ChimeIndex;
     const { count } = tree;
-    tree.count = (reason: LeafRetry, attempt: number) => {
-      count.call(tree, reason, attempt);
+    tree.count = (reason: LeafRetry, attempt: number, request: ChimeRequest) => {
+      count.call(tree, reason, attempt, request);
       // What a sweep meets on its way: one that is given up keeps what it has adopted.
       if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
       throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');

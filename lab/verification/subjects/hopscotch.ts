@@ -7,6 +7,7 @@ import {
   shapeFrom,
 } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
+import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
 import { oftenOneNode, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
@@ -50,8 +51,8 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   hasten(index, attempts) {
     const { table } = index as HopscotchIndex;
     const { count } = table;
-    table.count = (reason: LeafRetry, attempt: number) => {
-      count.call(table, reason, attempt);
+    table.count = (reason: LeafRetry, attempt: number, request: LeafRequest) => {
+      count.call(table, reason, attempt, request);
       // What a sweep meets on its way: one that is given up keeps what it has adopted.
       if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
       throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');

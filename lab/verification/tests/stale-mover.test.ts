@@ -35,6 +35,7 @@ class Stage {
     this.shape = { associativity, groups: 3, initialDepth: 0, maxDepth: 8, seed: 7 };
     this.geometry = new RaceGeometry(this.shape);
     this.pools = Array.from({ length: 5 }, (_, i) => this.#join(i));
+    for (const pool of this.pools) pool.run(pool.reclamation.quiesce());
     const root = this.pools[0].run(buildRace(this.pools[0], this.shape, 1));
     this.indexes = this.pools.map((pool) => pool.run(openRace(pool, this.shape, 1, root)));
     this.subtable = this.indexes[0].table.directory.lookup(0);

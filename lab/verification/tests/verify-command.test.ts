@@ -16,7 +16,7 @@ describe('verify', () => {
     const now = clock();
     const { code, out } = await lab(['verify', 'race', '--scope', 'put-search'], { now });
     assert.equal(code, 0);
-    assert.match(out, /put-search +30 +15 +0 +all/);
+    assert.match(out, /put-search +32 +17 +0 +all/);
     assert.match(out, /nothing failed/);
   });
 

@@ -18,7 +18,7 @@ export const check = defineCommand({
     '  writer has half done looks like a problem until it is finished.',
   options: {
     sweep: {
-      about: 'Give back what clients that were killed left, so that the next check is certain',
+      about: 'Give back the blocks of all stores that clients left when they were killed',
     },
     json: { about: 'Print the report as JSON' },
   },
@@ -38,7 +38,9 @@ export const check = defineCommand({
 });
 
 function describe(report: CheckReport, seconds: number, style: Style): string {
-  const { stores, blocks, leaked, unreachable, unfinished, problems } = report;
+  const { stores, blocks, leftover, unreachable, unfinished, problems } = report;
+  const isLeft = leftover.blocks > 0 && stores.some(({ leftover: { swept } }) => !swept);
+  const took = ` (${formatDuration(seconds)})`;
   const parts = [
     table(
       [
@@ -58,20 +60,14 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
       style,
     ),
     `${formatCount(blocks.reachable)} blocks reachable, ${formatCount(blocks.claimed)} claimed, ` +
-      `${formatCount(blocks.free)} free, ${formatCount(leaked)} leaked`,
+      `${formatCount(blocks.free)} free`,
     ...(unreachable === 0
       ? []
       : [
           `${plural(unreachable, 'record')} that no search finds: lost, or left by a client that ` +
             'was killed and had removed them',
         ]),
-    ...stores
-      .filter(({ unswept }) => unswept > 0)
-      .map(
-        ({ name, unswept }) =>
-          `${name}: ${plural(unswept, 'client')} died since its last sweep; run check with ` +
-          '--sweep while it has no other clients, and later checks tell lost records from theirs',
-      ),
+    ...stores.filter((store) => store.leftover.blocks > 0).map(describeLeftover),
     ...unfinished.map(
       ({ index, chunks, bytes }) =>
         `${plural(chunks, 'chunk')} (${formatSize(bytes)}) of a store on ${index}, whose maker ` +
@@ -79,8 +75,18 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
     ),
     ...problems.map((problem) => `${style.red('problem:')} ${printable(problem)}`),
     problems.length === 0
-      ? style.green(`every invariant holds (${formatDuration(seconds)})`)
-      : style.red(`${plural(problems.length, 'problem')} (${formatDuration(seconds)})`),
+      ? style.green(
+          `every invariant holds${isLeft ? '; clients that died left blocks' : ''}${took}`,
+        )
+      : style.red(`${plural(problems.length, 'problem')}${took}`),
   ];
   return parts.join('\n');
+}
+
+function describeLeftover({ name, unswept, leftover }: CheckReport['stores'][number]): string {
+  const { blocks, bytes, atMost, swept } = leftover;
+  const what = `${atMost ? 'up to ' : ''}${plural(blocks, 'block')} (${formatSize(bytes)})`;
+  const whose = `${name}: ${what} left by ${plural(unswept, 'client')} that died`;
+  if (swept) return `${whose}: brought back`;
+  return `${whose}: no damage; the next full pool brings them back, or check with --sweep`;
 }

@@ -1,10 +1,22 @@
 import type { PoolReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
-import { formatCount, formatRatio, formatSize } from '../sizes.ts';
+import { formatCount, formatRatio, formatSize, plural } from '../sizes.ts';
 import { sharedUrl } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
-import { facts, table } from '../terminal/table.ts';
+import { type Column, facts, table } from '../terminal/table.ts';
+
+/** Block sizes that are shown: those with the most free memory. */
+const SIZES_MAX = 12;
+
+const BLOCK_COLUMNS: readonly Column[] = [
+  { head: 'STORE' },
+  { head: 'BLOCK SIZE', align: 'right' },
+  { head: 'CHUNKS', align: 'right' },
+  { head: 'USED', align: 'right' },
+  { head: 'FREE', align: 'right' },
+  { head: 'LIVE', align: 'right' },
+];
 
 const EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
 
@@ -32,6 +44,8 @@ function describe(report: PoolReport, style: Style): string {
     poolFacts(report, style),
     heading('Stores'),
     report.stores.length === 0 ? 'none' : storeTable(report, style),
+    heading('Memory'),
+    memoryTables(report, style),
     heading('Clients'),
     report.clients.length === 0 ? 'none' : clientTable(report, style),
   ].join('\n');
@@ -110,6 +124,52 @@ function inlineShare({ inline, records }: PoolReport['stores'][number]): string 
   return inline === undefined || records === 0 ? '-' : formatRatio(inline / records);
 }
 
+/** Where all of the memory is, and the blocks of each store by their size. */
+function memoryTables({ memory, chunkSize }: PoolReport, style: Style): string {
+  const parts = ['live', 'claimed', 'waiting', 'freeBlocks', 'freeChunks', 'overhead'] as const;
+  const heads = ['LIVE', 'CLAIMED AHEAD', 'WAITING', 'FREE BLOCKS', 'FREE CHUNKS', 'OVERHEAD'];
+  const sums = table(
+    heads.map((head) => ({ head, align: 'right' })),
+    [parts.map((part) => formatSize(memory[part]))],
+    style,
+  );
+  const sizes = [...memory.blocks].sort((a, b) => b.free - a.free).slice(0, SIZES_MAX);
+  const shown = memory.blocks.filter((size) => sizes.includes(size));
+  const hidden = memory.blocks.length - shown.length;
+  const rows = memory.stores.flatMap(({ store, used, free, live }) => [
+    [
+      nameOf(store),
+      'all',
+      '',
+      formatSize(used),
+      formatSize(free),
+      live === null ? '?' : formatSize(live),
+    ],
+    ...shown
+      .filter((size) => size.store === store)
+      .map((size) => [
+        nameOf(store),
+        size.blockSize === chunkSize ? 'chunks' : formatSize(size.blockSize),
+        formatCount(size.chunks),
+        formatSize(size.used),
+        formatSize(size.free),
+        '',
+      ]),
+  ]);
+  const blocks = table(BLOCK_COLUMNS, rows, style);
+  const more = hidden === 0 ? [] : [style.dim(`… ${plural(hidden, 'block size')} more: --json`)];
+  return [sums, '', ...(rows.length === 0 ? [] : [blocks, ...more])].join('\n').trimEnd();
+}
+
+function nameOf(store: string): string {
+  return store === '' ? '(no store)' : store;
+}
+
+function stateOf({ self, alive, lags }: PoolReport['clients'][number]): string {
+  if (self) return 'this command';
+  return `${alive ? 'alive' : 'dead'}${lags ? ', holds back memory' : ''}`;
+}
+
 function clientTable({ clients }: PoolReport, style: Style): string {
   return table(
     [
@@ -120,17 +180,19 @@ function clientTable({ clients }: PoolReport, style: Style): string {
       { head: 'STATE' },
       { head: 'ATTACHED' },
       { head: 'EPOCH', align: 'right' },
-      { head: 'CHUNKS', align: 'right' },
+      { head: 'CLAIMED AHEAD', align: 'right' },
+      { head: 'WAITING', align: 'right' },
     ],
     clients.map((client) => [
       String(client.id),
       client.name,
       String(client.pid),
       String(client.thread),
-      client.self ? 'this command' : client.alive ? 'alive' : 'dead',
+      stateOf(client),
       client.attachedAt,
       formatCount(client.epoch),
-      formatCount(client.chunks),
+      formatSize(client.claimed),
+      formatSize(client.waiting),
     ]),
     style,
   );

@@ -205,7 +205,15 @@ describe('inspect and check', () => {
       out,
       /default +race +ready +1 +25\.0% +- +100 +2 +1 +2 KiB +4\.1 KiB +associativity=7/,
     );
-    assert.match(out, /1 +web \\u\{1b\}\[31mred +42 +0 +alive/);
+    assert.match(
+      out,
+      /1 +web \\u\{1b\}\[31mred +42 +0 +alive, holds back memory .* 1 KiB +3 MiB$/m,
+    );
+    assert.match(out, /LIVE +CLAIMED AHEAD +WAITING +FREE BLOCKS +FREE CHUNKS +OVERHEAD\n/);
+    assert.match(out, /^ *5 MiB +1 KiB +3 MiB +64 B +1 GiB +1 MiB$/m);
+    assert.match(out, /^default +all +8 MiB +64 B +\?$/m);
+    assert.match(out, /^default +832 B +1 +64 B +7\.5 KiB$/m);
+    assert.match(out, /… 1 block size more: --json$/m, 'the size with the least free memory');
     const json = await stepwell(['inspect', URL, '--json'], { pools });
     assert.equal(JSON.parse(json.out).stores[0].records, 1);
   });
@@ -223,6 +231,18 @@ describe('inspect and check', () => {
     const json = await stepwell(['check', URL, '--json'], { pools });
     assert.equal(json.code, 1);
     assert.equal(JSON.parse(json.out).problems.length, 1);
+  });
+
+  it('name the blocks that dead clients left, and what brings them back', async () => {
+    const pools = new FakePools();
+    await stepwell(['set', URL, 'k', 'v'], { pools });
+    pools.left = { unswept: 2, blocks: 512, bytes: 512 * 64 };
+    const { code, out } = await stepwell(['check', URL], { pools });
+    assert.equal(code, 0);
+    assert.match(out, /default: 512 blocks \(32 KiB\) left by 2 clients that died: no damage/);
+    assert.match(out, /brings them back, or check with --sweep/);
+    assert.match(out, /every invariant holds; clients that died left blocks \(/);
+    assert.doesNotMatch(out, /leaked/);
   });
 
   it('name what makers of stores left behind, which is no problem', async () => {

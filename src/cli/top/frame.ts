@@ -15,6 +15,8 @@ const BAR_WIDTH = 20;
 const ABSENT = '-';
 /** Below it a store and a client are still worth their line. */
 const ROWS_MIN = 2;
+/** Clients that are named beside what waits. */
+const OWNERS_MAX = 3;
 
 const STORE_COLUMNS: readonly Column[] = [
   { head: 'STORE' },
@@ -36,7 +38,8 @@ const CLIENT_COLUMNS: readonly Column[] = [
   { head: 'HITS', align: 'right' },
   { head: 'READ P99', align: 'right' },
   { head: 'WRITE P99', align: 'right' },
-  { head: 'MEMORY', align: 'right' },
+  { head: 'CLAIMED', align: 'right' },
+  { head: 'WAITING', align: 'right' },
   { head: 'TOLD', align: 'right' },
 ];
 
@@ -84,11 +87,31 @@ function headLines(figures: PoolFigures): string[] {
     `${printable(figures.url)}  made ${formatDuration((at - createdAt) / 1000)} ago`,
     `Memory   ${bar(share)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
       formatRatio(share),
+    ...memoryLines(figures),
     `Clients  ${formatCount(clients.length)} of ${formatCount(clientsMax)}${notes}`,
     `Reads    ${rate(sum.reads)}  ${percentiles(sum.readLatency)}  hits ${hits(sum)}`,
     `Writes   ${rate(sum.writes)}  ${percentiles(sum.writeLatency)}`,
     `Scanned  ${rate(sum.scanned)}  evicted ${formatCount(evicted)}/s`,
   ];
+}
+
+/** Where the memory is, which clients' waits for an epoch, and which clients hold that back. */
+function memoryLines({ memory, clients }: PoolFigures): string[] {
+  const size = (of: 'live' | 'freeBlocks' | 'freeChunks' | 'claimed' | 'waiting' | 'overhead') =>
+    formatSize(memory[of]);
+  const parts =
+    `live ${size('live')}, free ${size('freeBlocks')} in blocks and ${size('freeChunks')} in ` +
+    `chunks, claimed ahead ${size('claimed')}, overhead ${size('overhead')}`;
+  const lines = [`         ${parts}`];
+  if (memory.waiting === 0) return lines;
+  const owners = [...clients].sort((a, b) => b.waiting - a.waiting).slice(0, OWNERS_MAX);
+  const whose = owners
+    .filter(({ waiting }) => waiting > 0)
+    .map(({ name, waiting }) => ` ${printable(name)} ${formatSize(waiting)}`);
+  const holders = clients.filter(({ lags }) => lags).map(({ name }) => printable(name));
+  const by = holders.length === 0 ? '' : `; held back by ${holders.join(', ')}`;
+  const of = whose.length === 0 ? '' : `:${whose.join(',')}`;
+  return [...lines, `Waiting  ${size('waiting')}${of}${by}`];
 }
 
 function bar(share: number): string {
@@ -138,7 +161,7 @@ function busiestFirst(a: ClientRates, b: ClientRates): number {
 }
 
 function clientRow(client: ClientRates): string[] {
-  const { name, pid, alive, lags, readLatency, writeLatency, toldAgo, bytes } = client;
+  const { name, pid, alive, lags, readLatency, writeLatency, toldAgo } = client;
   const state = !alive ? ' (gone)' : lags ? ' (holds back memory)' : '';
   const count = (of: 'reads' | 'writes' | 'scanned') =>
     toldAgo === null ? ABSENT : formatCount(client[of]);
@@ -152,7 +175,8 @@ function clientRow(client: ClientRates): string[] {
     hits(client),
     latency(readLatency),
     latency(writeLatency),
-    formatSize(bytes),
+    formatSize(client.claimed),
+    formatSize(client.waiting),
     toldAgo === null ? ABSENT : `${formatDuration(toldAgo / 1000)} ago`,
   ];
 }

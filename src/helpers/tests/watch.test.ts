@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
 import { type Change, compare, watch } from '../watch.ts';
 import { inMemory, onStores } from './support/stores.ts';
@@ -104,9 +105,13 @@ test('a store that is watched posts no verb more', async (t) => {
   const cost = async () => {
     const before = (await s.stats()).traffic.roundTrips;
     for (let i = 0; i < 20; i++) await s.set('k', `${i}`);
-    return (await s.stats()).traffic.roundTrips - before;
+    const after = (await s.stats()).traffic.roundTrips;
+    // An idle client gives back its blocks, and claims as many when it writes again.
+    await turn();
+    return after - before;
   };
-  await cost();
+  // At first it claims more each time.
+  for (let i = 0; i < 4; i++) await cost();
   const alone = await cost();
   const changes = watch(other, { key: 'k' }, { ...OFTEN, initial: true });
   await changes.next();

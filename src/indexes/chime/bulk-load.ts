@@ -31,10 +31,19 @@ import { newLeaf, writeReplicas } from '../substrates/leaf/split-leaf.ts';
 import { isLong, pivotUnits, siblingIn, writePivot, writeSibling } from './bounds.ts';
 import { unitsBeside } from './geometry.ts';
 import { mergeOnce } from './merge/merge-underfull.ts';
-import { finishPending, rootLink } from './nodes/finish-pending.ts';
+import { finishPending } from './nodes/finish-pending.ts';
 import { compareWhole, separatorOf } from './nodes/keys.ts';
 import { addressOfLink, isInternal, isSameLeaf, type Link, leafLink } from './nodes/link.ts';
-import { freeze, isInUse, NewNodes, publish, routesOf, swing, visit } from './nodes/node-io.ts';
+import {
+  freeze,
+  isInUse,
+  NewNodes,
+  publish,
+  rootLink,
+  routesOf,
+  swing,
+  visit,
+} from './nodes/node-io.ts';
 import { cutAndStack } from './nodes/rebuild-node.ts';
 import type { KeyAt } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';

@@ -22,9 +22,8 @@ import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { mergeUnderfull } from './merge/merge-underfull.ts';
-import { rootLink } from './nodes/finish-pending.ts';
-import { addressOfLink, leafLink } from './nodes/link.ts';
-import { NewNodes } from './nodes/node-io.ts';
+import { leafLink } from './nodes/link.ts';
+import { NewNodes, rootLink } from './nodes/node-io.ts';
 import type { ChimeRequest } from './request.ts';
 import { ChimeScan } from './scan/scan.ts';
 import { ChimeWalk } from './scan/walk.ts';
@@ -133,9 +132,9 @@ export function* openChime(
 ): Operation<ChimeIndex> {
   invariant(root > 0, 'a store without a root');
   yield* pool.intents.open();
+  pool.allocator.keepReserve(catalog);
   const tree = treeOf(pool, shape, catalog, root);
-  const { low, high } = yield* rootLink(tree);
-  invariant(addressOfLink(low, high) > 0, 'a tree without a root');
+  yield* rootLink(tree);
   return new ChimeIndex(tree);
 }
 

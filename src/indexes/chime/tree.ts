@@ -1,7 +1,7 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { RETIRED } from '../../pool/intents/lock-word.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
+import { HEADER_BYTES, KEY_BYTES_MAX } from '../../records/layout.ts';
 import {
   type Address,
   Batch,
@@ -12,7 +12,13 @@ import {
   Scratch,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
-import { BOUNDS_AT, identityHigh, identityLow, OWNER_AT } from '../substrates/leaf/layout.ts';
+import {
+  BOUNDS_AT,
+  IDENTITY_AT,
+  identityHigh,
+  identityLow,
+  OWNER_AT,
+} from '../substrates/leaf/layout.ts';
 import {
   type BoundsPlace,
   LeafClient,
@@ -189,6 +195,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const at = IMAGE_AT + BOUNDS_AT;
     const block = pivotBlockIn(words, at);
     const bytes = pivotBytesIn(words, at);
+    invariant(bytes <= KEY_BYTES_MAX, `the pivot of the leaf at ${request.leaf} is ${bytes} long`);
     const image = new Scratch(Math.ceil(bytes / UNIT_BYTES) * UNIT_BYTES);
     yield new Batch().read(block, image.u8.length, image, 0);
     request.longPivot = { bytes: image.u8.slice(0, bytes), block };
@@ -200,7 +207,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
    * leaf that the parent has siblings are followed one by one: a full pool may lack many links.
    */
   *redirect(request: ChimeRequest, attempt: number): Operation<void> {
-    this.count('otherLeaf', attempt);
+    this.count('otherLeaf', attempt, request);
     const { leafLow, leafHigh, words } = request;
     const sibling = isLeafStill(request) ? siblingIn(words, IMAGE_AT + BOUNDS_AT) : undefined;
     const pivot = sibling && (yield* this.pivotOf(request));
@@ -212,7 +219,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    if (request.side === AT_KEY && (yield* finishPending(this, keyOf(request)))) {
+    // Rarely: where others, or damage, stand in the way, it finds the same again and again.
+    const isTime = (attempt & (attempt - 1)) === 0 && request.side === AT_KEY;
+    if (isTime && (yield* finishPending(this, keyOf(request)))) {
       yield* refresh(this, request);
       yield* this.begin(request);
       if (!isSame()) return;
@@ -223,7 +232,10 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   /** A leaf that was merged is in the one before it, below the same parent. */
   #aimLeft(request: ChimeRequest): void {
-    const { child } = request;
+    const { child, words, leaf } = request;
+    const at = IMAGE_AT + IDENTITY_AT;
+    const isErased = lowHalf(words, at) === 0 && highHalf(words, at) === 0;
+    invariant(isErased || isLeafStill(request), `what stands at ${leaf} is no leaf`);
     const above = request.above as CachedNode;
     if (child === 0) return;
     const left = { low: above.linkLow(child - 1), high: above.linkHigh(child - 1) };
@@ -338,7 +350,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
         yield postHeader(probe, probe.batch.clear());
         if (!isLeafStill(probe)) return undefined;
         if (isStill(probe)) return yield* this.boundsIn(probe);
-        this.count('changing', attempt - probe.looks);
+        this.count('changing', attempt - probe.looks, probe);
         yield* outwait(this, probe, attempt);
       }
     } finally {

@@ -1,4 +1,4 @@
-import { hasCode } from '../../errors.ts';
+import { hasCode, invariant } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
@@ -51,6 +51,8 @@ export class SegmentWalk {
     const { picture } = this;
     const { suffix } = this.position as Position;
     const depth = depthIn(picture.words, IMAGE_AT);
+    const isDepth = depth <= this.#table.directory.maxDepth;
+    invariant(isDepth, `the segment at ${picture.leaf} has a depth of ${depth}`);
     const next = nextSuffix(suffix & (2 ** depth - 1), depth);
     this.position = next === undefined ? undefined : { suffix: next, depth };
     return picture;

@@ -96,7 +96,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
   }
 
   *redirect(request: LeafRequest, attempt: number): Operation<void> {
-    this.count('otherLeaf', attempt);
+    this.count('otherLeaf', attempt, request);
     const { leaf, hash } = request;
     invariant(isLeafStill(request), `what stands at ${leaf} is no segment`);
     // Of the split that the header tells of, the directory may not have the child yet.

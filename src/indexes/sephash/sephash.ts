@@ -144,7 +144,6 @@ export function* openSepHash(
   const directory = yield* Directory.open(root, shape, pool.chunks);
   const records = new RecordIo(pool, catalog);
   const geometry = new SepHashGeometry(shape);
-  pool.allocator.shareChunks(catalog, geometry.tableUnits);
   return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));
 }
 

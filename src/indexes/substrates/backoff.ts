@@ -26,7 +26,7 @@ export function* backOff<R extends string>(
 ): Operation<void> {
   retries[reason]++;
   if (attempt < ATTEMPTS_WITHOUT_PAUSE) return;
-  if (attempt % ATTEMPTS_PER_LOOK === 0) lookForChange(request, reason, attempt);
+  lookForChange(request, reason, attempt);
   if (attempt >= ATTEMPTS_MAX) {
     const reasons = JSON.stringify(retries);
     throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);
@@ -35,8 +35,13 @@ export function* backOff<R extends string>(
   yield request.batch.clear().pause(pause, request.words);
 }
 
-function lookForChange(request: Request, reason: string, attempt: number): void {
-  const sum = sumOf(request.words);
+/**
+ * Compares, every ATTEMPTS_PER_LOOK attempts in a row, what the operation has read behind `from`
+ * with what it had read the last time. Raises SW_POOL_CORRUPT when that is the same.
+ */
+export function lookForChange(request: Request, reason: string, attempt: number, from = 0): void {
+  if (attempt === 0 || attempt % ATTEMPTS_PER_LOOK !== 0) return;
+  const sum = sumOf(request.words, from);
   if (attempt > ATTEMPTS_PER_LOOK && sum === request.wordsSum) {
     const what = `nothing has changed over ${ATTEMPTS_PER_LOOK} attempts (${reason})`;
     throw new StepwellError('SW_POOL_CORRUPT', `the index contradicts itself: ${what}`);
@@ -45,8 +50,8 @@ function lookForChange(request: Request, reason: string, attempt: number): void 
 }
 
 /** 32-bit FNV-1a, by words. */
-function sumOf({ i32 }: Scratch): number {
+function sumOf({ i32 }: Scratch, from: number): number {
   let sum = 0x811c9dc5;
-  for (let i = 0; i < i32.length; i++) sum = Math.imul(sum ^ i32[i], 0x01000193);
+  for (let i = from >> 2; i < i32.length; i++) sum = Math.imul(sum ^ i32[i], 0x01000193);
   return sum;
 }

@@ -136,7 +136,10 @@ export class DirectoryParts {
 
   /** Makes the global depth greater than `depth`. Returns whether this client did it. */
   *deepen(depth: number, memory: Reserves): Operation<boolean> {
-    if ((yield* this.readDepth()) > depth) return false;
+    const now = yield* this.readDepth();
+    if (now > depth) return false;
+    // Only what the directory leads to is split.
+    invariant(now === depth, `a split at depth ${depth} of a directory of depth ${now}`);
     this.#reserveAhead(memory, depth + 1);
     // From exactly `depth`: a slow splitter can never write a smaller depth back.
     return yield* control.swap(this.root, this.#word(depth), this.#word(depth + 1));

@@ -181,6 +181,19 @@ export class RecordIo {
     return request.block !== 0;
   }
 
+  /**
+   * How many blocks of the size that the request has written this client lacks: none when they are
+   * not scarce. In a full pool it may hold so many, claimed or retired, that half of them ripen
+   * while it uses the other half.
+   */
+  shortage({ headUnits }: Request): number {
+    const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
+    if (!sizeClass.isScarce) return 0;
+    const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
+    if (lacking <= 0) return 0;
+    return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
+  }
+
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
     const units = classOfHead(request.headUnits);

@@ -44,6 +44,13 @@ export class Limbo {
     return false;
   }
 
+  /** How many blocks of these units wait. */
+  count(units: number): number {
+    let count = 0;
+    for (let i = 0; i < this.length; i++) if (this.#ring[this.#at(i) + UNITS] === units) count++;
+    return count;
+  }
+
   push(address: Address, units: number, tag: number): void {
     if (FIELDS * this.length === this.#ring.length) this.#grow();
     const at = this.#at(this.length++);

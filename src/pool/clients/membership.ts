@@ -323,6 +323,11 @@ export class Membership {
     return rows.filter(({ stores }) => (stores & bitOf(catalog)) !== 0n);
   }
 
+  /** The stores that some row names. */
+  *namedStores(): Operation<Set<number>> {
+    return new Set((yield* this.rows()).flatMap(({ stores }) => [...storesIn(stores)]));
+  }
+
   *holdsRow(): Operation<boolean> {
     return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
   }

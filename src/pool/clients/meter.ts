@@ -1,9 +1,10 @@
-import type { Operation } from '../../verbs/index.ts';
+import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { UnwaitedWrites } from '../unwaited-writes.ts';
 import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
 
 /**
- * Words of a client's row that no protocol reads: what the client has done so far. `TOLD_AT` is the
+ * Words of a client's row that no protocol reads: what the client has done so far, and what memory
+ * it holds that is neither free nor in use. `TOLD_AT` is the
  * wall-clock time in milliseconds at which it wrote them, 0 in a row whose client never did.
  */
 const TOLD_AT = 48;
@@ -11,6 +12,9 @@ const TOLD_AT = 48;
 const LATENCIES_AT = 56;
 const READS_AND_MISSES_AT = 104;
 const WRITES_AND_SCANNED_AT = 112;
+/** Units of memory, 32 bits each: claimed ahead, and waiting for an epoch. */
+const HELD_AT = 120;
+const HELD_MAX = 2 ** 32 - 1;
 
 const QUANTILES = [0.5, 0.9, 0.99, 0.999] as const;
 
@@ -57,6 +61,10 @@ export interface ClientFigures {
   writes: number;
   /** Records that walks and scans have met; modulo 2^32. */
   scanned: number;
+  /** Bytes of blocks that it has claimed and not used yet. */
+  claimed: number;
+  /** Bytes of blocks and spans that it has retired and that may not be used again yet. */
+  waiting: number;
   /** Of operations on one key that were timed in the last 10 to 20 seconds before. */
   read: Percentiles;
   write: Percentiles;
@@ -79,6 +87,8 @@ export class Meter {
   #untilTimed = 1;
   #hasNews = false;
   #toldAt = performance.now();
+  #claimedUnits = 0;
+  #waitingUnits = 0;
 
   beginRead(operation: Timed): void {
     this.#counts[READS]++;
@@ -120,19 +130,29 @@ export class Meter {
     this.#hasNews = true;
   }
 
+  /** What the client holds now of memory that is neither free nor in use. */
+  noteHeld(claimedUnits: number, waitingUnits: number): void {
+    if (claimedUnits === this.#claimedUnits && waitingUnits === this.#waitingUnits) return;
+    this.#claimedUnits = claimedUnits;
+    this.#waitingUnits = waitingUnits;
+    this.#hasNews = true;
+  }
+
   /** Milliseconds until there is something to tell; Infinity when there is nothing. */
   get dueInMs(): number {
     if (!this.#hasNews) return Number.POSITIVE_INFINITY;
     return this.#toldAt + this.tellEveryMs - performance.now();
   }
 
-  /** Writes what has been counted into the row. Its time is written last. */
+  /** Writes what has been counted and noted into the row. Its time is written last. */
   *tell(unwaited: UnwaitedWrites, row: number): Operation<void> {
     this.#hasNews = false;
     this.#toldAt = performance.now();
     const [reads, misses, writes, scanned] = this.#words;
     yield* unwaited.word(row + READS_AND_MISSES_AT, reads, misses);
     yield* unwaited.word(row + WRITES_AND_SCANNED_AT, writes, scanned);
+    const held = [this.#claimedUnits, this.#waitingUnits].map((units) => Math.min(units, HELD_MAX));
+    yield* unwaited.word(row + HELD_AT, held[0], held[1]);
     yield* unwaited.word(row + LATENCIES_AT, this.#read.digest(), this.#write.digest());
     const [low, high] = new Int32Array(new Float64Array([Date.now()]).buffer);
     yield* unwaited.word(row + TOLD_AT, low, high);
@@ -189,6 +209,8 @@ export function figuresIn(row: DataView, at: number): ClientFigures | undefined 
     misses: count(READS_AND_MISSES_AT + 4),
     writes: count(WRITES_AND_SCANNED_AT),
     scanned: count(WRITES_AND_SCANNED_AT + 4),
+    claimed: count(HELD_AT) * UNIT_BYTES,
+    waiting: count(HELD_AT + 4) * UNIT_BYTES,
     read: percentiles(LATENCIES_AT),
     write: percentiles(LATENCIES_AT + 4),
   };

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import {
   type Address,
   Batch,
@@ -28,17 +28,22 @@ import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
  * client table: an index that retires large blocks would otherwise let megabytes of them wait.
  */
 const RETIRED_PER_ADVANCE = 128;
+/** The same in a full pool, where other clients lack what this one has retired. */
+const RETIRED_PER_TIGHT_ADVANCE = 16;
 const RETIRED_UNITS_PER_ADVANCE = 2 ** 20 / UNIT_BYTES;
 const FREED_AT_ONCE = 512;
+const CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES;
 /** Stands for the units of a chunk that is part of a span. */
 const SPAN_CHUNK = 0;
+/** Stands for the units of a chunk that its owner recycles: see memory/emptied-chunks.ts. */
+const EMPTIED_CHUNK = 2 ** 16 - 1;
 
 /** As they stand in the superblock from the epoch on, so that one READ brings all of them. */
 const EPOCH_AT = 0;
 const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
 const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
 const DROPS = SUPERBLOCK.drops - SUPERBLOCK.epoch;
-const REQUESTS = SUPERBLOCK.requests - SUPERBLOCK.epoch;
+const SWEEP_PHASE = SUPERBLOCK.sweepPhase - SUPERBLOCK.epoch;
 const LOOKED_BYTES = 40;
 const OWN_EPOCH = 40;
 const OWN_FLOOR = 48;
@@ -75,9 +80,8 @@ export class Reclamation {
   #publishedFloor = 0;
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
+  #waitingUnits = 0;
   #migrations = 0;
-  /** How often chunks had been asked for when this client last announced an epoch. */
-  #requests = 0;
   /** How many stores had been dropped at the last quiescent point. */
   drops = 0;
   /** Clients that kept the epoch from moving at the last attempt, by id. */
@@ -92,6 +96,11 @@ export class Reclamation {
 
   get retired(): number {
     return this.#limbo.length;
+  }
+
+  /** Units of blocks and spans that wait. The chunk table tells of chunks that are recycled. */
+  get waitingUnits(): number {
+    return this.#waitingUnits;
   }
 
   get online(): boolean {
@@ -119,12 +128,6 @@ export class Reclamation {
     yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
   }
 
-  /** Call after chunks were asked for: see memory/emptied-chunks.ts. */
-  *countRequest(): Operation<void> {
-    writeInteger(this.#words, SWAP, 1);
-    yield this.#batch.clear().faa(SUPERBLOCK.requests, this.#words, SWAP);
-  }
-
   /** As counted now. */
   *readDrops(): Operation<void> {
     yield this.#batch.clear().read(SUPERBLOCK.drops, 8, this.#words, DROPS);
@@ -146,6 +149,11 @@ export class Reclamation {
     return this.#limbo.addresses();
   }
 
+  /** How many of these are of a store and size. */
+  waitingOf(catalog: number, units: number): number {
+    return this.#limbo.count(catalog * 65536 + units);
+  }
+
   /** Whether some of these is a store's. */
   isWaiting(catalog: number): boolean {
     return this.#limbo.some((key) => Math.floor(key / 65536) === catalog);
@@ -156,6 +164,7 @@ export class Reclamation {
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
     this.#unitsSinceAdvance += units;
+    this.#waitingUnits += units;
   }
 
   /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
@@ -166,7 +175,16 @@ export class Reclamation {
       this.#limbo.push(address, catalog * 65536 + SPAN_CHUNK, this.#announced);
     }
     this.#retiredSinceAdvance += this.#limbo.length - length;
-    this.#unitsSinceAdvance += (chunks.length * CHUNK_BYTES) / UNIT_BYTES;
+    this.#unitsSinceAdvance += chunks.length * CHUNK_UNITS;
+    this.#waitingUnits += chunks.length * CHUNK_UNITS;
+  }
+
+  /** As `retire`, of a chunk that this client has locked: see memory/emptied-chunks.ts. */
+  retireEmptied(chunk: number, catalog: number): void {
+    invariant(this.online, 'a client that is idle retires a chunk');
+    const address = this.#layout.chunkStart(chunk);
+    this.#limbo.push(address, catalog * 65536 + EMPTIED_CHUNK, this.#announced);
+    this.#unitsSinceAdvance += CHUNK_UNITS;
   }
 
   /**
@@ -188,7 +206,9 @@ export class Reclamation {
   }
 
   get #isWorthAdvancing(): boolean {
-    if (this.#retiredSinceAdvance >= RETIRED_PER_ADVANCE) return true;
+    const { isTight } = this.#allocator;
+    const most = isTight ? RETIRED_PER_TIGHT_ADVANCE : RETIRED_PER_ADVANCE;
+    if (this.#retiredSinceAdvance >= most) return true;
     return this.#unitsSinceAdvance >= RETIRED_UNITS_PER_ADVANCE;
   }
 
@@ -238,10 +258,18 @@ export class Reclamation {
     if (now <= epoch) yield* this.#advance(now);
   }
 
-  /** This client will hold no address until it announces an epoch again. */
+  /**
+   * This client will hold no address, and no block that it has claimed ahead, until it announces an
+   * epoch again. One that was declared dead gives nothing back: a sweep has done that for it.
+   */
   *goOffline(): Operation<void> {
     yield* this.#publishFloor();
-    if (this.#announced !== 0) yield* this.#announce(0);
+    if (this.#announced === 0) return;
+    if (this.#allocator.holdsClaims && (yield* this.#look()) === undefined) {
+      this.#allocator.forgetClaims();
+    }
+    yield* this.#allocator.end();
+    yield* this.#announce(0);
   }
 
   /**
@@ -285,16 +313,9 @@ export class Reclamation {
       .write(own, 8, this.#words, OWN_EPOCH)
       .read(SUPERBLOCK.migrations, LOOKED_BYTES - MIGRATIONS, this.#words, MIGRATIONS);
     this.#migrations = readInteger(this.#words, MIGRATIONS);
-    if (epoch !== 0) yield* this.#answerRequests();
-    // Last: when the answer fails, the next quiescent point announces and answers again.
+    if (epoch !== 0) yield* this.#allocator.begin(readInteger(this.#words, SWEEP_PHASE));
+    // Last: when this fails, the next quiescent point announces again.
     this.#announced = epoch;
-  }
-
-  *#answerRequests(): Operation<void> {
-    const requests = readInteger(this.#words, REQUESTS);
-    if (requests === this.#requests) return;
-    yield* this.#allocator.answerRequests();
-    this.#requests = requests;
   }
 
   *#publishFloor(): Operation<void> {
@@ -354,12 +375,15 @@ export class Reclamation {
       const freed = this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
         const units = key % 65536;
         const catalog = Math.floor(key / 65536);
-        if (units === SPAN_CHUNK) {
-          const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
-          this.#allocator.spans.free(catalog, chunk, batch);
-        } else this.#allocator.free(address, units, catalog, batch);
+        const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
+        if (units !== EMPTIED_CHUNK)
+          this.#waitingUnits -= units === SPAN_CHUNK ? CHUNK_UNITS : units;
+        if (units === SPAN_CHUNK) this.#allocator.spans.free(catalog, chunk, batch);
+        else if (units === EMPTIED_CHUNK) this.#allocator.recycle(chunk, batch);
+        else this.#allocator.free(address, units, catalog);
       });
       if (batch.length > 0) yield batch;
+      yield* this.#allocator.flushFreed();
       if (freed === 0) return;
     }
   }

@@ -9,7 +9,7 @@ import {
   INTENTS_PER_CLIENT,
   type PoolLayout,
 } from '../layout.ts';
-import { CHUNK_INTENTS, type ChunkWord } from '../memory/chunk-word.ts';
+import { CHUNK_INTENTS, type ChunkWord, ownedWord } from '../memory/chunk-word.ts';
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
@@ -109,12 +109,12 @@ export class IntentSlots {
 
   /**
    * Takes a chunk, all zero and in memory, and names it. When another client of the group was
-   * first, its own goes back; of a client that dies in between, `ChunkTable.orphan` gives it back.
+   * first, it gives its own chunk back. When it dies in between, `ChunkTable.settleOwned` does.
    */
   *#make(id: number, node: number): Operation<Address> {
     const group = groupOf(id);
     const { incarnation } = this.#membership;
-    const own = { state: CHUNK_INTENTS, catalog: 0, units: group, owner: id, incarnation };
+    const own = ownedWord(CHUNK_INTENTS, 0, group, { owner: id, incarnation });
     const chunk = yield* this.#chunks.takeSpan(own, 1, this.#layout.parameters.chunkBytes, node);
     const word = this.#layout.intentChunkWord(group, node);
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));

@@ -1,59 +1,133 @@
 import { hasCode, invariant } from '../../errors.ts';
-import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
-import { control } from '../control.ts';
 import {
-  BLOCK_UNITS_MAX,
-  blocksPerChunk,
-  CHUNK_BYTES,
-  type PoolLayout,
-  stateMapBytes,
-} from '../layout.ts';
-import { BLOCK_CLAIMED, BLOCK_FREE, countFree, isCurrentState } from './block-state.ts';
-import { CHUNK_BLOCKS, type ChunkWord, packChunk, unpackChunk } from './chunk-word.ts';
+  type Address,
+  Batch,
+  CAS_BYTES,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+} from '../../verbs/index.ts';
+import { control } from '../control.ts';
+import { BLOCK_UNITS_MAX, type PoolLayout } from '../layout.ts';
+import { BLOCK_FREE, claimedIn, isCurrentState } from './block-state.ts';
+import {
+  blocksWord,
+  CHUNK_BLOCKS,
+  CHUNK_PREPARING,
+  freeBlocks,
+  holdsBlocks,
+  ownedWord,
+  unpackChunk,
+  useOf,
+} from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
-import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
+import { FreedBlocks } from './freed-blocks.ts';
+import { SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
 
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
-/** Own chunks that a refill looks through before it takes another chunk. */
-const CHUNKS_EXAMINED = 4;
 /** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
 const MAPS_AT_ONCE = 64;
-/** A chunk is worth returning to when an eighth of it is free. */
-const WORTHWHILE_SHARE = 8;
+/** Chunks that a store which evicts records leaves free: one of so many, and two at most. */
+const CHUNKS_PER_RESERVED = 48;
+const RESERVE_MAX = 2;
+/** The pool has room again when a client sees so many recycled chunks. */
+const ROOMY_CHUNKS = 4;
 
-/** Carves this client's chunks into blocks and takes blocks back. */
+/**
+ * Carves chunks into blocks and takes blocks back. Any client claims free blocks of any chunk that
+ * serves its store and size, by a CAS of the words of state bytes. No client owns such a chunk, so
+ * none waits for another.
+ *
+ * A client claims only between announcing an epoch and going idle. Before each claim it reads the
+ * chunk's word again, because the chunk may serve another size by now: what the word says holds for
+ * the rest of the epoch (emptied-chunks.ts). When it goes idle it gives back what it has claimed
+ * ahead, so a client that sleeps holds nothing.
+ */
 export class Allocator {
   readonly #layout: PoolLayout;
   readonly #chunks: ChunkTable;
-  /** What a state byte of a free block is written from. */
-  readonly #freeByte = new Scratch(8);
   readonly #classes = new Map<number, SizeClass>();
   readonly spans: Spans;
-  /** By chunk: whether this client owns it. */
-  #owned: Uint8Array;
-  /** By own chunk: its class, if that is one of a memory node. */
-  readonly #placed = new Map<number, SizeClass>();
+  /** On their way back. */
+  readonly #returning: FreedBlocks;
+  /** Words of the chunks that this client recycles. */
+  readonly #emptied = new Map<number, bigint>();
+  /** Uses of which this client allocates on chosen memory nodes. */
+  readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
-  /** Lines of those since the last look for chunks without a block in use. */
-  #freedUnits = 0;
+  /** Whether this client has freed the last block of a chunk since it looked for such chunks. */
+  hasEmptied = false;
   #owner = 0;
   #incarnation = 0;
+  /** Whether this client may claim: it has announced an epoch. */
+  #isOnline = false;
+  /** The phase of sweeps that it read when it announced the epoch. */
+  #phase = 0;
+  /** Whether the pool was full when this client last looked for memory. */
+  isTight = false;
+  /** What it looked for then: of which store, and how many lines. */
+  lacking: { readonly catalog: number; readonly units: number } | undefined;
+  /** Stores that leave some chunks free for what makes room. */
+  readonly #reserving = new Set<number>();
+  /** Whether the next chunk of such a store may be one of those. */
+  mayTakeReserve = false;
+  /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
+  readonly draining = new Set<number>();
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
     this.spans = new Spans(layout, chunks);
-    this.#owned = new Uint8Array(layout.chunksMax);
+    this.#returning = new FreedBlocks(layout, chunks);
   }
 
   own(owner: number, incarnation: number): void {
     this.#owner = owner;
     this.#incarnation = incarnation;
     this.spans.own(owner, incarnation);
+  }
+
+  get client(): { owner: number; incarnation: number } {
+    return { owner: this.#owner, incarnation: this.#incarnation };
+  }
+
+  /**
+   * This client has announced an epoch, and then read which phase sweeps are in. In a new phase it
+   * first gives back what it has claimed in an earlier one: see indexes/sweep.ts.
+   */
+  *begin(phase: number): Operation<void> {
+    if (phase !== this.#phase) yield* this.surrender();
+    this.#phase = phase;
+    this.#isOnline = true;
+  }
+
+  /** This client is about to go idle: it gives back what it has claimed ahead. */
+  *end(): Operation<void> {
+    yield* this.surrender();
+    this.#isOnline = false;
+  }
+
+  /** A sweep is under way: see indexes/sweep.ts. */
+  get #isSweeping(): boolean {
+    return this.#phase % 2 === 1;
+  }
+
+  /**
+   * The store can make room when it finds none, but needs memory for that: to evict for blocks of
+   * another size, or to merge leaves.
+   */
+  keepReserve(catalog: number): void {
+    this.#reserving.add(catalog);
+  }
+
+  /** What the state byte of a block becomes that this client claims now. */
+  get claim(): number {
+    return claimedIn(Math.ceil(this.#phase / 2));
   }
 
   sizeClass(catalog: number, units: number): SizeClass {
@@ -69,16 +143,9 @@ export class Allocator {
     if (found === undefined) {
       found = new SizeClass(catalog, units, node);
       this.#classes.set(key, found);
+      if (node !== ANY_NODE) this.#placed.add(useOf(catalog, units));
     }
     return found;
-  }
-
-  /**
-   * Before one of these sizes takes a chunk more, an empty chunk of another of them is given back:
-   * for an index whose blocks grow out of one size into the next.
-   */
-  shareChunks(catalog: number, sizes: readonly number[]): void {
-    for (const units of sizes) this.sizeClass(catalog, units).shares = true;
   }
 
   classes(): Iterable<SizeClass> {
@@ -91,11 +158,20 @@ export class Allocator {
    * have: only the caller knows whether another one would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.spans.allocate(catalog, units, undefined, node);
+    if (units > BLOCK_UNITS_MAX) return yield* this.#allocateSpan(catalog, units, node);
     const sizeClass =
       node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
     return sizeClass.take();
+  }
+
+  *#allocateSpan(catalog: number, units: number, node: number): Operation<Address> {
+    try {
+      return yield* this.spans.allocate(catalog, units, undefined, node);
+    } catch (error) {
+      if (hasCode(error, 'SW_POOL_FULL')) this.lacking = { catalog, units };
+      throw error;
+    }
   }
 
   /** Takes back a block of which no client but this one knows. */
@@ -103,197 +179,161 @@ export class Allocator {
     this.#classOf(address, catalog, units).cache.push(address);
   }
 
-  /** The class whose own chunk the block is in, or the one of its size. */
+  /** The class that takes back a block. */
   #classOf(address: Address, catalog: number, units: number): SizeClass {
-    const isAny = this.#placed.size === 0;
-    const placed = isAny ? undefined : this.#placed.get(this.#chunks.chunkOf(address));
-    return placed ?? this.sizeClass(catalog, units);
+    if (!this.#placed.has(useOf(catalog, units))) return this.sizeClass(catalog, units);
+    const node = this.#layout.nodeOfChunk(this.#chunks.chunkOf(address));
+    return this.#classOn(node, catalog, units);
   }
 
   /**
-   * Claims blocks until the cache of the class holds some. Raises SW_POOL_FULL. Of interleaved
-   * operations one refills and the others wait for it: two that read the same state bytes would
-   * claim the same blocks.
+   * Claims blocks until the cache of the class holds some; more each time that it has run dry.
+   * Raises SW_POOL_FULL. Of interleaved operations one refills and the others wait for it.
    */
   *refill(sizeClass: SizeClass): Operation<void> {
     while (sizeClass.refilling) {
       yield* control.pause(0);
       if (sizeClass.cache.length > 0) return;
     }
+    invariant(this.#isOnline, 'a client that is idle claims blocks');
     sizeClass.refilling = true;
     try {
       for (;;) {
-        if (sizeClass.current === undefined) yield* this.#nextChunk(sizeClass);
-        if ((yield* this.#carve(sizeClass)) > 0) return;
+        sizeClass.current ??= yield* this.#nextChunk(sizeClass);
+        if ((yield* this.#claimIn(sizeClass, sizeClass.current)) > 0) return;
         sizeClass.current = undefined;
       }
     } finally {
+      const most = sizeClass.claimsMax(this.isTight);
+      sizeClass.batch = Math.min(2 * sizeClass.batch, most);
       sizeClass.refilling = false;
     }
   }
 
   /** A refill ahead of need: a full pool is no error yet. */
   *refillQuietly(sizeClass: SizeClass): Operation<void> {
+    const { batch } = sizeClass;
     try {
       yield* this.refill(sizeClass);
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    } finally {
+      sizeClass.batch = batch;
     }
-  }
-
-  /** Claims the next free blocks of the current chunk. */
-  *#carve(sizeClass: SizeClass): Operation<number> {
-    const current = sizeClass.current as NonNullable<SizeClass['current']>;
-    const { start, map } = current;
-    const words = new Scratch(CLAIM_BLOCKS_MAX);
-    const batch = new Batch();
-    words.u8.fill(BLOCK_CLAIMED);
-    const claimed: Address[] = [];
-    let index = current.next;
-    while (index < sizeClass.blocks && claimed.length < sizeClass.batch) {
-      let run = 0;
-      while (index + run < sizeClass.blocks && map[index + run] === BLOCK_FREE) {
-        if (claimed.length === sizeClass.batch) break;
-        claimed.push(sizeClass.blockAt(start, index + run));
-        run++;
-      }
-      if (run > 0) batch.write(start + index, run, words, 0);
-      index += run === 0 ? 1 : run;
-    }
-    current.next = index;
-    if (claimed.length > 0) yield batch;
-    // Reversed: the cache is a stack, and ascending addresses are kinder to the prefetcher.
-    for (let i = claimed.length - 1; i >= 0; i--) sizeClass.cache.push(claimed[i]);
-    return claimed.length;
-  }
-
-  *#nextChunk(sizeClass: SizeClass): Operation<void> {
-    const worthwhile = Math.max(1, Math.floor(sizeClass.blocks / WORTHWHILE_SHARE));
-    if (yield* this.#reuseOwn(sizeClass, CHUNKS_EXAMINED, worthwhile)) return;
-    if (sizeClass.shares) yield* this.#emptyAnother(sizeClass);
-    try {
-      yield* this.#takeChunk(sizeClass);
-    } catch (error) {
-      // Full: now any free block of our own is worth a look through all of them.
-      if (yield* this.#reuseOwn(sizeClass, sizeClass.chunks.length, 1, true)) return;
-      throw error;
-    }
-  }
-
-  *#takeChunk(sizeClass: SizeClass): Operation<void> {
-    const { catalog, units, node } = sizeClass;
-    const word = this.#word({ state: CHUNK_BLOCKS, catalog, units });
-    const { chunk, origin } = yield* this.#chunks.take(word, node);
-    const start = this.#layout.chunkStart(chunk);
-    let map: Uint8Array = new Uint8Array(sizeClass.mapBytes);
-    if (origin === 'orphan') map = yield* this.#readMap(sizeClass, start);
-    if (origin === 'recycled') {
-      yield* control.writeBytes(start, map);
-      yield* this.#chunks.prepared(chunk, word);
-    }
-    this.#noteOwned(chunk);
-    if (node !== ANY_NODE) this.#placed.set(chunk, sizeClass);
-    sizeClass.chunks.push(chunk);
-    sizeClass.current = { start, map, next: 0 };
-  }
-
-  #noteOwned(chunk: number): void {
-    if (chunk >= this.#owned.length) {
-      const grown = new Uint8Array(this.#layout.chunksMax);
-      grown.set(this.#owned);
-      this.#owned = grown;
-    }
-    this.#owned[chunk] = 1;
-  }
-
-  /** Goes back to one of this client's chunks of which at least `worthwhile` blocks came free. */
-  *#reuseOwn(
-    sizeClass: SizeClass,
-    examine: number,
-    worthwhile: number,
-    keepsEmpty = false,
-  ): Operation<boolean> {
-    const { chunks } = sizeClass;
-    for (let i = Math.min(examine, chunks.length); i > 0; i--) {
-      sizeClass.examined = (sizeClass.examined + 1) % chunks.length;
-      const chunk = chunks[sizeClass.examined];
-      const start = this.#layout.chunkStart(chunk);
-      const map = yield* this.#readMap(sizeClass, start);
-      const free = countFree(map, sizeClass.blocks);
-      if (free === sizeClass.blocks && chunks.length > 2 && !keepsEmpty) {
-        yield* this.#releaseChunk(sizeClass, chunk);
-      } else if (free >= worthwhile) {
-        sizeClass.current = { start, map, next: 0 };
-        return true;
-      }
-      if (chunks.length === 0) return false;
-    }
-    return false;
-  }
-
-  /** Gives back an empty chunk of another class that shares its chunks, if it is soon found. */
-  *#emptyAnother(wanting: SizeClass): Operation<void> {
-    for (const sizeClass of [...this.#classes.values()]) {
-      const { catalog, shares, refilling } = sizeClass;
-      if (sizeClass === wanting || !shares || catalog !== wanting.catalog || refilling) continue;
-      // Meanwhile no interleaved operation may carve the chunk that is looked at.
-      sizeClass.refilling = true;
-      try {
-        if (yield* this.#releaseOneEmpty(sizeClass)) return;
-      } finally {
-        sizeClass.refilling = false;
-      }
-    }
-  }
-
-  *#releaseOneEmpty(sizeClass: SizeClass): Operation<boolean> {
-    const { chunks, blocks } = sizeClass;
-    for (let i = Math.min(CHUNKS_EXAMINED, chunks.length); i > 0; i--) {
-      sizeClass.examined = (sizeClass.examined + 1) % chunks.length;
-      const chunk = chunks[sizeClass.examined];
-      const start = this.#layout.chunkStart(chunk);
-      const map = yield* this.#readMap(sizeClass, start);
-      const cached = (address: Address) => this.#chunks.chunkOf(address) === chunk;
-      if (countFree(map, blocks) + sizeClass.cache.filter(cached).length < blocks) continue;
-      sizeClass.cache.splice(0, Infinity, ...sizeClass.cache.filter((one) => !cached(one)));
-      yield* this.#releaseChunk(sizeClass, chunk);
-      return true;
-    }
-    return false;
-  }
-
-  *#releaseChunk(sizeClass: SizeClass, chunk: number): Operation<void> {
-    const { catalog, units } = sizeClass;
-    this.#forgetChunk(sizeClass, chunk);
-    yield* this.#chunks.release(chunk, this.#word({ state: CHUNK_BLOCKS, catalog, units }));
-  }
-
-  *#readMap(sizeClass: SizeClass, start: Address): Operation<Uint8Array> {
-    return yield* control.readBytes(start, sizeClass.mapBytes);
   }
 
   /**
-   * Takes back a block that no client can reach any more. One of an own chunk stays claimed in the
-   * cache while it has room; otherwise the batch gets a WRITE that marks it free for its owner.
+   * Claims free blocks of a chunk, from where the last claim in it ended. Returns how many: none
+   * when the chunk serves something else by now, has no free block, or others were faster.
    */
-  free(address: Address, units: number, catalog: number, batch: Batch): void {
-    const sizeClass = this.#classOf(address, catalog, units);
-    this.freed++;
-    this.#freedUnits += units;
-    const own = this.#owned[this.#chunks.chunkOf(address)] === 1;
-    if (own && sizeClass.cache.length < 2 * sizeClass.batch) sizeClass.cache.push(address);
-    else this.#markFree(sizeClass, address, batch);
+  *#claimIn(sizeClass: SizeClass, current: NonNullable<SizeClass['current']>): Operation<number> {
+    const { chunk } = current;
+    const at = this.#layout.chunkWord(chunk);
+    const start = this.#layout.chunkStart(chunk);
+    const seen = new Scratch(sizeClass.mapBytes + 8);
+    yield new Batch()
+      .read(start, sizeClass.mapBytes, seen, 0)
+      .read(at, 8, seen, sizeClass.mapBytes);
+    const word = unpackChunk(seen.i64[sizeClass.mapBytes >> 3]);
+    const { catalog, units } = sizeClass;
+    if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog || word.units !== units) return 0;
+    const claim = new WordClaim(sizeClass, seen, this.claim);
+    claim.choose(current.next, Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight)));
+    if (claim.words === 0) {
+      this.#chunks.survey.noteFutile(chunk, word.free);
+      return 0;
+    }
+    const batch = new Batch();
+    claim.post(batch, start);
+    yield batch;
+    const claimed = claim.collect(start, sizeClass.cache);
+    if (claimed > 0) yield* control.add(at, freeBlocks(-claimed));
+    current.next = claim.next;
+    return claimed;
   }
 
-  #markFree(sizeClass: SizeClass, address: Address, batch: Batch): void {
-    batch.write(this.stateByteOf(address, sizeClass.units), 1, this.#freeByte, 0);
+  /**
+   * A chunk to claim in: one that is worth returning to, else an unused one, else any that has a
+   * free block. Raises SW_POOL_FULL.
+   */
+  *#nextChunk(sizeClass: SizeClass): Operation<NonNullable<SizeClass['current']>> {
+    const { catalog, units, node } = sizeClass;
+    const use = useOf(catalog, units);
+    const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node);
+    sizeClass.isScarce = roomy === undefined;
+    if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
+    // In a full pool, a look at the chunk table would come first.
+    if (this.isTight && this.#chunks.survey.recycled <= this.#spared(sizeClass)) {
+      const some = this.#chunks.fullest(use, node);
+      if (some !== undefined) return this.#enteredBeside(sizeClass, some);
+    }
+    try {
+      const taken = yield* this.#takeChunk(sizeClass);
+      sizeClass.isScarce = false;
+      return taken;
+    } catch (error) {
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+      this.isTight = true;
+      this.lacking = { catalog, units };
+      const any = yield* this.#chunks.partlyFree(use, 1, node, true);
+      if (any === undefined) throw error;
+      return this.#enteredBeside(sizeClass, any);
+    }
+  }
+
+  /** Clients that choose the same chunk begin at different blocks of it. */
+  #enteredBeside(sizeClass: SizeClass, chunk: number): { chunk: number; next: number } {
+    return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
+  }
+
+  *#takeChunk(sizeClass: SizeClass): Operation<{ chunk: number; next: number }> {
+    const { catalog, units, node, blocks } = sizeClass;
+    const word = blocksWord(catalog, units, blocks);
+    const owned = ownedWord(CHUNK_PREPARING, catalog, units, this.client);
+    const spared = this.#spared(sizeClass);
+    const { chunk, origin } = yield* this.#chunks.take(word, owned, node, spared);
+    this.mayTakeReserve = false;
+    if (origin === 'recycled') {
+      const start = this.#layout.chunkStart(chunk);
+      yield* control.writeBytes(start, new Uint8Array(sizeClass.mapBytes));
+      yield* this.#chunks.prepared(chunk, owned, word);
+    }
+    if (origin === 'fresh' || this.#chunks.survey.recycled >= ROOMY_CHUNKS) this.isTight = false;
+    return { chunk, next: 0 };
+  }
+
+  /** How many free chunks the class leaves to others. */
+  #spared({ catalog, node }: SizeClass): number {
+    if (this.mayTakeReserve || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
+    return Math.min(RESERVE_MAX, Math.floor(this.#layout.chunksMax / CHUNKS_PER_RESERVED));
+  }
+
+  /**
+   * Takes back a block that no client can reach any more. A client that writes keeps some of them,
+   * claimed, in its cache. During a sweep it keeps none: see indexes/sweep.ts. `flushFreed` marks
+   * the others free.
+   */
+  free(address: Address, units: number, catalog: number): void {
+    this.freed++;
+    const sizeClass = this.#classOf(address, catalog, units);
+    const room = 2 * sizeClass.claimsMax(this.isTight);
+    const keeps = this.#isOnline && !this.#isSweeping && sizeClass.isUsed;
+    const isDrained = this.draining.size > 0 && this.draining.has(this.#chunks.chunkOf(address));
+    if (keeps && sizeClass.cache.length < room && !isDrained) sizeClass.cache.push(address);
+    else this.#returning.add(address, units, catalog);
+  }
+
+  /** Marks free what was freed: any client can claim it. */
+  *flushFreed(): Operation<void> {
+    if (this.#returning.length === 0) return;
+    const emptied = yield* this.#returning.flush();
+    // The one that blocks are claimed in would soon be taken again.
+    if (emptied.some((chunk) => !this.isClaimingIn(chunk))) this.hasEmptied = true;
   }
 
   /** Where the state byte of a block of this size stands. */
   stateByteOf(address: Address, units: number): Address {
-    const start = this.#layout.chunkStart(this.#chunks.chunkOf(address));
-    const mapBytes = stateMapBytes(blocksPerChunk(units));
-    return start + (address - start - mapBytes) / (units * UNIT_BYTES);
+    return this.#layout.stateByteOf(address, units);
   }
 
   /** Visits the blocks of a store that are marked as current, those of a chunk together. */
@@ -303,10 +343,10 @@ export class Allocator {
   ): Operation<void> {
     for (const [chunk, packed] of yield* this.#chunks.words()) {
       const word = unpackChunk(packed);
-      if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) continue;
+      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
       const sizeClass = new SizeClass(catalog, word.units);
       const start = this.#layout.chunkStart(chunk);
-      const map = yield* this.#readMap(sizeClass, start);
+      const map = yield* control.readBytes(start, sizeClass.mapBytes);
       const current: Address[] = [];
       for (let i = 0; i < sizeClass.blocks; i++) {
         if (isCurrentState(map[i])) current.push(sizeClass.blockAt(start, i));
@@ -315,156 +355,89 @@ export class Allocator {
     }
   }
 
-  /** Makes every chunk of a store that has no owner this client's own; returns which. */
-  *adoptOrphans(catalog: number): Operation<number[]> {
-    const orphans = yield* this.#chunks.adoptOrphans(catalog, this.#owner, this.#incarnation);
-    for (const { chunk, units } of orphans) {
-      this.#noteOwned(chunk);
-      this.sizeClass(catalog, units).chunks.push(chunk);
-    }
-    return orphans.map(({ chunk }) => chunk);
+  /** Whether this client claims blocks of the chunk at present. */
+  isClaimingIn(chunk: number): boolean {
+    for (const { current } of this.#classes.values()) if (current?.chunk === chunk) return true;
+    return false;
   }
 
-  /** Leaves all that this client has of a store to the others. */
+  /** This client claims its next blocks in whatever chunks the survey finds. */
+  leaveChunks(): void {
+    for (const sizeClass of this.#classes.values()) sizeClass.current = undefined;
+  }
+
+  /** Whether this client has claimed blocks ahead. */
+  get holdsClaims(): boolean {
+    for (const { cache } of this.#classes.values()) if (cache.length > 0) return true;
+    return false;
+  }
+
+  /** Units of the blocks that this client has claimed ahead. */
+  get claimedUnits(): number {
+    let claimed = 0;
+    for (const { cache, units } of this.#classes.values()) claimed += cache.length * units;
+    return claimed;
+  }
+
+  /** They belong to other clients by now. */
+  forgetClaims(): void {
+    for (const sizeClass of this.#classes.values()) sizeClass.empty();
+  }
+
+  /** This client has locked the chunk, whose word is this, and retires it: emptied-chunks.ts. */
+  noteEmptied(chunk: number, word: bigint): void {
+    this.#emptied.set(chunk, word);
+  }
+
+  /** Adds what makes such a chunk free for any use. */
+  recycle(chunk: number, batch: Batch): void {
+    const from = this.#emptied.get(chunk);
+    invariant(from !== undefined, `chunk ${chunk} was not emptied by this client`);
+    this.#emptied.delete(chunk);
+    this.spans.recycle(chunk, from, batch);
+  }
+
+  /** Gives up all that this client has of a store. */
   *leaveStore(catalog: number): Operation<void> {
-    yield* this.surrenderCaches(catalog);
-    yield* this.disown(catalog);
+    yield* this.surrender(catalog);
+    this.#reserving.delete(catalog);
     for (const [key, one] of this.#classes) if (one.catalog === catalog) this.#classes.delete(key);
     this.#last = new SizeClass(0, 1);
   }
 
-  /**
-   * Leaves those of these chunks (all, when left out) that are still this client's own; no block of
-   * them is cached.
-   */
-  *disown(catalog: number, chunks?: ReadonlySet<number>): Operation<void> {
-    const left: { chunk: number; word: ChunkWord }[] = [];
-    for (const sizeClass of this.#classesOf(catalog)) {
-      const { units } = sizeClass;
-      for (const chunk of sizeClass.chunks.filter((one) => chunks?.has(one) ?? true)) {
-        left.push({ chunk, word: this.#word({ state: CHUNK_BLOCKS, catalog, units }) });
-        this.#forgetChunk(sizeClass, chunk);
-      }
-    }
-    yield* this.#chunks.disown(left);
-  }
-
-  /**
-   * Another client has asked for empty chunks. Takes those of its own back that it was asked for,
-   * and gives back the empty ones. It forgets those that are gone: they were empty, so no block of
-   * them is in its cache. See emptied-chunks.ts.
-   */
-  *answerRequests(): Operation<void> {
-    if (!this.#owned.includes(1)) return;
-    const words = new Map(yield* this.#chunks.words());
-    let isAsked = false;
+  /** Marks the blocks free that this client has claimed ahead, of all stores or of one. */
+  *surrender(catalog?: number): Operation<void> {
     for (const sizeClass of this.#classes.values()) {
-      const { catalog, units, cache } = sizeClass;
-      const own = this.#word({ state: CHUNK_BLOCKS, catalog, units });
-      for (const chunk of [...sizeClass.chunks]) {
-        if (words.get(chunk) === packChunk(own)) continue;
-        isAsked = true;
-        if (yield* this.#chunks.takeBack(chunk, own)) continue;
-        const cached = cache.filter((address) => this.#chunks.chunkOf(address) === chunk);
-        invariant(cached.length === 0, `chunk ${chunk} was taken with claimed blocks`);
-        this.#forgetChunk(sizeClass, chunk);
-      }
+      if (catalog !== undefined && sizeClass.catalog !== catalog) continue;
+      if (sizeClass.cache.length === 0) continue;
+      const { units } = sizeClass;
+      for (const address of sizeClass.empty())
+        this.#returning.add(address, units, sizeClass.catalog);
     }
-    if (isAsked) yield* this.releaseEmptied();
-  }
-
-  /** Which of these chunks have no block in use. */
-  *emptyOf(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<Set<number>> {
-    const empty = new Set<number>();
-    const all = chunks.map(({ chunk, word }) => {
-      return { sizeClass: new SizeClass(word.catalog, word.units), chunk };
-    });
-    yield* this.#readMaps(all, (sizeClass, chunk, map) => {
-      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.add(chunk);
-    });
-    return empty;
-  }
-
-  #forgetChunk(sizeClass: SizeClass, chunk: number): void {
-    const start = this.#layout.chunkStart(chunk);
-    if (sizeClass.current?.start === start) sizeClass.current = undefined;
-    sizeClass.chunks.splice(sizeClass.chunks.indexOf(chunk), 1);
-    this.#owned[chunk] = 0;
-    this.#placed.delete(chunk);
-  }
-
-  #classesOf(catalog: number): SizeClass[] {
-    return [...this.#classes.values()].filter((sizeClass) => sizeClass.catalog === catalog);
-  }
-
-  /** Gives back chunks of a store that hold no block in use; returns how many. */
-  *releaseEmpty(catalog: number): Operation<number> {
-    const empty: { sizeClass: SizeClass; chunk: number }[] = [];
-    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
-      if (countFree(map, sizeClass.blocks) === sizeClass.blocks) empty.push({ sizeClass, chunk });
-    });
-    for (const { sizeClass, chunk } of empty) yield* this.#releaseChunk(sizeClass, chunk);
-    return empty.length;
-  }
-
-  /** Whether so much was freed since the last look that a chunk may be empty. */
-  get mayHaveEmptied(): boolean {
-    return this.#freedUnits * UNIT_BYTES >= CHUNK_BYTES;
+    yield* this.flushFreed();
   }
 
   /**
-   * Gives back every own chunk without a block in use, between operations: no other client can take
-   * it from a living owner, which may never need it again.
+   * The state bytes of all chunks of a store, by chunk. `visit` gets the bytes as they were read,
+   * to keep.
    */
-  *releaseEmptied(): Operation<void> {
-    this.#freedUnits = 0;
-    const catalogs = new Set([...this.#classes.values()].map(({ catalog }) => catalog));
-    for (const catalog of catalogs) {
-      yield* this.surrenderCaches(catalog);
-      yield* this.releaseEmpty(catalog);
-    }
-  }
-
-  /** Marks the cached blocks of a store free, so that chunks without a block in use show. */
-  *surrenderCaches(catalog: number): Operation<void> {
-    const batch = new Batch();
-    for (const sizeClass of this.#classesOf(catalog)) {
-      for (const address of sizeClass.cache.splice(0)) this.#markFree(sizeClass, address, batch);
-    }
-    if (batch.length > 0) yield batch;
-  }
-
-  /**
-   * Blocks of this client's chunks for one store that are claimed but neither in its cache nor in
-   * `waiting`: in use, retired by others, or lost by a dead client. By address, with their units.
-   */
-  *claimed(catalog: number, waiting: readonly Address[]): Operation<Map<Address, number>> {
-    const found = new Map<Address, number>();
-    yield* this.#eachMap(catalog, (sizeClass, chunk, map) => {
-      const start = this.#layout.chunkStart(chunk);
-      for (let i = 0; i < sizeClass.blocks; i++) {
-        if (map[i] !== BLOCK_FREE) found.set(sizeClass.blockAt(start, i), sizeClass.units);
-      }
-    });
-    for (const { cache } of this.#classesOf(catalog)) {
-      for (const address of cache) found.delete(address);
-    }
-    for (const address of waiting) found.delete(address);
-    return found;
-  }
-
-  /** Looks at the state bytes of all of this client's chunks for one store. */
-  *#eachMap(
+  *eachMap(
     catalog: number,
     visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
   ): Operation<void> {
-    const all = this.#classesOf(catalog).flatMap((sizeClass) =>
-      sizeClass.chunks.map((chunk) => ({ sizeClass, chunk })),
-    );
-    yield* this.#readMaps(all, visit);
+    const all: { sizeClass: SizeClass; chunk: number }[] = [];
+    const classes = new Map<number, SizeClass>();
+    for (const [chunk, packed] of yield* this.#chunks.words()) {
+      const word = unpackChunk(packed);
+      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
+      const sizeClass = classes.get(word.units) ?? new SizeClass(catalog, word.units);
+      classes.set(word.units, sizeClass);
+      all.push({ sizeClass, chunk });
+    }
+    yield* this.readMaps(all, visit);
   }
 
-  *#readMaps(
+  *readMaps(
     all: readonly { sizeClass: SizeClass; chunk: number }[],
     visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
   ): Operation<void> {
@@ -482,21 +455,88 @@ export class Allocator {
       });
     }
   }
+}
 
-  /** Gives all cached blocks back, for leaving the pool. */
-  *surrender(): Operation<void> {
-    this.#owned.fill(0);
-    this.#placed.clear();
-    for (const sizeClass of this.#classes.values()) {
-      const { catalog, units } = sizeClass;
-      const cached = sizeClass.cache.splice(0);
-      const batch = new Batch();
-      for (const address of cached) this.free(address, units, catalog, batch);
-      if (batch.length > 0) yield batch;
-    }
+/** Which free blocks of a chunk are to be claimed, word by word of its state bytes. */
+class WordClaim {
+  readonly #sizeClass: SizeClass;
+  readonly #seen: Scratch;
+  readonly #state: number;
+  /** Numbers of the state words, and in #swaps what is expected and what becomes of them. */
+  readonly #chosen: number[] = [];
+  #swaps = new Scratch(0);
+  /** Where the next claim in the chunk begins. */
+  next = 0;
+
+  constructor(sizeClass: SizeClass, seen: Scratch, state: number) {
+    this.#sizeClass = sizeClass;
+    this.#seen = seen;
+    this.#state = state;
   }
 
-  #word(use: { state: number; catalog: number; units: number }): ChunkWord {
-    return { ...use, owner: this.#owner, incarnation: this.#incarnation };
+  get words(): number {
+    return this.#chosen.length;
+  }
+
+  /** Chooses up to `most` free blocks from the word of block `from` on, once around. */
+  choose(from: number, most: number): void {
+    const { blocks } = this.#sizeClass;
+    const all = Math.ceil(blocks / 8);
+    const firstWord = from >> 3;
+    let count = 0;
+    for (let i = 0; i < all && count < most; i++) {
+      const word = (firstWord + i) % all;
+      const free = this.#freeIn(word);
+      if (free === 0) continue;
+      this.#chosen.push(word);
+      count += free;
+      this.next = 8 * word;
+    }
+    this.#swaps = new Scratch(CAS_BYTES * this.#chosen.length);
+    let left = most;
+    this.#chosen.forEach((word, i) => {
+      const { i32, u8 } = this.#swaps;
+      const at = CAS_BYTES * i;
+      setWord(this.#swaps, at, this.#seen.i32[2 * word], this.#seen.i32[2 * word + 1]);
+      i32[(at >> 2) + 2] = i32[at >> 2];
+      i32[(at >> 2) + 3] = i32[(at >> 2) + 1];
+      for (let byte = 0; byte < 8 && left > 0; byte++) {
+        if (8 * word + byte >= blocks || u8[at + byte] !== BLOCK_FREE) continue;
+        u8[at + 8 + byte] = this.#state;
+        left--;
+      }
+    });
+  }
+
+  #freeIn(word: number): number {
+    let free = 0;
+    const end = Math.min(8, this.#sizeClass.blocks - 8 * word);
+    for (let byte = 0; byte < end; byte++) {
+      if (this.#seen.u8[8 * word + byte] === BLOCK_FREE) free++;
+    }
+    return free;
+  }
+
+  post(batch: Batch, start: Address): void {
+    this.#chosen.forEach((word, i) => {
+      batch.cas(start + 8 * word, this.#swaps, CAS_BYTES * i);
+    });
+  }
+
+  /** Adds the blocks of the words that no other client has changed; returns how many. */
+  collect(start: Address, into: Address[]): number {
+    let claimed = 0;
+    const { u8 } = this.#swaps;
+    // Backwards: the cache is a stack, and ascending addresses are kinder to the prefetcher.
+    for (let i = this.#chosen.length - 1; i >= 0; i--) {
+      const at = CAS_BYTES * i;
+      if (!swapped(this.#swaps, at)) continue;
+      for (let byte = 7; byte >= 0; byte--) {
+        if (u8[at + byte] === u8[at + 8 + byte]) continue;
+        into.push(this.#sizeClass.blockAt(start, 8 * this.#chosen[i] + byte));
+        claimed++;
+      }
+    }
+    return claimed;
   }
 }

@@ -2,18 +2,21 @@ import { packFields, unpackFields } from '../control.ts';
 
 /** Recycled: its bytes are stale. */
 export const CHUNK_FREE = 1;
-/** Carved into blocks of one size by its owner; owner 0 is an orphan that anyone may adopt. */
+/** Carved into blocks of one size for one store. Any client may claim free blocks of it. */
 export const CHUNK_BLOCKS = 2;
 /** Part of a contiguous run that belongs to an index. */
 export const CHUNK_SPAN = 3;
-
-/** Recycled and taken; its state bytes are not zero yet, so no client may adopt it as it is. */
+/** Recycled and taken; its state bytes are not zero yet, so no client may claim blocks of it. */
 export const CHUNK_PREPARING = 4;
 /** Intent slots of a group of clients: see intents/intent-slots.ts. */
 export const CHUNK_INTENTS = 5;
-
-/** Beside the incarnation: a client asks for the chunk, see emptied-chunks.ts. */
-export const ASKED_FOR = 2 ** 16;
+/** Its owner is about to recycle it, because no block of it is in use: emptied-chunks.ts. */
+export const CHUNK_EMPTIED = 6;
+/**
+ * Carved into blocks, as CHUNK_BLOCKS, but no client claims blocks of it any more: a store evicts
+ * its records so that the chunk can serve another size. Any client may go on with that, or end it.
+ */
+export const CHUNK_DRAINING = 7;
 
 export interface ChunkWord {
   state: number;
@@ -21,39 +24,76 @@ export interface ChunkWord {
   catalog: number;
   /** Lines of a block; for a span, of which kind it is; for intent slots, their group. */
   units: number;
+  /** The client whose chunk it is; 0 for CHUNK_BLOCKS, which no client owns. */
   owner: number;
   incarnation: number;
+  /**
+   * Of a chunk of blocks: how many of them are free. It is a hint: a client that dies leaves it
+   * too high by what it was about to claim or to free.
+   */
+  free: number;
 }
 
-const FIELDS = [4, 8, 16, 12, 24] as const;
+/** State, catalog, units, owner; then unused bits. */
+const FIELDS = [4, 8, 16, 12, 8] as const;
+/**
+ * The highest bits are the owner's incarnation or, for chunks of blocks, the count of free ones.
+ * Clients add to that count without looking, and a carry out of the highest field is lost.
+ */
+const TOP_SHIFT = 48n;
+
 export function packChunk(word: ChunkWord): bigint {
-  const { state, catalog, units, owner, incarnation } = word;
-  const fields = [state, catalog, units, owner, incarnation];
-  return packFields(fields.map((value, i) => [value, FIELDS[i]] as const));
+  const { state, catalog, units, owner, incarnation, free } = word;
+  const low = packFields([state, catalog, units, owner].map((value, i) => [value, FIELDS[i]]));
+  const top = countsFree(state) ? free : incarnation;
+  return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
 }
 
 export function unpackChunk(word: bigint): ChunkWord {
-  const [state, catalog, units, owner, incarnation] = unpackFields(word, FIELDS);
-  return { state, catalog, units, owner, incarnation };
+  const [state, catalog, units, owner] = unpackFields(word, FIELDS);
+  const top = BigInt.asUintN(64, word) >> TOP_SHIFT;
+  const counts = countsFree(state);
+  const incarnation = counts ? 0 : Number(top);
+  return { state, catalog, units, owner, incarnation, free: counts ? signed(top) : 0 };
 }
 
-export function isAskedFor({ incarnation }: ChunkWord): boolean {
-  return incarnation >= ASKED_FOR;
+/** Whether blocks of such a chunk may be in use. */
+export function holdsBlocks(state: number): boolean {
+  return state === CHUNK_BLOCKS || state === CHUNK_DRAINING;
 }
 
-export function askedFor(word: ChunkWord): ChunkWord {
-  return { ...word, incarnation: (word.incarnation % ASKED_FOR) + ASKED_FOR };
+function countsFree(state: number): boolean {
+  return holdsBlocks(state) || state === CHUNK_EMPTIED;
 }
 
-export function notAskedFor(word: ChunkWord): ChunkWord {
-  return { ...word, incarnation: word.incarnation % ASKED_FOR };
+function signed(top: bigint): number {
+  return Number(BigInt.asIntN(16, top));
+}
+
+/** What to add to the word of a chunk of which so many blocks come free, or are claimed. */
+export function freeBlocks(count: number): bigint {
+  return BigInt(count) << TOP_SHIFT;
+}
+
+/** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
+export function useOf(catalog: number, units: number): number {
+  return catalog * 65536 + units;
+}
+
+/** The word of a chunk of blocks that no client owns. */
+export function blocksWord(catalog: number, units: number, free: number): ChunkWord {
+  return { state: CHUNK_BLOCKS, catalog, units, owner: 0, incarnation: 0, free };
+}
+
+/** The word of a chunk that a client owns. */
+export function ownedWord(
+  state: number,
+  catalog: number,
+  units: number,
+  client: { owner: number; incarnation: number },
+): ChunkWord {
+  return { state, catalog, units, ...client, free: 0 };
 }
 
 /** The word of a chunk that is free for any use. */
-export const RECYCLED = packChunk({
-  state: CHUNK_FREE,
-  catalog: 0,
-  units: 0,
-  owner: 0,
-  incarnation: 0,
-});
+export const RECYCLED = packChunk(ownedWord(CHUNK_FREE, 0, 0, { owner: 0, incarnation: 0 }));

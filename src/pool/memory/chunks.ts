@@ -19,16 +19,14 @@ import {
   stateMapBytes,
 } from '../layout.ts';
 import { ChunkMemory, type Demand, fullError, type PoolMemory } from './chunk-memory.ts';
+import { ChunkSurvey } from './chunk-survey.ts';
 import {
-  askedFor,
-  CHUNK_BLOCKS,
-  CHUNK_FREE,
+  CHUNK_EMPTIED,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
   CHUNK_SPAN,
   type ChunkWord,
-  isAskedFor,
-  notAskedFor,
+  holdsBlocks,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -41,16 +39,6 @@ const SWAPS_AT_ONCE = 64;
 
 const REMEDY = 'stepwell grow lets it hold more, or stepwell copy makes a larger one of it';
 
-/** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
-function useOf({ catalog, units }: ChunkWord): number {
-  return catalog * 65536 + units;
-}
-
-/** Any client may adopt it. */
-function isOrphan(word: ChunkWord): boolean {
-  return word.state === CHUNK_BLOCKS && word.owner === 0 && !isAskedFor(word);
-}
-
 /** A chunk word to be replaced by another. */
 export interface ChunkSwap {
   chunk: number;
@@ -58,7 +46,7 @@ export interface ChunkSwap {
   to: bigint;
 }
 
-export type ChunkOrigin = 'orphan' | 'recycled' | 'fresh';
+export type ChunkOrigin = 'recycled' | 'fresh';
 
 /** Chunks that a client loses to others, one behind the other, before it looks further on. */
 const LOSSES_IN_LINE = 2;
@@ -86,37 +74,63 @@ export const ANY_NODE = -1;
 export class ChunkTable {
   readonly #layout: PoolLayout;
   readonly #memory: ChunkMemory;
-  /** The count of reusable chunks at the last look, and what was seen then and not taken since. */
-  #reusableSeen = 0n;
-  readonly #recycled: number[] = [];
-  readonly #orphans = new Map<number, number[]>();
+  readonly survey: ChunkSurvey;
   /** By memory node: where this client has found its last unused chunk; only a hint. */
   readonly #frontiers = new Map<number, number>();
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
     this.#memory = new ChunkMemory(layout, memory);
+    this.survey = new ChunkSurvey(layout, this.#memory);
   }
 
   /**
-   * Takes one chunk: an orphan of the same store and block size, else a recycled one, else a fresh
-   * one. `fresh` chunks are all zero; an orphan keeps its blocks. Raises SW_POOL_FULL, also when
-   * only the node that is asked for is full.
+   * Takes one chunk, a recycled one or a fresh one. The word of a fresh one, whose bytes are all
+   * zero, becomes `word` at once; a recycled one is `owned` until the caller has zeroed its state
+   * bytes and calls `prepared`. Raises SW_POOL_FULL, also when only the node that is asked for is
+   * full, and when no more than `spared` chunks are free for any use.
    */
   *take(
     word: ChunkWord,
+    owned: ChunkWord,
     node: number = ANY_NODE,
+    spared = 0,
   ): Operation<{ chunk: number; origin: ChunkOrigin }> {
     const demand: Demand = { word, node, bytes: this.#layout.parameters.chunkBytes };
-    const reusable = yield* this.#takeReusable(demand, false);
-    if (reusable !== undefined) return reusable;
+    yield* this.survey.refresh(false);
+    if (spared > 0 && !(yield* this.hasMoreThan(spared))) throw this.#full(demand);
+    const recycled = yield* this.#takeRecycled(demand, owned);
+    if (recycled !== undefined) return { chunk: recycled, origin: 'recycled' };
     const chunk = yield* this.#takeFresh(demand, 1);
     if (chunk !== undefined) return { chunk, origin: 'fresh' };
-    // The count of reusable chunks is a hint that a crash can leave too low: look once more. So it
-    // is when the system refuses memory for unused chunks: recycled ones may have theirs.
-    const overlooked = yield* this.#takeReusable(demand, true);
+    // A client that died may have recycled chunks without counting that. And when the system
+    // refuses memory for unused chunks, recycled ones may have theirs.
+    yield* this.survey.refresh(true);
+    const overlooked = yield* this.#takeRecycled(demand, owned);
     if (overlooked === undefined) throw this.#full(demand);
-    return overlooked;
+    return { chunk: overlooked, origin: 'recycled' };
+  }
+
+  /** Whether more than so many chunks are free for any use. */
+  *hasMoreThan(spared: number): Operation<boolean> {
+    const unused = this.#layout.chunksMax - (yield* this.#readFrontier());
+    if (unused + this.survey.recycled > spared) return true;
+    yield* this.survey.refresh(true);
+    return unused + this.survey.recycled > spared;
+  }
+
+  /**
+   * A chunk of this use of which at least so many blocks were free when this client last read the
+   * table; it reads the table again if there are news, or if it has to be `thorough`.
+   */
+  *partlyFree(
+    use: number,
+    least: number,
+    node: number,
+    thorough = false,
+  ): Operation<number | undefined> {
+    yield* this.survey.refresh(thorough);
+    return this.survey.takePartlyFree(use, least, (chunk) => this.#isOn(node, chunk));
   }
 
   /**
@@ -137,6 +151,11 @@ export class ChunkTable {
     const recycled = yield* this.#takeRecycledRun(demand, count);
     if (recycled === undefined) throw this.#full(demand);
     return recycled;
+  }
+
+  /** Another one of this use with a free block, as of that reading: the fullest. */
+  fullest(use: number, node: number): number | undefined {
+    return this.survey.takeFullest(use, (chunk) => this.#isOn(node, chunk));
   }
 
   #full({ node, refusal }: Demand): StepwellError {
@@ -174,7 +193,7 @@ export class ChunkTable {
       if (run < count) continue;
       let taken = 0;
       while (taken < count) {
-        if (!(yield* this.#claim(first + taken * stripe, RECYCLED, word))) break;
+        if (!(yield* this.swap(first + taken * stripe, RECYCLED, word))) break;
         taken++;
       }
       if (taken === count) return yield* this.#clear(first, count);
@@ -195,91 +214,17 @@ export class ChunkTable {
   }
 
   /** Leaves out chunks that the system has no memory for: others may have theirs already. */
-  *#takeReusable(
-    demand: Demand,
-    thorough: boolean,
-  ): Operation<{ chunk: number; origin: ChunkOrigin } | undefined> {
-    const { word, node } = demand;
-    yield* this.#look(thorough);
-    const orphans = this.#orphans.get(useOf(word)) ?? [];
+  *#takeRecycled(demand: Demand, owned: ChunkWord): Operation<number | undefined> {
     for (;;) {
-      const chunk = this.#pop(orphans, node);
-      if (chunk === undefined) break;
-      if (!this.#memory.backs(demand, chunk)) continue;
-      const orphan = packChunk({ ...word, owner: 0, incarnation: 0 });
-      if (yield* this.#claim(chunk, orphan, word)) return { chunk, origin: 'orphan' };
-    }
-    const preparing = { ...word, state: CHUNK_PREPARING };
-    for (;;) {
-      const chunk = this.#pop(this.#recycled, node);
+      const chunk = this.survey.takeRecycled((one) => this.#isOn(demand.node, one));
       if (chunk === undefined) return undefined;
       if (!this.#memory.backs(demand, chunk)) continue;
-      if (yield* this.#claim(chunk, RECYCLED, preparing)) return { chunk, origin: 'recycled' };
+      if (yield* this.swap(chunk, RECYCLED, owned)) return chunk;
     }
   }
 
-  /** Takes the last chunk of the list that is on the node. */
-  #pop(chunks: number[], node: number): number | undefined {
-    if (node === ANY_NODE) return chunks.pop();
-    const at = chunks.findLastIndex((chunk) => this.#isOn(node, chunk));
-    return at < 0 ? undefined : chunks.splice(at, 1)[0];
-  }
-
-  /**
-   * Reads the table for chunks to take, but only when their number has changed since: what was seen
-   * then is taken one by one, and a chunk that another client took meanwhile fails its CAS.
-   */
-  *#look(thorough: boolean): Operation<void> {
-    const count = yield* control.load(SUPERBLOCK.freeChunks);
-    if (count === this.#reusableSeen && !thorough) return;
-    this.#reusableSeen = count;
-    this.#recycled.length = 0;
-    this.#orphans.clear();
-    for (const [chunk, word] of yield* this.words()) {
-      const fields = unpackChunk(word);
-      if (fields.state === CHUNK_FREE) this.#recycled.push(chunk);
-      if (!isOrphan(fields)) continue;
-      const use = useOf(fields);
-      const orphans = this.#orphans.get(use);
-      if (orphans === undefined) this.#orphans.set(use, [chunk]);
-      else orphans.push(chunk);
-    }
-  }
-
-  /** Takes every chunk of a store that its owner left or died with. */
-  *adoptOrphans(
-    catalog: number,
-    owner: number,
-    incarnation: number,
-  ): Operation<{ chunk: number; units: number }[]> {
-    const swaps: ChunkSwap[] = [];
-    for (const [chunk, from] of yield* this.words()) {
-      const fields = unpackChunk(from);
-      if (!isOrphan(fields) || fields.catalog !== catalog) continue;
-      swaps.push({ chunk, from, to: packChunk({ ...fields, owner, incarnation }) });
-    }
-    const adopted = yield* this.swapMany(swaps, -1n);
-    return adopted.map(({ chunk, from }) => ({ chunk, units: unpackChunk(from).units }));
-  }
-
-  /**
-   * Leaves chunks that this client owns, blocks and all, to clients that want blocks of their size.
-   */
-  *disown(chunks: readonly { chunk: number; word: ChunkWord }[]): Operation<void> {
-    const orphaned = (word: ChunkWord) => packChunk({ ...word, owner: 0, incarnation: 0 });
-    const swaps = (owned: (word: ChunkWord) => ChunkWord) =>
-      chunks.map(({ chunk, word }) => {
-        return { chunk, from: packChunk(owned(word)), to: orphaned(word) };
-      });
-    const done = yield* this.swapMany(swaps(notAskedFor), 1n);
-    if (done.length < chunks.length) yield* this.swapMany(swaps(askedFor), 1n);
-  }
-
-  /**
-   * Replaces chunk words, many in a doorbell, and adds so many times `each` to the count of
-   * reusable chunks. Returns those whose word was what it should be.
-   */
-  *swapMany(swaps: readonly ChunkSwap[], each: bigint): Operation<ChunkSwap[]> {
+  /** Replaces chunk words, many in a doorbell; returns those whose word was what it should be. */
+  *swapMany(swaps: readonly ChunkSwap[]): Operation<ChunkSwap[]> {
     const batch = new Batch();
     const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
     const done: ChunkSwap[] = [];
@@ -292,26 +237,19 @@ export class ChunkTable {
         batch.cas(this.#layout.chunkWord(chunk), words, i * CAS_BYTES);
       });
       yield batch;
-      const won = some.filter((_, i) => swapped(words, i * CAS_BYTES));
-      if (won.length > 0) yield* this.#countReusable(each * BigInt(won.length));
-      done.push(...won);
+      done.push(...some.filter((_, i) => swapped(words, i * CAS_BYTES)));
     }
     return done;
   }
 
-  *#countReusable(added: bigint): Operation<void> {
-    const before = yield* control.add(SUPERBLOCK.freeChunks, added);
-    // One's own taking is no news.
-    if (added < 0n && before === this.#reusableSeen) {
-      this.#reusableSeen = BigInt.asUintN(64, before + added);
-    }
+  /** Tells all clients that the chunk table is worth reading. */
+  *announceNews(): Operation<void> {
+    yield* control.add(SUPERBLOCK.chunkNews, 1n);
   }
 
-  *#claim(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
-    const won = yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
-    if (!won) return false;
-    yield* this.#countReusable(-1n);
-    return true;
+  /** Replaces one chunk word. */
+  *swap(chunk: number, from: bigint, to: ChunkWord): Operation<boolean> {
+    return yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
   }
 
   /** Undefined when there are none, or the system has no memory for them. */
@@ -440,33 +378,29 @@ export class ChunkTable {
     return words;
   }
 
-  /** A recycled chunk has zero state bytes now. */
-  *prepared(chunk: number, owned: ChunkWord): Operation<void> {
-    const preparing = packChunk({ ...owned, state: CHUNK_PREPARING });
-    yield* control.swap(this.#layout.chunkWord(chunk), preparing, packChunk(owned));
+  /** A recycled chunk has zero state bytes now: any client may claim blocks of it. */
+  *prepared(chunk: number, owned: ChunkWord, word: ChunkWord): Operation<void> {
+    yield* this.swap(chunk, packChunk(owned), word);
   }
 
-  /** The owner keeps a chunk that it was asked for. False when another client has taken it. */
-  *takeBack(chunk: number, owned: ChunkWord): Operation<boolean> {
-    return yield* this.handOver(chunk, askedFor(owned), owned);
-  }
-
-  /** Gives back a chunk whose blocks are all free, for any use. */
+  /** Makes an own chunk free for any use. */
   *release(chunk: number, owned: ChunkWord): Operation<void> {
-    const at = this.#layout.chunkWord(chunk);
-    const isReleased =
-      (yield* control.swap(at, packChunk(owned), RECYCLED)) ||
-      (yield* control.swap(at, packChunk(askedFor(owned)), RECYCLED));
-    if (isReleased) yield* control.add(SUPERBLOCK.freeChunks, 1n);
+    const isReleased = yield* control.swap(
+      this.#layout.chunkWord(chunk),
+      packChunk(owned),
+      RECYCLED,
+    );
+    if (isReleased) yield* this.announceNews();
   }
 
   /** Makes chunks that no client knows of any more free for any use; returns how many. */
   *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
     const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
-    return (yield* this.swapMany(swaps, 1n)).length;
+    const { length } = yield* this.swapMany(swaps);
+    if (length > 0) yield* this.announceNews();
+    return length;
   }
 
-  /** The owner of the chunk. */
   *wordOf(chunk: number): Operation<ChunkWord> {
     return unpackChunk(yield* control.load(this.#layout.chunkWord(chunk)));
   }
@@ -505,7 +439,7 @@ export class ChunkTable {
     const chunk = this.chunkOf(address);
     if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
-    if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog) return false;
+    if (!holdsBlocks(word.state) || word.catalog !== catalog) return false;
     const blocks = blocksPerChunk(units);
     const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
     const index = (address - first) / (units * UNIT_BYTES);
@@ -523,22 +457,25 @@ export class ChunkTable {
     return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;
   }
 
-  /** Makes a chunk another client's, unless it is no more what it was. */
+  /** Changes a chunk, unless it is no more what it was. */
   *handOver(chunk: number, from: ChunkWord, to: ChunkWord): Operation<boolean> {
     return yield* control.swap(this.#layout.chunkWord(chunk), packChunk(from), packChunk(to));
   }
 
-  /** Leaves all chunks of a client without an owner, blocks and all: it closed, or it died. */
-  *orphan(owner: number, incarnation: number): Operation<void> {
-    const left: { chunk: number; word: ChunkWord }[] = [];
+  /**
+   * Settles what a client that has left, or died, was about to do with chunks of its own. Returns
+   * those that it was about to recycle: see emptied-chunks.ts.
+   */
+  *settleOwned(owner: number, incarnation: number): Operation<number[]> {
+    const emptied: number[] = [];
     for (const [chunk, packed] of yield* this.words()) {
       const word = unpackChunk(packed);
-      if (word.owner !== owner || notAskedFor(word).incarnation !== incarnation) continue;
+      if (word.state === CHUNK_EMPTIED && word.owner === owner) emptied.push(chunk);
+      if (word.owner !== owner || word.incarnation !== incarnation) continue;
       if (word.state === CHUNK_PREPARING) yield* this.release(chunk, word);
       if (word.state === CHUNK_INTENTS) yield* this.#settleIntents(chunk, word);
-      if (word.state === CHUNK_BLOCKS) left.push({ chunk, word });
     }
-    yield* this.disown(left);
+    return emptied;
   }
 
   /** Its taker died or left before it let go of the chunk: nobody's, if it is its group's. */

@@ -1,103 +1,143 @@
-import type { Operation } from '../../verbs/index.ts';
-import type { Pool } from '../pool.ts';
+import { Batch, CAS_BYTES, type Operation, Scratch, swapped } from '../../verbs/index.ts';
+import type { Membership } from '../clients/membership.ts';
+import type { Reclamation } from '../clients/reclamation.ts';
+import { control } from '../control.ts';
+import { blocksPerChunk, type PoolLayout, stateMapBytes } from '../layout.ts';
+import type { Allocator } from './allocator.ts';
+import { BLOCK_FREE, BLOCK_LOCKED } from './block-state.ts';
 import {
-  askedFor,
   CHUNK_BLOCKS,
+  CHUNK_EMPTIED,
   type ChunkWord,
-  isAskedFor,
-  notAskedFor,
+  holdsBlocks,
   packChunk,
-  RECYCLED,
-  unpackChunk,
 } from './chunk-word.ts';
+import type { ChunkTable } from './chunks.ts';
 
-interface OwnedChunk {
-  chunk: number;
-  word: ChunkWord;
+/** What of a pool this needs. */
+export interface PoolOfChunks {
+  readonly layout: PoolLayout;
+  readonly membership: Membership;
+  readonly chunks: ChunkTable;
+  readonly allocator: Allocator;
+  readonly reclamation: Reclamation;
 }
 
+/** How often a chunk's word may change under a client that wants to replace it. */
+const SWAPS_MAX = 64;
+
 /**
- * Takes chunks without a block in use from their owners, for any use: in a full pool those of a
- * client that sleeps, or that only reads, would stay empty for ever. Returns how many it found.
- * Only the client that `Pool.sweeper` names calls this, so one at a time. `outwait` waits until
- * every client is idle or has announced another epoch; false when one has not in all that time.
+ * Recycles chunks that have no block in use, of any store and size, so that they can serve another
+ * one: `most` of them. A client calls it between operations, in an epoch that it has announced.
  *
- * 1. The taker sets ASKED_FOR in the words of the empty chunks, by CAS.
- * 2. It counts the request in the superblock. Each client READs the count right behind each WRITE
- *    that announces an epoch, before it claims a block. When the count has changed, it takes the
- *    flag out of its words by CAS, gives back its empty chunks and forgets those that are gone.
- * 3. The taker waits (`outwait`).
- * 4. It reads the state bytes again and makes the chunks that are empty free for any use, by a CAS
- *    from the word with the flag.
+ * 1. CAS of the chunk's word to CHUNK_EMPTIED, with this client as its owner. Clients that read the
+ *    word from now on claim no blocks of the chunk.
+ * 2. CAS of each word of state bytes from free to BLOCK_LOCKED. If one fails, a client has claimed
+ *    a block meanwhile. Then the locked words become free again, and the chunk's word CHUNK_BLOCKS.
+ * 3. The chunk is retired. It is free for any use when three epochs have passed.
  *
- * Why no block is claimed in a chunk that was taken. Claims are plain WRITEs of state bytes, by the
- * owner alone, and only in an announced epoch. Let the CAS of step 4 succeed: then the owner has
- * not answered since step 1. It read the count behind its last announcement. If that was before
- * step 2, the announcement has ended by the end of step 3, and each claim under it was complete,
- * because clients announce between operations: step 4 has seen it and left the chunk alone. If it
- * was after step 2, the owner has claimed nothing under it, because it answers first, and its CAS
- * fails. The flag cannot have been taken out and set again in between: only the taker sets it.
+ * Why three epochs. A client reads the chunk's word before each claim, and claims within the epoch
+ * that it had announced. One that has read the word before step 1 may still try its CAS after step
+ * 2, which fails as long as the bytes are locked. Were the chunk given to another size at once, its
+ * new state bytes, or data in their place, could be what this CAS expects.
  *
- * Crash points:
- * - The taker dies after step 1 or 2. Owners go on with chunks that are asked for: they claim,
- *   release and leave them with or without the flag. The next taker counts and waits by itself.
- * - The owner dies or leaves at any step: `ChunkTable.orphan` and `disown` make the chunk an orphan
- *   with or without the flag, and the CAS of step 4 fails.
- * - The owner dies while it answers: as above, for the words with the flag and for those without.
- * - The taker dies in step 4: each CAS stands for itself. Only the count of reusable chunks, which
- *   is a hint, may stay too low.
- * - An orphan that is asked for is adopted by no client. When its taker dies, the next taker finds
- *   the flag and finishes or takes it out.
+ * Why no count is under way to the word in step 3, where it must not change any more. A client that
+ * frees a block counts it before it marks it free, and a client that claims counts before it uses
+ * the block. So all counts came before the state bytes that step 2 has found free.
+ *
+ * Crash points. A client that dies leaves the chunk as CHUNK_EMPTIED with its id. Before its row is
+ * free, its recoverer makes locked words free and the chunk's word CHUNK_BLOCKS again
+ * (`unlockEmptied`). A recoverer that dies leaves the rest to the next one.
  */
-export function* takeEmptied(pool: Pool, outwait: () => Operation<boolean>): Operation<number> {
-  const { chunks, allocator, reclamation } = pool;
-  yield* reclamation.quiesce();
-  try {
-    const asked = yield* askForEmpty(pool);
-    if (asked.length === 0) return 0;
-    yield* reclamation.countRequest();
-    const mayTake = yield* outwait();
-    const empty = mayTake ? yield* allocator.emptyOf(asked) : new Set<number>();
-    const taken = asked.filter(({ chunk }) => empty.has(chunk));
-    yield* chunks.swapMany(
-      taken.map(({ chunk, word }) => ({ chunk, from: packChunk(askedFor(word)), to: RECYCLED })),
-      1n,
-    );
-    // A living owner answers by itself.
-    const orphans = asked.filter(({ chunk, word }) => word.owner === 0 && !empty.has(chunk));
-    yield* chunks.swapMany(
-      orphans.map(({ chunk, word }) => {
-        return { chunk, from: packChunk(askedFor(word)), to: packChunk(notAskedFor(word)) };
-      }),
-      1n,
-    );
-    // Also those that their owners have released when they were asked.
-    return taken.length;
-  } finally {
-    yield* reclamation.goOffline();
+export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<number> {
+  const { allocator, chunks, reclamation } = pool;
+  yield* chunks.survey.refresh(true);
+  const { emptied } = chunks.survey;
+  allocator.hasEmptied = emptied.length > most;
+  let recycled = 0;
+  for (const chunk of emptied.slice(0, most)) {
+    if (allocator.isClaimingIn(chunk) && !allocator.isTight) continue;
+    const catalog = yield* lock(pool, chunk);
+    if (catalog === undefined) continue;
+    reclamation.retireEmptied(chunk, catalog);
+    recycled++;
+  }
+  return recycled;
+}
+
+/** Steps 1 and 2; returns the chunk's store, or undefined when a block is in use. */
+function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined> {
+  const { allocator, chunks, membership } = pool;
+  const word = yield* chunks.wordOf(chunk);
+  if (!holdsBlocks(word.state) || word.free < blocksPerChunk(word.units)) return undefined;
+  const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id };
+  if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
+  if (yield* lockBlocks(pool, chunk, word.units)) {
+    allocator.noteEmptied(chunk, packChunk(yield* chunks.wordOf(chunk)));
+    return word.catalog;
+  }
+  chunks.survey.noteFutile(chunk, word.free);
+  yield* restore(pool, chunk);
+  return undefined;
+}
+
+/** Locks every block of the chunk, or none. */
+function* lockBlocks(pool: PoolOfChunks, chunk: number, units: number): Operation<boolean> {
+  const start = pool.layout.chunkStart(chunk);
+  const words = lockedWords(units);
+  const swaps = new Scratch(CAS_BYTES * words.length);
+  const batch = new Batch();
+  words.forEach((locked, i) => {
+    swaps.i64[(CAS_BYTES * i + 8) >> 3] = locked;
+    batch.cas(start + 8 * i, swaps, CAS_BYTES * i);
+  });
+  yield batch;
+  const won = words.map((_, i) => i).filter((i) => swapped(swaps, CAS_BYTES * i));
+  if (won.length === words.length) return true;
+  yield* unlock(pool, chunk, won);
+  return false;
+}
+
+/** The words of state bytes of a chunk in which all blocks are locked. */
+function lockedWords(units: number): bigint[] {
+  const blocks = blocksPerChunk(units);
+  const bytes = new Uint8Array(8 * Math.ceil(blocks / 8)).fill(BLOCK_FREE);
+  bytes.fill(BLOCK_LOCKED, 0, blocks);
+  return [...new BigInt64Array(bytes.buffer)];
+}
+
+/** Only the locker, or its recoverer, writes words of locked bytes. */
+function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): Operation<void> {
+  if (words.length === 0) return;
+  const start = pool.layout.chunkStart(chunk);
+  const zero = new Scratch(8);
+  const batch = new Batch();
+  for (const word of words) batch.write(start + 8 * word, 8, zero, 0);
+  yield batch;
+}
+
+/** The chunk is one of blocks again. Clients that have read its word may still change the count. */
+function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = membership.id) {
+  for (let i = 0; i < SWAPS_MAX; i++) {
+    const word: ChunkWord = yield* chunks.wordOf(chunk);
+    if (word.state !== CHUNK_EMPTIED || word.owner !== owner) return;
+    if (yield* chunks.swap(chunk, packChunk(word), { ...word, state: CHUNK_BLOCKS, owner: 0 })) {
+      yield* chunks.announceNews();
+      return;
+    }
   }
 }
 
-/** The chunks of others that are empty, and orphans that a dead taker has asked for. */
-function* askForEmpty({ chunks, allocator, membership }: Pool): Operation<OwnedChunk[]> {
-  const ofOthers = (yield* chunks.words())
-    .map(([chunk, word]) => ({ chunk, word: unpackChunk(word) }))
-    .filter(({ word: { state, owner } }) => state === CHUNK_BLOCKS && owner !== membership.id);
-  const empty = yield* allocator.emptyOf(ofOthers);
-  const isLeft = ({ word }: OwnedChunk) => word.owner === 0 && isAskedFor(word);
-  const wanted = ofOthers.filter((one) => empty.has(one.chunk) || isLeft(one));
-  const swaps = (owned: boolean) =>
-    wanted
-      .filter(({ word }) => !isAskedFor(word) && (word.owner !== 0) === owned)
-      .map(({ chunk, word }) => ({
-        chunk,
-        from: packChunk(word),
-        to: packChunk(askedFor(word)),
-      }));
-  const won = [
-    ...(yield* chunks.swapMany(swaps(true), 0n)),
-    ...(yield* chunks.swapMany(swaps(false), -1n)),
-  ];
-  const asked = new Set(won.map(({ chunk }) => chunk));
-  return wanted.filter(({ chunk, word }) => isAskedFor(word) || asked.has(chunk));
+/** Undoes what a client that is gone has done to a chunk that it was about to recycle. */
+export function* unlockEmptied(pool: PoolOfChunks, chunk: number, owner: number): Operation<void> {
+  const { units } = yield* pool.chunks.wordOf(chunk);
+  const start = pool.layout.chunkStart(chunk);
+  const map = yield* control.readBytes(start, stateMapBytes(blocksPerChunk(units)));
+  const locked = lockedWords(units);
+  yield* unlock(
+    pool,
+    chunk,
+    [...locked.keys()].filter((i) => map[8 * i] === BLOCK_LOCKED),
+  );
+  yield* restore(pool, chunk, owner);
 }

@@ -1,5 +1,5 @@
 import type { Operation } from '../../verbs/index.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, type ChunkWord, unpackChunk } from './chunk-word.ts';
+import { CHUNK_SPAN, type ChunkWord, holdsBlocks, unpackChunk } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 
 /** A chunk of a store that is not there, as it was read. */
@@ -9,8 +9,8 @@ export interface LeftChunk {
 }
 
 /**
- * Chunks of stores that are not there, of which only their makers knew: spans, and chunks of blocks
- * that no client owns. One that has an owner is in use by a living client's allocator.
+ * Chunks of stores that are not there, of which only their makers knew: spans and chunks of blocks.
+ * A store counts as there as long as a client's row names it.
  */
 export function* chunksLeft(
   chunks: ChunkTable,
@@ -19,8 +19,7 @@ export function* chunksLeft(
   const left: LeftChunk[] = [];
   for (const [chunk, packed] of yield* chunks.words()) {
     const word = unpackChunk(packed);
-    const ownerless = word.state === CHUNK_BLOCKS && word.owner === 0;
-    if (word.state !== CHUNK_SPAN && !ownerless) continue;
+    if (word.state !== CHUNK_SPAN && !holdsBlocks(word.state)) continue;
     if (!isThere(word.catalog)) left.push({ chunk, word });
   }
   return left;

@@ -3,9 +3,12 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../layout.ts';
 import { ANY_NODE } from './chunks.ts';
 
-/** How many bytes of blocks a client claims at once: its loss if it dies, until a sweep. */
+/** How much a client claims at once, at most: its loss if it dies, until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
 export const CLAIM_BLOCKS_MAX = 128;
+/** The same in a full pool, where what one client holds another one lacks. */
+const TIGHT_CLAIM_BYTES_MAX = 8 * 1024;
+const TIGHT_CLAIM_BLOCKS_MAX = 16;
 
 /** Blocks of one size for one store, claimed ahead of need by this client. */
 export class SizeClass {
@@ -15,18 +18,19 @@ export class SizeClass {
   readonly node: number;
   readonly blocks: number;
   readonly mapBytes: number;
-  /** Claimed blocks that are not in use, the next one last. */
+  /** Claimed blocks that are not in use, the next one last. Empty while the client is idle. */
   readonly cache: Address[] = [];
-  readonly chunks: number[] = [];
-  readonly batch: number;
-  /** The chunk being carved: its start, a copy of its state bytes, and how far it was carved. */
-  current: { start: Address; map: Uint8Array; next: number } | undefined;
-  examined = 0;
+  /** The chunk that blocks are claimed in, and where the search for free ones goes on. */
+  current: { chunk: number; next: number } | undefined;
+  /** How many blocks are claimed at once: few at first, more as long as they are used up. */
+  batch = 1;
   refilling = false;
+  /** Whether no chunk was worth claiming in, at the last look, and none was free for any use. */
+  isScarce = false;
+  /** Blocks taken since the cache was given back. */
+  #taken = 0;
   /** Whether a block was taken since blocks were last claimed ahead. */
   wanted = false;
-  /** Whether its empty chunks are for any class of the store that shares: see `shareChunks`. */
-  shares = false;
 
   constructor(catalog: number, units: number, node: number = ANY_NODE) {
     const isSize = units >= 1 && units <= BLOCK_UNITS_MAX;
@@ -36,8 +40,14 @@ export class SizeClass {
     this.node = node;
     this.blocks = blocksPerChunk(units);
     this.mapBytes = stateMapBytes(this.blocks);
-    const fitting = Math.floor(CLAIM_BYTES_MAX / (units * UNIT_BYTES));
-    this.batch = Math.max(1, Math.min(CLAIM_BLOCKS_MAX, fitting));
+  }
+
+  /** How many blocks a client may claim at once. */
+  claimsMax(isTight: boolean): number {
+    const bytes = isTight ? TIGHT_CLAIM_BYTES_MAX : CLAIM_BYTES_MAX;
+    const blocks = isTight ? TIGHT_CLAIM_BLOCKS_MAX : CLAIM_BLOCKS_MAX;
+    const fitting = Math.floor(bytes / (this.units * UNIT_BYTES));
+    return Math.max(1, Math.min(blocks, fitting));
   }
 
   /** Whether blocks should be claimed ahead, so that no operation has to wait for them. */
@@ -48,10 +58,35 @@ export class SizeClass {
   /** The next claimed block, or 0 when `refill` must run first. */
   take(): Address {
     this.wanted = true;
-    return this.cache.length === 0 ? 0 : (this.cache.pop() as Address);
+    if (this.cache.length === 0) return 0;
+    this.#taken++;
+    return this.cache.pop() as Address;
+  }
+
+  /** Whether blocks were taken since the cache was given back. */
+  get isUsed(): boolean {
+    return this.#taken > 0;
+  }
+
+  /** Takes out all cached blocks. The next burst begins with as many as this one has used. */
+  empty(): Address[] {
+    this.batch = Math.max(1, Math.min(this.batch, this.#taken));
+    this.#taken = 0;
+    return this.cache.splice(0);
+  }
+
+  /** A chunk is worth returning to before an unused one is taken when an eighth of it is free. */
+  get worthwhile(): number {
+    return worthwhileOf(this.blocks);
   }
 
   blockAt(start: Address, index: number): Address {
     return start + this.mapBytes + index * this.units * UNIT_BYTES;
   }
+}
+
+const WORTHWHILE_SHARE = 8;
+
+export function worthwhileOf(blocks: number): number {
+  return Math.max(1, Math.floor(blocks / WORTHWHILE_SHARE));
 }

@@ -8,7 +8,7 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { CHUNK_BYTES, type PoolLayout, SUPERBLOCK } from '../layout.ts';
-import { CHUNK_SPAN, type ChunkWord, packChunk, RECYCLED } from './chunk-word.ts';
+import { CHUNK_SPAN, type ChunkWord, ownedWord, packChunk, RECYCLED } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
@@ -74,12 +74,17 @@ export class Spans {
 
   /** Adds what gives back a chunk of an own span that no client can reach any more. */
   free(catalog: number, chunk: number, batch: Batch): void {
+    this.recycle(chunk, packChunk(this.#word(catalog)), batch);
+  }
+
+  /** Adds what makes a chunk with this word free for any use. */
+  recycle(chunk: number, from: bigint, batch: Batch): void {
     const words = new Scratch(CAS_BYTES + FAA_BYTES);
-    words.i64[0] = BigInt.asIntN(64, packChunk(this.#word(catalog)));
+    words.i64[0] = BigInt.asIntN(64, from);
     words.i64[1] = BigInt.asIntN(64, RECYCLED);
     words.i64[CAS_BYTES >> 3] = 1n;
-    // Should the chunk be another's by now, the count only makes a client look once in vain.
-    batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.freeChunks, words, CAS_BYTES);
+    // Should the chunk be another's by now, the news only make a client look once in vain.
+    batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.chunkNews, words, CAS_BYTES);
   }
 
   #chunksAt(address: Address, units: number): number[] {
@@ -89,7 +94,7 @@ export class Spans {
 
   #word(catalog: number): ChunkWord {
     const [owner, incarnation] = [this.#owner, this.#incarnation];
-    return { state: CHUNK_SPAN, catalog, units: 0, owner, incarnation };
+    return ownedWord(CHUNK_SPAN, catalog, 0, { owner, incarnation });
   }
 }
 

@@ -4,15 +4,19 @@ import { knownKind } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
+import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layout.ts';
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import {
   CHUNK_BLOCKS,
+  CHUNK_DRAINING,
+  CHUNK_EMPTIED,
   CHUNK_FREE,
   CHUNK_INTENTS,
   CHUNK_PREPARING,
   CHUNK_SPAN,
+  holdsBlocks,
   unpackChunk,
 } from '../../pool/memory/chunk-word.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
@@ -21,7 +25,15 @@ import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckOptions, CheckReport } from '../reports.ts';
 import { UnreachableRecords, type UnreachedBlock, type Walked } from './unreachable-records.ts';
 
-const CHUNK_STATES = [CHUNK_BLOCKS, CHUNK_FREE, CHUNK_INTENTS, CHUNK_PREPARING, CHUNK_SPAN];
+const CHUNK_STATES = [
+  CHUNK_BLOCKS,
+  CHUNK_DRAINING,
+  CHUNK_EMPTIED,
+  CHUNK_FREE,
+  CHUNK_INTENTS,
+  CHUNK_PREPARING,
+  CHUNK_SPAN,
+];
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
@@ -32,6 +44,11 @@ const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'S
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
  * by a client, or free. A reachable block that is marked free would be handed out again; a record
  * in a claimed one that no key reaches may have been lost.
+ *
+ * Blocks in use that no key reaches belong to living clients, or dead clients left them and a sweep
+ * brings them back, or they are lost. Only a store that no living client names can tell which: a
+ * client that uses it may have claimed them, or retired them, and a client that names it no more
+ * has given all of them back (OpenStores).
  */
 export function* checkStores(
   pool: Pool,
@@ -43,7 +60,7 @@ export function* checkStores(
   const problem = (text: string) => {
     if (problems.length < PROBLEMS_LISTED_MAX) problems.push(text);
   };
-  const others = (yield* pool.membership.rows()).length - 1;
+  const before = yield* otherRows(pool);
   const lost = new UnreachableRecords(problem);
   const accounts = new BlockAccounts(pool, problem, lost);
   const stores: CheckReport['stores'] = [];
@@ -55,18 +72,56 @@ export function* checkStores(
     const inStore = (text: string) => problem(`store ${name}: ${text}`);
     stores.push(yield* checkStore(one.entry, openIndex, accounts, inStore, options));
   }
-  // Blocks that living clients hold are theirs; alone, what no key reaches belongs to no client.
-  const blocks = yield* accounts.compare(others === 0);
-  if (options.sweep && others === 0 && problems.length === 0) {
-    for (const { index, isSwept } of accounts.walkedStores()) {
-      if (!isSwept) yield* sweep(pool, index, false);
-    }
-  }
+  const blocks = yield* accounts.compare((catalog) => useOfStore(before, before, catalog));
+  const after = yield* otherRows(pool);
+  accounts.judge((catalog) => useOfStore(before, after, catalog));
+  if (options.sweep && problems.length === 0) yield* sweepAll(pool, accounts.walkedStores());
   // Until now no other client could have been given their memory.
   for (const store of opened) pool.stores.close(store);
-  const leaked = others === 0 ? blocks.claimed : 0;
+  const leftover = { blocks: 0, bytes: 0 };
+  for (const store of stores) {
+    leftover.blocks += store.leftover.blocks;
+    leftover.bytes += store.leftover.bytes;
+  }
   const unfinished = yield* unfinishedStores(pool);
-  return { url, stores, blocks, leaked, unreachable: lost.count, unfinished, problems };
+  return { url, stores, blocks, leftover, unreachable: lost.count, unfinished, problems };
+}
+
+/** All rows of the client table but this client's: also free ones, for their incarnations. */
+function* otherRows(pool: Pool): Operation<ClientRow[]> {
+  return (yield* pool.membership.rows(true)).filter(({ id }) => id !== pool.membership.id);
+}
+
+/** What other clients may have of a store: nothing; nothing, because all are idle; or blocks. */
+type Use = 'none' | 'idle' | 'busy';
+
+/** As the client table tells that was read before and after. */
+function useOfStore(
+  before: readonly ClientRow[],
+  after: readonly ClientRow[],
+  catalog: number,
+): Use {
+  let use: Use = 'none';
+  before.forEach((row, i) => {
+    const now = after[i];
+    const hasJoined = row.incarnation !== now.incarnation;
+    if (!hasJoined && !storesIn(row.stores | now.stores).includes(catalog)) return;
+    // A client gives back what it has claimed before it goes idle; its floor tells what waits.
+    const isIdle = [row, now].every(({ epoch, limboFloor }) => epoch === 0 && limboFloor === 0);
+    if (hasJoined || !isIdle) use = 'busy';
+    else if (use === 'none') use = 'idle';
+  });
+  return use;
+}
+
+/** The first sweep covers each store with which a client has died. */
+function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> {
+  for (const { index } of stores) {
+    if ((yield* pool.catalog.unswept(index.catalog)) > 0) yield* sweep(pool, index, false);
+  }
+  for (const { index, report } of stores) {
+    report.leftover.swept = (yield* pool.catalog.unswept(index.catalog)) === 0;
+  }
 }
 
 function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
@@ -86,7 +141,8 @@ function* checkStore(
   { onProgress, each }: CheckOptions & Pick<CheckSink, 'each'>,
 ): Operation<CheckReport['stores'][number]> {
   const { name, unswept } = entry;
-  const found = { name, records: 0, subtables: 0, slots: 0, bytes: 0, unswept };
+  const leftover = { blocks: 0, bytes: 0, atMost: false, swept: false };
+  const found = { name, records: 0, subtables: 0, slots: 0, bytes: 0, unswept, leftover };
   try {
     const index = yield* openIndex(entry);
     const { subtables, slots, records } = yield* index.shape();
@@ -101,12 +157,18 @@ function* checkStore(
       ...(each && { each }),
     });
     yield* accounts.reachBound(entry.id);
-    accounts.walked({ index, isSwept: unswept === 0 });
+    accounts.walked({ index, isSwept: unswept === 0, report: found });
   } catch (error) {
     if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
     problem(`the walk ends early: ${error.message}`);
   }
   return found;
+}
+
+interface WalkedStore extends Walked {
+  report: CheckReport['stores'][number];
+  /** Blocks in use that no key reaches, and that are not this client's. */
+  unreached?: { blocks: number; bytes: number };
 }
 
 /** The blocks of a chunk that keys reach, and whose blocks the first of them says they are. */
@@ -123,7 +185,7 @@ class BlockAccounts {
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
   /** By store, those of which everything that is reachable has been reached. */
-  readonly #walked = new Map<number, Walked>();
+  readonly #walked = new Map<number, WalkedStore>();
   #spans = 0;
 
   constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
@@ -133,12 +195,26 @@ class BlockAccounts {
   }
 
   /** The index has been walked to its end. */
-  walked(store: Walked): void {
+  walked(store: WalkedStore): void {
     this.#walked.set(store.index.catalog, store);
   }
 
-  walkedStores(): Iterable<Walked> {
-    return this.#walked.values();
+  walkedStores(): WalkedStore[] {
+    return [...this.#walked.values()];
+  }
+
+  /** Says of each store whose the blocks are that are in use and that nothing reaches. */
+  judge(use: (catalog: number) => Use): void {
+    for (const { index, isSwept, report, unreached } of this.#walked.values()) {
+      const others = use(index.catalog);
+      if (unreached === undefined) continue;
+      const { blocks, bytes } = unreached;
+      if (!isSwept) Object.assign(report.leftover, { blocks, bytes, atMost: others === 'busy' });
+      else if (others === 'none') {
+        const what = 'blocks are in use that no key reaches and no client has';
+        this.#problem(`store ${report.name}: ${what}: ${blocks} of ${bytes} bytes`);
+      }
+    }
   }
 
   /** The block of a bounded store is no part of its index. */
@@ -176,18 +252,22 @@ class BlockAccounts {
     return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
   }
 
-  /** A checker that is alone also looks for records among the blocks that nothing reaches. */
-  *compare(alone: boolean): Operation<CheckReport['blocks']> {
+  /** Among the blocks of a store that no other client uses it also looks for lost records. */
+  *compare(use: (catalog: number) => Use): Operation<CheckReport['blocks']> {
+    const own = new Set(this.#ownBlocks());
     const totals = { reachable: this.#spans, claimed: 0, free: 0 };
     const untaken = new Set(this.#reached.keys());
     for (const [chunk, packed] of yield* this.#pool.chunks.words()) {
       const word = unpackChunk(packed);
       this.#checkUse(chunk, word);
       untaken.delete(chunk);
-      if (word.state === CHUNK_BLOCKS) {
+      if (holdsBlocks(word.state)) {
         const unreached = yield* this.#compareChunk(chunk, word.units, totals);
         const walked = this.#walked.get(word.catalog);
-        if (alone && walked) yield* this.#lost.look(walked, word.units, unreached);
+        if (walked === undefined) continue;
+        const others = unreached.filter(({ address }) => !own.has(address));
+        if (others.length > 0) noteUnreached(walked, others.length, word.units);
+        if (use(word.catalog) === 'none') yield* this.#lost.look(walked, word.units, others);
       }
       if (!CHUNK_STATES.includes(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
@@ -197,11 +277,16 @@ class BlockAccounts {
     return totals;
   }
 
+  *#ownBlocks(): Iterable<Address> {
+    yield* this.#pool.reclamation.waiting();
+    for (const { cache } of this.#pool.allocator.classes()) yield* cache;
+  }
+
   #checkUse(chunk: number, word: ReturnType<typeof unpackChunk>): void {
     const reached = this.#reached.get(chunk);
     if (reached === undefined) return;
     const { units, catalog } = reached;
-    if (word.state === CHUNK_BLOCKS && word.units === units && word.catalog === catalog) return;
+    if (holdsBlocks(word.state) && word.units === units && word.catalog === catalog) return;
     this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
   }
 
@@ -235,4 +320,10 @@ class BlockAccounts {
     }
     return unreached;
   }
+}
+
+function noteUnreached(store: WalkedStore, blocks: number, units: number): void {
+  store.unreached ??= { blocks: 0, bytes: 0 };
+  store.unreached.blocks += blocks;
+  store.unreached.bytes += blocks * units * UNIT_BYTES;
 }

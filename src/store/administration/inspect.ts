@@ -3,14 +3,19 @@ import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../../pool/layout.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { CHUNK_FREE, type ChunkWord } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { shownParameters } from '../index-choice.ts';
 import type { PoolReport } from '../reports.ts';
-import { sumByKind } from './statistics.ts';
-
-type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
+import {
+  type HeldMemory,
+  heldByClients,
+  laggards,
+  measureMemory,
+  readChunkWords,
+  sumByKind,
+} from './statistics.ts';
 
 /** Describes a pool to a client of it, on any fabric. */
 export function* reportPool(
@@ -19,9 +24,12 @@ export function* reportPool(
 ): Operation<PoolReport> {
   yield* pool.chunks.learnMaximum();
   const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
-  const words = yield* pool.chunks.words();
-  const isUsed = ([, word]: ChunkWords[number]) => unpackChunk(word).state !== CHUNK_FREE;
-  const used = tableChunks + words.filter(isUsed).length;
+  const epoch = yield* pool.reclamation.readEpoch();
+  const rows = yield* pool.membership.rows();
+  const words = yield* readChunkWords(pool);
+  const memory = measureMemory(pool.layout, words, rows, yield* pool.catalog.entries());
+  const used = tableChunks + words.filter(({ state }) => state !== CHUNK_FREE).length;
+  const stores = yield* reportStores(pool, words);
   return {
     url: place.url,
     path: place.path,
@@ -33,37 +41,42 @@ export function* reportPool(
     regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
     chunkSize: CHUNK_BYTES,
     chunks: { total: chunksMax, used, free: chunksMax - used },
-    epoch: Number(yield* control.load(SUPERBLOCK.epoch)),
+    memory,
+    epoch,
     hugePages: place.hugePages,
     ...(place.whyNoHugePages && { whyNoHugePages: place.whyNoHugePages }),
     maxClients: parameters.clientsMax,
     ...(place.fabric && { fabric: place.fabric }),
-    clients: yield* reportClients(pool, words),
-    stores: yield* reportStores(pool, words),
+    // After the walk of the stores, which is time enough for a busy client to move on.
+    clients: yield* reportClients(pool, heldByClients(words, rows), laggards(rows, epoch)),
+    stores,
   };
 }
 
-function* reportClients(pool: Pool, words: ChunkWords): Operation<PoolReport['clients']> {
+function* reportClients(
+  pool: Pool,
+  held: ReadonlyMap<number, HeldMemory>,
+  lagged: ReadonlyMap<number, number>,
+): Operation<PoolReport['clients']> {
   const clients: PoolReport['clients'] = [];
-  for (const row of yield* pool.membership.rows()) {
+  const rows = yield* pool.membership.rows();
+  const lagging = laggards(rows, yield* pool.reclamation.readEpoch());
+  for (const row of rows) {
     const self = row.id === pool.membership.id;
     const alive = self || !(yield* pool.membership.isGone(row));
-    clients.push(describeClient(row, words, self, alive));
+    const lags = lagging.has(row.id) && lagging.get(row.id) === lagged.get(row.id);
+    const { claimed, waiting } = held.get(row.id) ?? { claimed: 0, waiting: 0 };
+    clients.push({ ...describeClient(row), self, alive, claimed, waiting, lags });
   }
   return clients;
 }
 
-function describeClient(row: ClientRow, words: ChunkWords, self: boolean, alive: boolean) {
-  const chunks = words.filter(([, word]) => {
-    const { state, owner } = unpackChunk(word);
-    return state === CHUNK_BLOCKS && owner === row.id;
-  }).length;
-  const { id, name, thread, epoch } = row;
-  const attachedAt = new Date(row.attachedAt).toISOString();
-  return { id, name, pid: thread.pid, thread: thread.tid, alive, self, attachedAt, epoch, chunks };
+function describeClient({ id, name, thread, epoch, attachedAt }: ClientRow) {
+  const attached = new Date(attachedAt).toISOString();
+  return { id, name, pid: thread.pid, thread: thread.tid, attachedAt: attached, epoch };
 }
 
-function* reportStores(pool: Pool, words: ChunkWords): Operation<PoolReport['stores']> {
+function* reportStores(pool: Pool, words: readonly ChunkWord[]): Operation<PoolReport['stores']> {
   const stores: PoolReport['stores'] = [];
   for (const entry of yield* pool.catalog.entries()) {
     const isWalked = entry.ready && knownKind(entry.kind) !== undefined;
@@ -86,7 +99,7 @@ function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
 function* reportReady(
   pool: Pool,
   name: string,
-  words: ChunkWords,
+  words: readonly ChunkWord[],
 ): Operation<PoolReport['stores'][number] | undefined> {
   const opened = yield* pool.stores.open(name);
   if (opened === undefined) return undefined;

@@ -4,12 +4,12 @@ import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
-import { CHUNK_BYTES } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../pool/layout.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Evictor } from '../eviction/evictor.ts';
-import type { Attachment } from './attachment.ts';
+import { type Attachment, inSection } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
 import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
@@ -21,33 +21,30 @@ import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
+ * In a bounded store records make room also when the pool is full before the store is: sampled ones
+ * for a write of about their size, then those of one chunk.
+ */
+const BOUNDED_REMEDIES = [
+  'reclaim',
+  'expire',
+  'evict',
+  'drain',
+  'evict',
+  'drain',
+  'sweep',
+  'drain',
+] as const;
+
+/**
  * How often a write waits for an epoch before other remedies. Of many in flight a few get on each
  * time, and each can be the last.
  */
 const WAITS_MAX = 64;
 
-/** In a bounded store records make room also when the pool is full before the store is. */
-const BOUNDED_REMEDIES = [
-  'reclaim',
-  'expire',
-  'evict some',
-  'sweep',
-  'expire all',
-  'evict some',
-  'evict many',
-  'sweep',
-  'evict most',
-  'sweep',
-] as const;
-
 type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 
-/** Records that a remedy evicts at most. */
-const EVICTIONS: Readonly<Partial<Record<Remedy, number>>> = {
-  'evict some': 128,
-  'evict many': 4096,
-  'evict most': 65_536,
-};
+/** Records that are evicted for one write by samples, at most. */
+const EVICTIONS_MAX = 16;
 /** Samples in vain that end a remedy. */
 const VAIN_MAX = 16;
 
@@ -88,12 +85,20 @@ export class FullPool {
     if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
       return first + 1;
     }
-    const remedies: readonly Remedy[] = this.#evictor?.store.evicts ? BOUNDED_REMEDIES : REMEDIES;
+    const remedies = this.#remedies(request);
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
       if (yield* this.#apply(remedies[next - WAITS_MAX], kind, request)) return next + 1;
     }
     publish('full', () => ({ store: this.#store, write: kind }));
     throw (yield* this.#heldBack(error)) ?? error;
+  }
+
+  /** A record of several chunks needs as many drained, and twice that if others take some. */
+  #remedies(request: Request | undefined): readonly Remedy[] {
+    if (!this.#evictor?.store.evicts) return REMEDIES;
+    const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
+    const more = 2 * Math.floor(bytes / CHUNK_BYTES);
+    return [...BOUNDED_REMEDIES, ...Array.from({ length: more }, () => 'drain' as const)];
   }
 
   *#wait({ epoch }: FullForNow): Operation<boolean> {
@@ -120,11 +125,9 @@ export class FullPool {
 
   *#apply(remedy: Remedy, kind: WriteKind, request?: Request): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
-    if (remedy === 'sweep') return yield* this.#sweep(kind);
-    const evictions = EVICTIONS[remedy];
-    if (evictions !== undefined) {
-      return (yield* this.#mayFit(request)) && (yield* this.#evict(evictions));
-    }
+    if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
+    if (remedy === 'evict') return yield* this.#evict();
+    if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain());
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
@@ -158,19 +161,58 @@ export class FullPool {
     return wanted <= most * CHUNK_BYTES;
   }
 
-  /** Not while what was evicted before cannot be used again: that would empty the store in vain. */
-  *#evict(most: number): Operation<boolean> {
+  /**
+   * Evicts until there are some blocks of the size that the write lacks. It does not while so many
+   * blocks of another size lie free that draining one of their chunks costs fewer records.
+   */
+  *#evict(): Operation<boolean> {
+    const { allocator } = this.#attachment.pool;
+    if (this.#evictor?.drain.hasSlack) return false;
+    const { lacking } = allocator;
+    if (lacking === undefined || !this.#isOfRecords(lacking)) return false;
+    if (!(yield* this.#canUseEvicted())) return false;
+    const { catalog, units } = lacking;
+    const enough = allocator.sizeClass(catalog, units).claimsMax(true);
     const { reclamation } = this.#attachment.pool;
-    if (reclamation.retired > 0 && !(yield* this.#reclaim()) && reclamation.lagging.length > 0) {
-      return false;
-    }
     let evicted = 0;
-    for (let vain = 0; evicted < most && vain < VAIN_MAX; ) {
+    for (let tries = 0; evicted < EVICTIONS_MAX && tries < EVICTIONS_MAX + VAIN_MAX; tries++) {
+      if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* (this.#evictor as Evictor).evictOne()) evicted++;
-      else vain++;
     }
-    if (evicted > 0) yield* this.#reclaim();
-    return evicted > 0;
+    if (evicted === 0) return false;
+    const ripening = () => this.#attachment.pool.ripening();
+    return (yield* this.#attachment.exclusive(ripening)) ?? false;
+  }
+
+  #isOfRecords({ catalog, units }: { catalog: number; units: number }): boolean {
+    const { catalog: own, tableUnits } = this.#index;
+    return catalog === own && units <= BLOCK_UNITS_MAX && !tableUnits.includes(units);
+  }
+
+  /**
+   * Takes a chunk of the reserve, and owes another one; without a reserve evicts all records of a
+   * chunk at once.
+   */
+  *#drain(): Operation<boolean> {
+    const { allocator, chunks } = this.#attachment.pool;
+    const { drain } = this.#evictor as Evictor;
+    yield* this.#reclaim();
+    allocator.mayTakeReserve = true;
+    if (yield* inSection(this.#attachment, () => chunks.hasMoreThan(0))) {
+      drain.owe();
+      return true;
+    }
+    if (!(yield* this.#canUseEvicted())) return false;
+    if ((yield* drain.drainOne()) === 0) return false;
+    yield* this.#reclaim();
+    return true;
+  }
+
+  /** Not while what was evicted before cannot be used again: that would empty the store in vain. */
+  *#canUseEvicted(): Operation<boolean> {
+    const { reclamation } = this.#attachment.pool;
+    if (reclamation.retired === 0 || (yield* this.#reclaim())) return true;
+    return reclamation.lagging.length === 0;
   }
 
   *#makeRoomToRemove(): Operation<boolean> {
@@ -180,6 +222,19 @@ export class FullPool {
   *#reclaim(): Operation<boolean> {
     const { pool } = this.#attachment;
     return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
+  }
+
+  /**
+   * Whether a sweep may bring something that evictions do not. It walks the whole index in one
+   * epoch, for which all others wait.
+   */
+  *#hasLost(): Operation<boolean> {
+    if (!this.#evictor?.store.evicts || this.#index.compact !== undefined) return true;
+    yield* this.#recover();
+    for (const { unswept } of yield* this.#attachment.pool.catalog.entries()) {
+      if (unswept > 0) return true;
+    }
+    return false;
   }
 
   *#sweep(kind: WriteKind): Operation<boolean> {
@@ -192,6 +247,8 @@ export class FullPool {
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
     yield* this.#vain.note(kind, brought);
+    // Chunks that it emptied can serve other sizes.
+    if (brought > 0) yield* this.#reclaim();
     return brought > 0;
   }
 

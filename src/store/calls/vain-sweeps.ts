@@ -59,7 +59,7 @@ export class VainSweeps {
 
   *#look(): Operation<Pick<VainSweep, 'freed' | 'reusable' | 'epoch'>> {
     const { freed } = this.#pool.allocator;
-    const reusable = Number(yield* control.load(SUPERBLOCK.freeChunks));
+    const reusable = Number(yield* control.load(SUPERBLOCK.chunkNews));
     return { freed, reusable, epoch: Number(yield* control.load(SUPERBLOCK.epoch)) };
   }
 }

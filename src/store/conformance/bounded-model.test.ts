@@ -187,8 +187,8 @@ function runModel(index: IndexName, { limit, unit, eviction }: Bound, list: Call
       if (unit === 'maxRecords')
         assert.ok(records <= most + 2 + comparison.states.size, `${records} of ${most}`);
     }
-    const { problems, leaked } = checkSync(first.handle);
-    assert.deepEqual({ problems, leaked }, { problems: [], leaked: 0 });
+    const { problems, leftover } = checkSync(first.handle);
+    assert.deepEqual({ problems, leftover }, { problems: [], leftover: { blocks: 0, bytes: 0 } });
   } finally {
     for (const store of stores) store.close();
   }

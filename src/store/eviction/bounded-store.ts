@@ -83,8 +83,13 @@ export class BoundedStore {
 
   /** Whether a record has to go, beside those for which evictions are under way. */
   get isOver(): boolean {
-    if (!this.evicts) return false;
-    return this.ledger.excess > this.underWay * this.ledger.perRecord;
+    return this.evicts && this.recordsOver > 0;
+  }
+
+  /** About how many records have to go. */
+  get recordsOver(): number {
+    const { excess, perRecord } = this.ledger;
+    return Math.ceil(excess / perRecord) - this.underWay;
   }
 
   /**

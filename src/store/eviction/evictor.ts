@@ -9,16 +9,23 @@ import {
   type Index,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { CODEC_STATE } from '../../records/codec.ts';
 import { blockBytesOf } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
+import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
+import { ChunkDrain } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
 
+/** Records that are evicted together over a network: they share each doorbell. */
+const TOGETHER = 8;
 /** Samples in vain that one write takes before it leaves what is too much to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
+/** Of what a write stores, a chunk that is owed is paid with a bit more. */
+const PAYMENT = 1.25;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
 const LEFT: readonly ErrorCode[] = [
   'SW_POOL_FULL',
@@ -31,12 +38,20 @@ const LEFT: readonly ErrorCode[] = [
 export class Evictor {
   readonly store: BoundedStore;
   readonly #attachment: Attachment;
+  readonly #index: Index;
   readonly #recount: Recount;
   readonly #name: string;
+  readonly #blocks: BlockRecord;
+  readonly drain: ChunkDrain;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
     this.#attachment = attachment;
+    this.#index = index;
+    this.#blocks = new BlockRecord(attachment.pool, index);
+    const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
+    this.drain = new ChunkDrain(index, attachment, evictAt);
+    if (store.evicts) attachment.pool.allocator.keepReserve(index.catalog);
     this.#recount = new Recount(store, index, attachment);
     this.#name = name;
   }
@@ -123,14 +138,43 @@ export class Evictor {
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
-    if (!isOver && !isSuspect && !ledger.hasNews) return;
+    const isAhead = !this.drain.owes && !this.#attachment.pool.allocator.isTight;
+    if (!isOver && !isSuspect && !ledger.hasNews && isAhead) return;
     try {
       yield* this.#evictExcess(request);
+      if (request !== undefined) yield* this.#keepPace(request);
       if (ledger.hasNews) yield* this.publish();
     } catch (error) {
       if (!(error instanceof StepwellError)) throw error;
     }
     this.#attachment.pool.clock.refuseFault();
+  }
+
+  /** In a full pool makes room for about what was written, so that the next write finds some. */
+  *#keepPace(request: Request): Operation<void> {
+    if (!this.store.evicts) return;
+    if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
+    if (!this.#attachment.pool.allocator.isTight) return;
+    const together = this.#together;
+    if (this.#index.records.shortage(request) >= together)
+      yield* this.#evictSome(together, request);
+  }
+
+  /** How many records this client evicts at once. */
+  get #together(): number {
+    return Math.min(TOGETHER, this.#attachment.width);
+  }
+
+  /** Evicts so many records in flight together, not that of `spared`; returns how many it did. */
+  *#evictSome(count: number, spared: Request | undefined): Operation<number> {
+    if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
+    const all = Array.from({ length: count }, (_, i) => i);
+    let evicted = 0;
+    const evict = function* (this: Evictor): Operation<void> {
+      if (yield* this.evictOne(spared)) evicted++;
+    }.bind(this);
+    yield* this.#attachment.each(all, count, evict);
+    return evicted;
   }
 
   *#evictExcess(request: Request | undefined): Operation<void> {
@@ -141,20 +185,41 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    for (; store.isOver && vain < VAIN_MAX && tries < TRIES_MAX; tries++) {
+    // A write that is not the last one leaves some to the next, so that they go together.
+    if (request !== undefined && this.#gathers) return;
+    while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
       // What is more than this write has added other clients may be about to evict, too.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
-      if (store.isOver && !(yield* this.evictOne(request))) vain++;
+      if (!store.isOver) break;
+      const some = Math.min(this.#together, store.recordsOver);
+      vain += some - (yield* this.#evictSome(some, request));
+      tries += some;
     }
     if (!store.isOver) return;
     yield* this.#recount.ifDue();
     if (store.isOver) store.noteVain();
   }
 
+  /** Whether too few records are too much for an eviction of several. */
+  get #gathers(): boolean {
+    const { ledger, recordsOver } = this.store;
+    const most = Math.floor(ledger.slack / ledger.perRecord);
+    return recordsOver < Math.min(this.#together, most);
+  }
+
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
-  *evictOne(spared?: Request): Operation<boolean> {
+  evictOne(spared?: Request): Operation<boolean> {
+    return this.#tried(() => this.#evict(spared));
+  }
+
+  /** Evicts the record that has the block; false when there is none, or it stays. */
+  #evictAt(block: Address, units: number): Operation<boolean> {
+    return this.#tried(() => this.#removeAt(block, units));
+  }
+
+  *#tried(evict: () => Operation<boolean>): Operation<boolean> {
     try {
-      return yield* inSection(this.#attachment, () => this.#evict(spared));
+      return yield* inSection(this.#attachment, evict);
     } catch (error) {
       if (LEFT.some((code) => hasCode(error, code))) return false;
       throw error;
@@ -173,6 +238,29 @@ export class Evictor {
       yield* store.noteEviction(victim);
       yield* store.ledger.publish();
       publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+      return true;
+    } finally {
+      store.underWay--;
+      store.giveBack(sampling);
+    }
+  }
+
+  *#removeAt(block: Address, units: number): Operation<boolean> {
+    const { store } = this;
+    const sampling = store.newSampling();
+    const request = sampling.met;
+    store.underWay++;
+    try {
+      if (!(yield* this.#blocks.find(request, block, units))) return false;
+      const isExpired = this.#index.records.isExpired(request);
+      if (request.foundCodec === CODEC_STATE && !isExpired) return false;
+      request.displaced = false;
+      yield* this.#index.remove(request, request.foundVersion);
+      if (!request.displaced) return false;
+      store.ledger.evictedOne(foundBytes(request));
+      if (!isExpired) store.ledger.countEviction();
+      yield* store.ledger.publish();
+      publish('eviction', () => ({ store: this.#name, expired: isExpired }));
       return true;
     } finally {
       store.underWay--;

@@ -30,7 +30,7 @@ const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
 const LOOK_AFTER = 64;
-/** It adds no more than such a part of the limit before it looks. */
+/** It adds no more than such a part of the limit before it looks, or before it evicts. */
 const PARTS = 128;
 
 /** Sums over all clients of a store, for ever. */
@@ -131,6 +131,11 @@ export class Ledger {
     return this.#sum(this.#word) - this.bound.limit;
   }
 
+  /** By how much a client may let the store exceed its limit for a while. */
+  get slack(): number {
+    return Math.floor(this.bound.limit / PARTS);
+  }
+
   /** About what one record adds, in the bound's unit. */
   get perRecord(): number {
     return this.bound.unit === 'records' ? 1 : this.perRecordBytes;
@@ -216,7 +221,7 @@ export class Ledger {
     this.#others[BYTES] += UNIT_BYTES * high + this.#damage.bytes;
     this.isNegative = Math.min(this.#sum(RECORDS), this.#sum(BYTES)) < 0;
     const share = Math.floor(-this.excess / (2 * clients));
-    const most = Math.max(1, Math.floor(this.bound.limit / PARTS));
+    const most = Math.max(1, this.slack);
     this.#amountLeft = Math.max(0, Math.min(share, most));
     const [records, bytes] = [this.#sum(RECORDS), this.#sum(BYTES)];
     return { records, bytes, evicted: this.#sum(EVICTED), low, high };

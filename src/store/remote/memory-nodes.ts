@@ -2,7 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
 import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
 import { checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
@@ -191,7 +191,7 @@ async function report(session: Session, location: RemoteLocation): Promise<Memor
     if (catalog !== index.catalog) continue;
     const { memory } = nodes[layout.nodeOfChunk(chunk)];
     if (state === CHUNK_SPAN) memory.spans += CHUNK_BYTES;
-    else if (state !== CHUNK_BLOCKS) continue;
+    else if (!holdsBlocks(state)) continue;
     else if (index.tableUnits.includes(units)) memory.tables += CHUNK_BYTES;
     else memory.records += CHUNK_BYTES;
   }

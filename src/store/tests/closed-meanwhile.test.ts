@@ -29,8 +29,8 @@ for (const kind of POOL_KINDS) {
       throwsCode('SW_CLOSED', () => alone.loadSorted(entriesWith(at, () => alone.close())));
       // The client has left, and all that it had taken is for others.
       assert.equal(inspectSync(place).clients.filter(({ self }) => !self).length, 1);
-      const { problems, leaked, unreachable } = checkSync(place);
-      assert.deepEqual({ problems, leaked, unreachable }, NOTHING);
+      const { problems, leftover, unreachable } = checkSync(place);
+      assert.deepEqual({ problems, leftover, unreachable }, NOTHING);
 
       const one = openSync(place, CHIME);
       const twin = keepOpen(t, openSync(place, CHIME));
@@ -72,7 +72,7 @@ for (const kind of POOL_KINDS) {
   });
 }
 
-const NOTHING = { problems: [], leaked: 0, unreachable: 0 };
+const NOTHING = { problems: [], leftover: { blocks: 0, bytes: 0 }, unreachable: 0 };
 
 test('tcp: loadSorted whose entries close the store', async (t) => {
   const { url } = await startNodes(t, 2);
@@ -88,8 +88,8 @@ test('tcp: loadSorted whose entries close the store', async (t) => {
   assert.equal(await store.size(), 0);
   assert.equal(await store.loadSorted(entriesWith(-1, () => {})), KEYS.length);
   await keeper.set('k', 'v');
-  const { problems, leaked, unreachable } = await check(url);
-  assert.deepEqual({ problems, leaked, unreachable }, NOTHING);
+  const { problems, leftover, unreachable } = await check(url);
+  assert.deepEqual({ problems, leftover, unreachable }, NOTHING);
 });
 
 /** Calls with arguments that no store takes. */

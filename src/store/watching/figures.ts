@@ -1,5 +1,6 @@
 import type { Percentiles } from '../../pool/clients/meter.ts';
 import type { BoundStats } from '../api.ts';
+import type { MemoryReport } from '../reports.ts';
 
 /**
  * What `stepwell top` and the page show, as plain data. A rate is of the last second or two. What
@@ -13,6 +14,7 @@ export interface PoolFigures {
   /** The most that the pool may take, and what chunks are in use, in bytes. */
   sizeMax: number;
   bytesUsed: number;
+  memory: MemoryReport;
   clientsMax: number;
   /** All clients together. */
   sum: Rates;
@@ -39,8 +41,10 @@ export interface ClientRates extends Rates {
   network: boolean;
   alive: boolean;
   attachedAt: number;
-  bytes: number;
-  /** Whether memory waits for it to announce an epoch. */
+  /** Bytes, as in `MemoryReport`. */
+  claimed: number;
+  waiting: number;
+  /** Whether memory has waited for it since the last look: it stands in an operation. */
   lags: boolean;
   /** How old its figures are, in milliseconds; null when it has told none. */
   toldAgo: number | null;

@@ -6,14 +6,22 @@ import type { ClientFigures } from '../../pool/clients/meter.ts';
 import { NETWORK_NAMESPACE } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
 import { CHUNK_BYTES, SUPERBLOCK } from '../../pool/layout.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../pool/memory/chunk-word.ts';
+import { CHUNK_FREE, type ChunkWord } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import {
+  type HeldMemory,
+  heldByClients,
+  laggards,
+  measureMemory,
+  readChunkWords,
+} from '../administration/statistics.ts';
 import type { BoundStats } from '../api.ts';
 import { Ledger } from '../eviction/ledger.ts';
+import type { MemoryReport } from '../reports.ts';
 
 /** A client as its row tells of it. */
-export interface ClientLook {
+export interface ClientLook extends HeldMemory {
   id: number;
   name: string;
   pid: number;
@@ -25,10 +33,8 @@ export interface ClientLook {
   /** False when this machine knows that it is gone. */
   alive: boolean;
   attachedAt: number;
-  /** Chunks that it owns. */
-  chunks: number;
-  /** Whether it has announced an epoch before the pool's, so that memory waits for it. */
-  lags: boolean;
+  /** The epoch that it has announced, if memory waits until it announces a later one; else 0. */
+  lagsAt: number;
   /** What it has told of its operations; undefined when it told nothing. */
   figures: ClientFigures | undefined;
 }
@@ -49,43 +55,45 @@ export interface PoolLook {
   at: number;
   createdAt: number;
   sizeMax: number;
-  chunks: { total: number; used: number };
-  chunkSize: number;
+  bytesUsed: number;
+  memory: MemoryReport;
   epoch: number;
   clientsMax: number;
   clients: ClientLook[];
   stores: StoreLook[];
 }
 
-type ChunkWords = readonly (readonly [chunk: number, word: bigint])[];
-
 /** Reads the tables of a pool: a few round trips, whatever it holds. */
 export function* lookAtPool(pool: Pool): Operation<PoolLook> {
   yield* pool.chunks.learnMaximum();
-  const { parameters, chunksMax, tableChunks } = pool.layout;
-  const words = yield* pool.chunks.words();
-  const inUse = words.filter(([, word]) => unpackChunk(word).state !== CHUNK_FREE).length;
+  const { parameters } = pool.layout;
+  const words = yield* readChunkWords(pool);
+  const rows = yield* pool.membership.rows();
+  const entries = yield* pool.catalog.entries();
+  const memory = measureMemory(pool.layout, words, rows, entries);
   const epoch = Number(yield* control.load(SUPERBLOCK.epoch));
   return {
     at: Date.now(),
     createdAt: parameters.createdAt,
     sizeMax: pool.layout.bytesMax,
-    chunks: { total: chunksMax, used: tableChunks + inUse },
-    chunkSize: CHUNK_BYTES,
+    bytesUsed: memory.total - memory.freeChunks,
+    memory,
     epoch,
     clientsMax: pool.membership.clientsMax,
-    clients: yield* lookAtClients(pool, words, epoch),
-    stores: yield* lookAtStores(pool, words),
+    clients: lookAtClients(pool, words, rows, epoch),
+    stores: yield* lookAtStores(pool, words, entries),
   };
 }
 
-function* lookAtClients(pool: Pool, words: ChunkWords, epoch: number): Operation<ClientLook[]> {
-  const owned = new Map<number, number>();
-  for (const [, word] of words) {
-    const { state, owner } = unpackChunk(word);
-    if (state === CHUNK_BLOCKS) owned.set(owner, (owned.get(owner) ?? 0) + 1);
-  }
-  const describe = (row: ClientRow): ClientLook => ({
+function lookAtClients(
+  pool: Pool,
+  words: readonly ChunkWord[],
+  rows: readonly ClientRow[],
+  epoch: number,
+): ClientLook[] {
+  const held = heldByClients(words, rows);
+  const lagging = laggards(rows, epoch);
+  return rows.map((row) => ({
     id: row.id,
     name: row.name,
     pid: row.thread.pid,
@@ -94,21 +102,23 @@ function* lookAtClients(pool: Pool, words: ChunkWords, epoch: number): Operation
     self: row.id === pool.membership.id,
     alive: row.id === pool.membership.id || pool.membership.liveness(row) !== 'gone',
     attachedAt: row.attachedAt,
-    chunks: owned.get(row.id) ?? 0,
-    lags: row.epoch !== 0 && row.epoch < epoch - 1,
+    ...(held.get(row.id) ?? { claimed: 0, waiting: 0 }),
+    lagsAt: lagging.get(row.id) ?? 0,
     figures: row.figures,
-  });
-  return (yield* pool.membership.rows()).map(describe);
+  }));
 }
 
-function* lookAtStores(pool: Pool, words: ChunkWords): Operation<StoreLook[]> {
+function* lookAtStores(
+  pool: Pool,
+  words: readonly ChunkWord[],
+  entries: readonly CatalogEntry[],
+): Operation<StoreLook[]> {
   const held = new Map<number, number>();
-  for (const [, word] of words) {
-    const { state, catalog } = unpackChunk(word);
+  for (const { state, catalog } of words) {
     if (state !== CHUNK_FREE) held.set(catalog, (held.get(catalog) ?? 0) + CHUNK_BYTES);
   }
   const stores: StoreLook[] = [];
-  for (const entry of yield* pool.catalog.entries()) {
+  for (const entry of entries) {
     const manifest = knownKind(entry.kind)?.manifest;
     stores.push({
       name: entry.name,

@@ -53,14 +53,15 @@ export class PoolObserver {
     const last = this.#last;
     this.#last = look;
     const before = last?.at ?? look.at;
-    const clients = this.#meters.take(look.clients, look.at, before, look.chunkSize);
+    const clients = this.#meters.take(look.clients, look.at, before);
     await this.#measureLoads(look.stores);
     return {
       at: look.at,
       url: this.url,
       createdAt: look.createdAt,
       sizeMax: look.sizeMax,
-      bytesUsed: look.chunks.used * look.chunkSize,
+      bytesUsed: look.bytesUsed,
+      memory: look.memory,
       clientsMax: look.clientsMax,
       sum: sumOf(clients),
       clients,

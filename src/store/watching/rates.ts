@@ -24,6 +24,8 @@ interface Seen {
   /** When this was first seen. */
   at: number;
   rates: Rates;
+  /** As in the look. */
+  lagsAt: number;
 }
 
 /** Rates of clients: what they have told since they last told something. */
@@ -31,25 +33,25 @@ export class ClientMeters {
   #seen = new Map<number, Seen>();
 
   /** The clients of a look, without the one that looks. */
-  take(clients: readonly ClientLook[], at: number, before: number, chunkSize: number) {
+  take(clients: readonly ClientLook[], at: number, before: number) {
     const seen = new Map<number, Seen>();
     const found = clients
       .filter(({ self }) => !self)
       .map((client): ClientRates => {
         const now = this.#next(client, at, before);
-        seen.set(client.id, now);
+        const lags = client.lagsAt !== 0 && this.#seen.get(client.id)?.lagsAt === client.lagsAt;
+        seen.set(client.id, { ...now, lagsAt: client.lagsAt });
         const isIdle = at - now.at > IDLE_AFTER_MS;
-        const { id, name, pid, network, alive, attachedAt, lags } = client;
-        const who = { id, name, pid, network, alive, attachedAt, lags };
+        const { id, name, pid, network, alive, attachedAt, claimed, waiting } = client;
+        const who = { id, name, pid, network, alive, attachedAt, claimed, waiting, lags };
         const toldAgo = now.figures === undefined ? null : Math.max(0, at - now.at);
-        const bytes = client.chunks * chunkSize;
-        return { ...who, bytes, toldAgo, ...(isIdle ? NOTHING : now.rates) };
+        return { ...who, toldAgo, ...(isIdle ? NOTHING : now.rates) };
       });
     this.#seen = seen;
     return found;
   }
 
-  #next(client: ClientLook, at: number, before: number): Seen {
+  #next(client: ClientLook, at: number, before: number): Omit<Seen, 'lagsAt'> {
     const { attachedAt, figures } = client;
     const known = this.#seen.get(client.id);
     const last = known?.attachedAt === attachedAt ? known : undefined;

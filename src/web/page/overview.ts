@@ -4,6 +4,7 @@ import type { Point } from '../points.ts';
 import { Charts } from './charts.ts';
 import { type Column, el, table } from './dom.ts';
 import { count, duration, latency, share, size } from './format.ts';
+import { memoryPanel } from './memory.ts';
 
 const STORE_COLUMNS: readonly Column[] = [
   { head: 'Store' },
@@ -27,7 +28,8 @@ const CLIENT_COLUMNS: readonly Column[] = [
   { head: 'Read p99', kind: 'number' },
   { head: 'Write p50', kind: 'number' },
   { head: 'Write p99', kind: 'number' },
-  { head: 'Memory', kind: 'number' },
+  { head: 'Claimed', kind: 'number' },
+  { head: 'Waiting', kind: 'number' },
   { head: 'Told', kind: 'number' },
 ];
 
@@ -39,12 +41,14 @@ const NOTES =
 export class Overview {
   readonly #tiles = el('div', { class: 'tiles' });
   readonly #charts = new Charts();
+  readonly #memory = el('div', { class: 'card' });
   readonly #stores = el('div', { class: 'card' });
   readonly #clients = el('div', { class: 'card' });
 
   constructor(panel: HTMLElement) {
     const notes = el('p', { class: 'notes' }, NOTES);
-    panel.append(this.#tiles, this.#charts.element, this.#stores, this.#clients, notes);
+    const cards = [this.#memory, this.#stores, this.#clients];
+    panel.append(this.#tiles, this.#charts.element, ...cards, notes);
   }
 
   /** Time of the last point that there is. */
@@ -72,6 +76,7 @@ export class Overview {
       tile('Clients', count(clients.length), `of ${count(clientsMax)}, ${network} by network`),
       tile('Memory', size(bytesUsed), `${share(bytesUsed / sizeMax)} of ${size(sizeMax)}`),
     );
+    this.#memory.replaceChildren(...memoryPanel(figures));
     this.#stores.replaceChildren(
       el('h2', {}, 'Stores'),
       table(STORE_COLUMNS, stores.map(storeRow), 'There is no store.'),
@@ -111,7 +116,7 @@ function boundText({ maxRecords, maxBytes, eviction }: NonNullable<StoreFigures[
 
 function clientRow(client: ClientRates): (Node | string)[] {
   const { name, pid, reads, writes, scanned, hitRate, readLatency, writeLatency } = client;
-  const { toldAgo, bytes } = client;
+  const { toldAgo, claimed, waiting } = client;
   const rate = (of: number) => (toldAgo === null ? '–' : count(of));
   const badges = [
     client.alive ? null : 'gone',
@@ -130,7 +135,8 @@ function clientRow(client: ClientRates): (Node | string)[] {
     latency(readLatency?.p99),
     latency(writeLatency?.p50),
     latency(writeLatency?.p99),
-    size(bytes),
+    size(claimed),
+    size(waiting),
     toldAgo === null ? 'nothing' : `${duration(toldAgo)} ago`,
   ];
 }

@@ -63,6 +63,20 @@ describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}`
     for (const name of STORES) await page.locator('td', { hasText: name }).first().waitFor();
   });
 
+  test('memory is a bar of parts, and a table of blocks by store and size', async () => {
+    const card = page.locator('#overview .card', { has: page.locator('svg.memory') });
+    await card.waitFor();
+    const widths = await page.evaluate<number[]>(`
+      Array.from(document.querySelectorAll('svg.memory rect'),
+        (rect) => rect.width.baseVal.value)`);
+    const all = widths.reduce((sum, width) => sum + width, 0);
+    assert.ok(Math.abs(all - 1000) < 0.01, `${widths}`);
+    assert.equal(await card.locator('.summary b').count(), 6);
+    for (const name of STORES) await card.locator('td', { hasText: name }).first().waitFor();
+    const cells = await card.locator('tbody tr').first().locator('td').allTextContents();
+    assert.deepEqual([cells[0], cells[1]], ['chime', 'all']);
+  });
+
   test('keys are paged forward and back, and a value is text, never markup', async () => {
     await page.getByRole('tab', { name: 'Keys' }).click();
     await page.locator('#keys select').selectOption('chime');

@@ -88,6 +88,9 @@ describe('the page about a pool', () => {
     assert.equal(failure, null);
     assert.deepEqual(figures?.stores.map(({ name }) => name).sort(), ['default', 'ordered']);
     assert.ok(points.length >= 1);
+    const sizes = figures?.memory.blocks.map(({ store }) => store) ?? [];
+    assert.deepEqual([...new Set(sizes)], ['default', 'ordered']);
+    assert.equal(figures?.memory.total, figures?.sizeMax);
     const later = `/api/figures?after=${points[points.length - 1].at + 1e6}`;
     assert.deepEqual((await json<FiguresAnswer>(server, later)).points, []);
   });

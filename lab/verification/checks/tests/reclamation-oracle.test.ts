@@ -30,7 +30,7 @@ function afterFree(
   const reclamation = { retire() {} };
   oracle.watch(0, { allocator, reclamation } as unknown as LocalPool);
   const pool = { allocator } as unknown as LocalPool;
-  pool.allocator.free(BLOCK, UNITS, 1, new Batch());
+  pool.allocator.free(BLOCK, UNITS, 1);
   const words = new Scratch(128);
   new AdversaryFabric(memory, 1).execute(change(new Batch(), words, cache));
   return failures;

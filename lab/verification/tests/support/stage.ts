@@ -7,7 +7,7 @@ import { sweep } from '../../../../src/indexes/sweep.ts';
 import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
 import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../../src/pool/layout.ts';
 import { LocalPool } from '../../../../src/pool/local-pool.ts';
-import { BLOCK_CLAIMED } from '../../../../src/pool/memory/block-state.ts';
+import { BLOCK_FREE } from '../../../../src/pool/memory/block-state.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, unpackChunk } from '../../../../src/pool/memory/chunk-word.ts';
 import { formatSuperblock } from '../../../../src/pool/superblock.ts';
 import { type Address, type Batch, UNIT_BYTES } from '../../../../src/verbs/index.ts';
@@ -119,12 +119,12 @@ export class Stage {
     return isThere ? Buffer.from(found.u8.subarray(at, at + bytes)).toString() : undefined;
   }
 
-  /** No chunk is any two clients' own. */
+  /** No block is in the caches of two clients. */
   assertApart(clients: readonly Client[], when: string): void {
-    const chunks = clients.flatMap(({ pool }) => {
-      return [...pool.allocator.classes()].flatMap((sizeClass) => sizeClass.chunks);
+    const blocks = clients.flatMap(({ pool }) => {
+      return [...pool.allocator.classes()].flatMap(({ cache }) => cache);
     });
-    assert.equal(new Set(chunks).size, chunks.length, when);
+    assert.equal(new Set(blocks).size, blocks.length, when);
   }
 
   /** Where the record of a key stands. */
@@ -152,7 +152,7 @@ export class Stage {
       if (state !== CHUNK_BLOCKS) continue;
       const start = pool.layout.chunkStart(chunk);
       const map = this.memory.region(0).u8.subarray(start, start + blocksPerChunk(units));
-      for (const byte of map) if (byte === BLOCK_CLAIMED) claimed++;
+      for (const byte of map) if (byte !== BLOCK_FREE) claimed++;
     }
     return claimed;
   }
@@ -162,6 +162,6 @@ export class Stage {
     const start = pool.layout.chunkStart(pool.chunks.chunkOf(address));
     const { blocks } = pool.allocator.sizeClass(index.table.catalog, units);
     const at = (address - start - stateMapBytes(blocks)) / (units * UNIT_BYTES);
-    return this.memory.region(0).u8[start + at] === BLOCK_CLAIMED;
+    return this.memory.region(0).u8[start + at] !== BLOCK_FREE;
   }
 }

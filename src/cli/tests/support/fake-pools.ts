@@ -18,6 +18,8 @@ export class FakePools {
   readonly calls: string[] = [];
   problems: string[] = [];
   unfinished: CheckReport['unfinished'] = [];
+  /** What clients that died left in each store. */
+  left = { unswept: 0, blocks: 0, bytes: 0 };
   busy = false;
   openStores = 0;
 
@@ -102,6 +104,7 @@ export class FakePools {
       regions: 1,
       chunkSize: 2 ** 20,
       chunks: { total: 1024, used: 3, free: 1021 },
+      memory: FAKE_MEMORY,
       epoch: 5,
       hugePages: false,
       whyNoHugePages: 'the system gives none',
@@ -113,20 +116,39 @@ export class FakePools {
 
   #check(url: string): CheckReport {
     const stores = [...this.#pool(url)].map(([name, { count }]) => {
-      return { name, records: count, subtables: 1, slots: 10, bytes: 4096, unswept: 0 };
+      const { unswept, ...left } = this.left;
+      const leftover = { ...left, atMost: false, swept: false };
+      return { name, records: count, subtables: 1, slots: 10, bytes: 4096, unswept, leftover };
     });
+    const { blocks: leftBlocks, bytes } = this.left;
+    const leftover = { blocks: leftBlocks * stores.length, bytes: bytes * stores.length };
     const blocks = { reachable: 3, claimed: 0, free: 1 };
-    const unfinished = this.unfinished;
-    return { url, stores, blocks, leaked: 0, unreachable: 0, unfinished, problems: this.problems };
+    const { unfinished, problems } = this;
+    return { url, stores, blocks, leftover, unreachable: 0, unfinished, problems };
   }
 }
+
+const FAKE_MEMORY: PoolReport['memory'] = {
+  total: 4 * 2 ** 30,
+  live: 5 * 2 ** 20,
+  claimed: 1024,
+  waiting: 3 * 2 ** 20,
+  freeBlocks: 64,
+  freeChunks: 2 ** 30,
+  overhead: 2 ** 20,
+  stores: [{ store: 'default', used: 8 * 2 ** 20, free: 64, live: null }],
+  blocks: Array.from({ length: 13 }, (_, i) => {
+    return { store: 'default', blockSize: 64 * (i + 1), chunks: 1, used: 64, free: 640 * i };
+  }),
+};
 
 /** Its name tries to recolour the terminal. */
 function fakeClient(): PoolReport['clients'][number] {
   const attachedAt = '2026-01-01T00:00:01.000Z';
   const name = 'web \u001b[31mred';
   const self = false;
-  return { id: 1, name, pid: 42, thread: 0, alive: true, self, attachedAt, epoch: 5, chunks: 1 };
+  const held = { claimed: 1024, waiting: 3 * 2 ** 20, lags: true };
+  return { id: 1, name, pid: 42, thread: 0, alive: true, self, attachedAt, epoch: 5, ...held };
 }
 
 export class FakeStore {

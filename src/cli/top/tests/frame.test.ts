@@ -9,9 +9,22 @@ const PLAIN = styleFor(false, {});
 const LATENCY = { p50: 0.8, p90: 12, p99: 3400, p999: 1e6 };
 const NOTHING = { scanned: 0, hitRate: null, readLatency: null, writeLatency: null };
 
+const MEMORY: PoolFigures['memory'] = {
+  total: 4 * 2 ** 20,
+  live: 2 ** 19,
+  claimed: 1024,
+  waiting: 0,
+  freeBlocks: 2048,
+  freeChunks: 3 * 2 ** 20,
+  overhead: 2 ** 18,
+  stores: [],
+  blocks: [],
+};
+
 function client(id: number, more: Partial<ClientRates> = {}): ClientRates {
   const who = { id, name: `worker ${id}`, pid: 100 + id, network: false, alive: true, lags: false };
-  return { ...who, ...NOTHING, attachedAt: 0, bytes: 0, toldAgo: 0, reads: 0, writes: 0, ...more };
+  const held = { claimed: 0, waiting: 0, toldAgo: 0 };
+  return { ...who, ...NOTHING, ...held, attachedAt: 0, reads: 0, writes: 0, ...more };
 }
 
 function store(name: string, more: Partial<StoreFigures> = {}): StoreFigures {
@@ -26,6 +39,7 @@ function figures(more: Partial<PoolFigures> = {}): PoolFigures {
     createdAt: 0,
     sizeMax: 4 * 2 ** 20,
     bytesUsed: 2 ** 20,
+    memory: MEMORY,
     clientsMax: 128,
     sum: { ...NOTHING, reads: 1234, writes: 56, hitRate: 0.5, readLatency: LATENCY },
     clients: [client(1)],
@@ -53,6 +67,24 @@ test('a view tells rates, percentiles, hits, memory and how old a figure is', ()
   assert.match(text, /^plain +race +~300 +~75\.0% +1 MiB/m);
   assert.match(text, /^worker 2 +102 +77 .* 1\.2 s ago$/m);
   assert.ok(text.indexOf('worker 2') < text.indexOf('worker 1'), 'the busiest comes first');
+});
+
+test('a view tells where the memory is, whose memory waits, and who holds it back', () => {
+  const view = (more: Partial<PoolFigures>) =>
+    frameOf(figures(more), { columns: Number.POSITIVE_INFINITY }, PLAIN).join('\n');
+  const parts =
+    'live 512 KiB, free 2 KiB in blocks and 3 MiB in chunks, claimed ahead 1 KiB, overhead 256 KiB';
+  assert.ok(view({}).includes(`\n         ${parts}\n`));
+  assert.doesNotMatch(view({}), /^Waiting/m);
+  const clients = [1, 2, 3, 4].map((i) => client(i, { waiting: 1024 * i, lags: i === 2 }));
+  const waiting = view({
+    memory: { ...MEMORY, waiting: 10_240 },
+    clients: [...clients, client(5)],
+  });
+  const owners = 'worker 4 4 KiB, worker 3 3 KiB, worker 2 2 KiB';
+  assert.ok(waiting.includes(`\nWaiting  10 KiB: ${owners}; held back by worker 2\n`), waiting);
+  const gone = view({ memory: { ...MEMORY, waiting: 10_240 }, clients: [client(1)] });
+  assert.match(gone, /^Waiting {2}10 KiB$/m);
 });
 
 test('a view fits its terminal, and says how much it leaves out', () => {

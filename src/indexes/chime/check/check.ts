@@ -3,7 +3,7 @@ import type { CheckSink } from '../../contract.ts';
 import { LeafCheck } from '../../substrates/leaf/check-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import { addressOfLink, type Link } from '../nodes/link.ts';
-import { unitsOfNode, type Visit } from '../nodes/node-io.ts';
+import { unitsOfNode } from '../nodes/node-io.ts';
 import { LeafWalk } from '../scan/leaf-walk.ts';
 import type { ChimeTree } from '../tree.ts';
 import { eachLeaf } from './leaf-chain.ts';
@@ -47,13 +47,6 @@ class Check {
 
   node({ low, high }: Link): void {
     this.#sink.reachable(addressOfLink(low, high), unitsOfNode(high));
-  }
-
-  children({ address }: Visit, parts: readonly Part[]): void {
-    for (const { lower, upper } of parts) {
-      if (upper === undefined || compareWhole(lower, upper) < 0) continue;
-      this.#sink.problem(`internal node at ${address}: separators do not ascend`);
-    }
   }
 
   /** Where leaves are far away, several are read together. */

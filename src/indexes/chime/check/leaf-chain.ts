@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { BOUNDS_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
@@ -38,9 +39,9 @@ export function* eachLeaf(
     const { words } = request;
     const pivotBytes = sibling === undefined ? 0 : pivotBytesIn(words, at);
     if (isLong(pivotBytes)) visitor.block(pivotBlockIn(words, at), pivotUnits(pivotBytes));
-    if (pivot !== undefined && compareWhole(from, pivot) >= 0) {
-      visitor.problem('its pivot is below its keys');
-    }
+    // Leaves that lead back to themselves would be visited without end.
+    const ascends = pivot === undefined || compareWhole(from, pivot) < 0;
+    invariant(ascends, `the pivot of the leaf at ${request.leaf} is below its keys`);
     checkReplicas(tree, request, visitor);
     yield* visitor.leaf(request, from, pivot);
     const isEnd = upper !== undefined && pivot !== undefined && compareWhole(pivot, upper) >= 0;
@@ -69,7 +70,7 @@ function* readWhole(tree: ChimeTree, request: ChimeRequest): Operation<boolean> 
     yield postBracket(tree, request, 0, span, request.batch.clear());
     if (!isLeafStill(request)) return false;
     if (isPicture(tree, request)) return true;
-    tree.count('changing', attempt - request.looks);
+    tree.count('changing', attempt - request.looks, request);
     yield* outwait(tree, request, attempt);
   }
 }

@@ -1,11 +1,14 @@
+import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { rootLink } from '../nodes/finish-pending.ts';
+import { compareWhole } from '../nodes/keys.ts';
 import type { Link } from '../nodes/link.ts';
 import { ABSORB, FROZEN, isInternal } from '../nodes/link.ts';
 import {
   isAbsorbed,
   isInUse,
+  PATH_MAX,
   replacementOf,
+  rootLink,
   routesOf,
   type Visit,
   visit,
@@ -23,50 +26,61 @@ export interface Part {
   /** Internal nodes above, without those that are to be absorbed. */
   height: number;
   isRoot: boolean;
+  /** Links from the root on that led there. */
+  steps: number;
 }
 
 /** What a walk over the nodes meets. */
 interface NodeVisitor {
   /** An internal node, or one that was replaced and is not unlinked yet. */
   node(link: Link): void;
-  /** An internal node that counts, and its children. */
-  children(node: Visit, parts: readonly Part[]): void;
   /** A leaf, as its parent has it. */
   leaf(part: Part): Operation<void>;
 }
 
-/** Visits all nodes that the root leads to, in the order of their keys. */
+/**
+ * Visits all nodes that the root leads to, in the order of their keys. Raises SW_POOL_CORRUPT where
+ * they do not ascend: a node that is below itself would be visited without end.
+ */
 export function* eachNode(tree: ChimeTree, visitor: NodeVisitor): Operation<void> {
   const link = yield* rootLink(tree);
-  const open: Part[] = [{ link, lower: LOWEST, upper: undefined, height: 0, isRoot: true }];
+  const open: Part[] = [
+    { link, lower: LOWEST, upper: undefined, height: 0, isRoot: true, steps: 0 },
+  ];
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
     if (!isInternal(part.link.high)) {
       yield* visitor.leaf(part);
       continue;
     }
+    invariant(part.steps < PATH_MAX, 'the path to a leaf does not end');
     const node = yield* visit(tree.root, part.link);
     if (!isInUse(tree, node) && !isAbsorbed(node)) {
       // What it leads to its replacement leads to, but for what was absorbed.
       for (const gone of yield* goneWith(tree, node)) visitor.node(gone);
-      open.push({ ...part, link: replacementOf(node) });
+      open.push({ ...part, link: replacementOf(node), steps: part.steps + 1 });
       continue;
     }
     visitor.node(node);
-    const children = childrenOf(node, part);
-    visitor.children(node, children);
-    open.push(...children.reverse());
+    open.push(...childrenOf(node, part).reverse());
   }
 }
 
-function childrenOf(node: Visit, { lower, upper, height, isRoot }: Part): Part[] {
+function childrenOf(node: Visit, { lower, upper, height, isRoot, steps }: Part): Part[] {
   const { links, separators } = routesOf(node);
   const bounds = [lower, ...separators];
   const below = isRoot || (node.high & ABSORB) === 0 ? height + 1 : height;
+  for (let i = 0; i < separators.length; i++) {
+    const next = bounds[i + 2] ?? upper;
+    const ascends = compareWhole(bounds[i], bounds[i + 1]) < 0;
+    const isBelow = next === undefined || compareWhole(bounds[i + 1], next) < 0;
+    invariant(ascends && isBelow, `internal node at ${node.address}: separators do not ascend`);
+  }
   return bounds.map((from, child) => ({
     link: { low: links[2 * child], high: links[2 * child + 1] & ~FROZEN },
     lower: from,
     upper: bounds[child + 1] ?? upper,
     height: below,
     isRoot: false,
+    steps: steps + 1,
   }));
 }

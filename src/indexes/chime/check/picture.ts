@@ -8,9 +8,8 @@ import {
 } from '../../picture.ts';
 import { IDENTITY_AT, identityHigh, identityLow } from '../../substrates/leaf/layout.ts';
 import { paintEntries } from '../../substrates/leaf/picture.ts';
-import { rootLink } from '../nodes/finish-pending.ts';
 import { addressOfLink, FROZEN, isInternal, type Link, tagOfLink } from '../nodes/link.ts';
-import { isAbsorbed, isInUse, replacementOf, routesOf, visit } from '../nodes/node-io.ts';
+import { isAbsorbed, isInUse, replacementOf, rootLink, routesOf, visit } from '../nodes/node-io.ts';
 import type { ChimeTree } from '../tree.ts';
 
 /** A tree with a fanout of 2 is not deeper. */

@@ -17,7 +17,6 @@ export function* eachReachable(
   visit(tree.root);
   yield* eachNode(tree, {
     node: ({ low, high }) => visit(addressOfLink(low, high)),
-    children: () => {},
     leaf: (part) =>
       eachLeaf(tree, part, {
         block: visit,

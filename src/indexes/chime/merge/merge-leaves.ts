@@ -176,6 +176,8 @@ function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operati
     // An item's home is told by the hop bitmap that names it: no key has to be hashed.
     for (let hops = hopsOf(right.words, imageOf(tree, home)); hops !== 0; hops &= hops - 1) {
       const away = 31 - Math.clz32(hops & -hops);
+      // Items get new checksums in the left leaf, which must not make a damaged one look whole.
+      if (!isWhole(tree, right, home, away)) return false;
       left.home = home;
       const free = yield* makeRoom(tree, left);
       if (free < 0) return false;
@@ -186,6 +188,13 @@ function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operati
     }
   }
   return true;
+}
+
+function isWhole(tree: ChimeTree, right: ChimeRequest, home: number, away: number): boolean {
+  const { geometry, sums } = tree;
+  const { words, idLow, idHigh } = right;
+  if (away >= geometry.shape.neighbourhood) return false;
+  return sums.holds(words, imageOf(tree, geometry.after(home, away)), idLow, idHigh);
 }
 
 function takeItem(

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
 import {
   Batch,
   CAS_BYTES,
@@ -10,7 +10,7 @@ import {
 import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { unitsBeside } from '../geometry.ts';
-import { finishPending, rootLink } from '../nodes/finish-pending.ts';
+import { finishPending } from '../nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
   childIn,
@@ -23,7 +23,16 @@ import {
   separatorIn,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from '../nodes/link.ts';
-import { isInUse, linkAddress, NewNodes, routesOf, type Visit, visit } from '../nodes/node-io.ts';
+import {
+  isInUse,
+  linkAddress,
+  NewNodes,
+  PATH_MAX,
+  rootLink,
+  routesOf,
+  type Visit,
+  visit,
+} from '../nodes/node-io.ts';
 import { rebuildNode } from '../nodes/rebuild-node.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
 import type { ChimeRequest } from '../request.ts';
@@ -33,6 +42,8 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 const ROUNDS_MAX = 8;
 const LOWEST = new Uint8Array(0);
+/** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
+const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, and the borders of its keys. */
 interface Step {
@@ -62,10 +73,23 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
   return above?.children === 1 && above === cache.top?.node(0);
 }
 
-/** Whether the leaf is under-full, and emptier by half than at the last look. */
-function isWorthALook({ geometry }: ChimeTree, { words }: ChimeRequest): boolean {
-  const used = usedIn(geometry.shape.span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  return 4 * used <= geometry.shape.span && (used & (used - 1)) === 0;
+/**
+ * Whether the leaf is under-full, and emptier by half than at the last look. In a full pool, looks
+ * come earlier and more often, because the memory of leaves is what insertions lack.
+ */
+function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
+  const { span } = geometry.shape;
+  const used = usedIn(span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
+  if (allocator.isTight) return 2 * used <= span && used % TIGHT_STEP === 0;
+  return 4 * used <= span && (used & (used - 1)) === 0;
+}
+
+/** Whether two leaves should become one, the emptier of which has `own` items. */
+function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
+  const { span } = geometry.shape;
+  if ((allocator.isTight ? 2 : 4) * own > span) return false;
+  // A leaf that is nearly empty goes even if the other one is about half full.
+  return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
 
 /** Items of a leaf, as its vacancy tells: exactly, up to 64 entries. */
@@ -78,12 +102,17 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
 }
 
 export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
+  const { allocator } = tree;
+  // A merge needs blocks for its intent and a node, and gives back a larger one.
+  allocator.mayTakeReserve = true;
   try {
     for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* mergeOnce(tree, key))) return;
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
     if (!(error instanceof StepwellError && harmless)) throw error;
+  } finally {
+    allocator.mayTakeReserve = false;
   }
 }
 
@@ -117,6 +146,7 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   let lower: Uint8Array = LOWEST;
   let upper: Uint8Array | undefined;
   for (;;) {
+    invariant(path.length < PATH_MAX, 'the path to a leaf does not end');
     const { image } = node;
     const isAbsorbed = path.length > 0 && (node.high & ABSORB) !== 0;
     if (!isInUse(tree, node) || isAbsorbed || isPairFrozen(image)) return undefined;
@@ -134,14 +164,10 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
 /** Merges a leaf that is under-full with one of its neighbours. */
 function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
   const { node, child } = step;
-  const { span } = tree.geometry.shape;
   const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
-  if (4 * own > span) return false;
   for (let i = 0; i < others.length; i++) {
-    // A leaf that is nearly empty goes even if the other one is about half full.
-    const together = own + used[i];
-    if (2 * together > span && (8 * own > span || 4 * together > 3 * span)) continue;
+    if (!isWorthMerging(tree, own, own + used[i])) continue;
     const left = Math.min(child, others[i]);
     const nodes = new NewNodes(tree);
     try {
@@ -192,6 +218,7 @@ function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   const { node, lower: lowest } = step;
   const { image } = node;
   const left = pairIn(image) - 1;
+  invariant(left + 1 < childrenIn(image), 'a node has marked a pair that it has not');
   const lower = left === 0 ? lowest : separatorIn(image, left - 1);
   const [moves] = yield* usedOf(tree, node, [left + 1]);
   const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower, moves };
@@ -220,9 +247,10 @@ class Mark implements PairMark {
   /** A mark that is frozen stands: the node's copy has it too, as long as the right leaf lives. */
   *stands(): Operation<boolean> {
     const { address, image } = this.#node;
-    const pair = pairIn(image);
+    const [children, pair] = [childrenIn(image), pairIn(image)];
     yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
-    return isInUse(this.#tree, this.#node) && pairIn(image) === pair;
+    const stands = pairIn(image) === pair && childrenIn(image) === children;
+    return stands && isInUse(this.#tree, this.#node);
   }
 
   *drop(): Operation<void> {

@@ -1,18 +1,10 @@
-import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
-import { PackedSeparators, packedNode } from './internal-node.ts';
-import {
-  addressOfLink,
-  INTERNAL,
-  nodeIdentityHigh,
-  nodeIdentityLow,
-  sizeOfLink,
-  UP,
-} from './link.ts';
+import { invariant } from '../../../errors.ts';
+import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { bytesOfNode, checkNode, PackedSeparators, packedNode } from './internal-node.ts';
+import { addressOfLink, INTERNAL, nodeIdentityHigh, nodeIdentityLow, UP } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { NodeClient } from './node-client.ts';
-
-/** Levels of the tree, and replacements that are not yet linked, of one descent. */
-const STEPS_MAX = 10_000;
+import { internalLink, PATH_MAX, rootLink } from './node-io.ts';
 
 /**
  * Goes down the remembered internal nodes to the key's leaf, see `NodeArena.descend`. Undefined
@@ -30,20 +22,19 @@ export function descend({ cache }: NodeClient, request: RoutedRequest): CachedNo
  * trips).
  */
 export function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
-  for (let step = 0; step < STEPS_MAX; step++) {
+  for (let step = 0; step < PATH_MAX; step++) {
     const node = descend(tree, request);
     if (node !== undefined && request.leaf !== 0) return;
     if (node === undefined) yield* loadRoot(tree);
     else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
   }
-  throw endless();
+  invariant(false, 'the path to a leaf does not end');
 }
 
 /** Reads the root link. */
 function* loadRoot(tree: NodeClient): Operation<CachedNode> {
-  const word = new Scratch(8);
-  yield new Batch().read(tree.root, 8, word, 0);
-  const links = word.i32.slice(0, 2);
+  const { low, high } = yield* rootLink(tree);
+  const links = Int32Array.of(low, high);
   const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
   const older = tree.cache.top;
   if (older) top.inherit(older);
@@ -60,12 +51,11 @@ function* loadRoot(tree: NodeClient): Operation<CachedNode> {
  * operation, which names its replacement.
  */
 function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operation<boolean> {
-  const low = parent.linkLow(child);
-  const high = parent.linkHigh(child);
+  const { low, high } = internalLink({ low: parent.linkLow(child), high: parent.linkHigh(child) });
   const known = tree.cache.isKnown(parent, child);
   const { epoch } = tree.cache;
   const address = addressOfLink(low, high);
-  const bytes = UNIT_BYTES << sizeOfLink(high);
+  const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes + 8);
   const batch = new Batch().read(address, bytes, image, 0);
   if (!known) batch.read(address, 8, image, bytes);
@@ -81,10 +71,12 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   // Another lane of this client may have remembered more meanwhile.
   if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
+    checkNode(image, bytes);
     parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
     parent.know(child, epoch);
   } else {
-    parent.relink(child, firstLow, firstHigh, epoch);
+    const to = internalLink({ low: firstLow, high: firstHigh });
+    parent.relink(child, to.low, to.high, epoch);
   }
   return true;
 }
@@ -96,7 +88,7 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 export function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
   let older = tree.cache.top;
   let node = yield* loadRoot(tree);
-  for (let step = 0; step < STEPS_MAX; step++) {
+  for (let step = 0; step < PATH_MAX; step++) {
     const child = node.childFor(request);
     if ((node.linkHigh(child) & INTERNAL) === 0) return;
     const olderChild: CachedNode | undefined = older && olderNode(older, request);
@@ -108,13 +100,9 @@ export function* refresh(tree: NodeClient, request: RoutedRequest): Operation<vo
     older = olderChild;
     node = next;
   }
-  throw endless();
+  invariant(false, 'the path to a leaf does not end');
 }
 
 function olderNode(older: CachedNode, request: RoutedRequest): CachedNode | undefined {
   return older.node(older.childFor(request));
-}
-
-function endless(): Error {
-  return new Error('the path to a leaf does not end');
 }

@@ -1,5 +1,5 @@
-import { hasCode } from '../../../errors.ts';
-import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { hasCode, invariant } from '../../../errors.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import {
   childIn,
   childrenIn,
@@ -8,13 +8,15 @@ import {
   type Routes,
   separatorIn,
 } from './internal-node.ts';
-import { ABSORB, FROZEN, isInternal, type Link } from './link.ts';
+import { ABSORB, FROZEN, isInternal } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import {
   isAbsorbed,
   isInUse,
   linkAddress,
+  PATH_MAX,
   replacementOf,
+  rootLink,
   routesOf,
   swing,
   type Visit,
@@ -52,9 +54,11 @@ function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operati
   let aboveUpper: Uint8Array | undefined;
   let node = yield* visit(tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
-    tree.giveUpAfter(step);
+    invariant(step <= PATH_MAX, 'the path to a leaf does not end');
     if (!isInUse(tree, node) && !isAbsorbed(node)) {
       const to = replacementOf(node);
+      // Raises SW_POOL_CORRUPT, before anything leads there, where no node can stand.
+      yield* visit(node.owner, to);
       const gone = yield* goneWith(tree, node);
       if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
       node = yield* visit(node.owner, to);
@@ -117,11 +121,6 @@ function* lacksSiblings(
     const right = { low: links[2 * pair], high: links[2 * pair + 1] };
     if (yield* tree.isMerged(right)) return true;
   }
-  return (yield* missingSiblings(tree, routes, child, upper)).length > 0;
-}
-
-export function* rootLink(tree: NodeClient): Operation<Link> {
-  const word = new Scratch(8);
-  yield new Batch().read(tree.root, 8, word, 0);
-  return { low: word.i32[0], high: word.i32[1] };
+  const border = routes.separators[child] ?? upper;
+  return (yield* missingSiblings(tree, links, child, border)).length > 0;
 }

@@ -1,7 +1,8 @@
+import { invariant, StepwellError } from '../../../errors.ts';
 import { pad8 } from '../../../records/layout.ts';
 import { type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
 import { compareKeys } from './keys.ts';
-import type { Link } from './link.ts';
+import { isInternal, type Link, sizeOfLink } from './link.ts';
 
 const LOOP_BYTES_MAX = 32;
 
@@ -193,6 +194,45 @@ export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
     links,
     separators: new PackedSeparators(bytes, new Int32Array(buffer, ends, children - 1)),
   };
+}
+
+/** Bytes of the node that a link leads to. Raises SW_POOL_CORRUPT for one that no node has. */
+export function bytesOfNode({ high }: Pick<Link, 'high'>): number {
+  const size = sizeOfLink(high);
+  invariant(size <= NODE_SIZE_MAX, 'a link says that a node is longer than any');
+  return UNIT_BYTES << size;
+}
+
+/**
+ * Of a node of so many bytes that was read. Raises SW_POOL_CORRUPT unless all stands within it, and
+ * its children are leaves or internal nodes alike.
+ */
+export function checkNode(image: Scratch, bytes: number): void {
+  if (isWithin(image, bytes) && areAlike(image)) return;
+  const what = `an internal node says that it has ${childrenIn(image)} children`;
+  const why = 'they do not fit it, or lead to leaves and to internal nodes';
+  throw new StepwellError('SW_POOL_CORRUPT', `${what}: ${why}`);
+}
+
+function isWithin(image: Scratch, bytes: number): boolean {
+  const children = childrenIn(image);
+  if (children < 1 || nodeBytes(children, 0) > bytes) return false;
+  const ends = endsAtOf(children);
+  let end = 0;
+  for (let i = 0; i < children - 1; i++) {
+    if (image.i32[ends + i] < end) return false;
+    end = image.i32[ends + i];
+  }
+  return nodeBytes(children, end) <= bytes;
+}
+
+function areAlike({ i32 }: Scratch): boolean {
+  const first = (LINKS_AT >> 2) + 1;
+  const end = endsAtOf(i32[CHILDREN_AT >> 2]);
+  for (let high = first + 2; high < end; high += 2) {
+    if (isInternal(i32[high]) !== isInternal(i32[first])) return false;
+  }
+  return true;
 }
 
 /** The word from which on the separators' ends stand. */

@@ -1,6 +1,8 @@
 import { hasCode } from '../../../errors.ts';
-import { type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import {
+  bytesOfNode,
+  checkNode,
   childIn,
   childrenIn,
   isPairFrozen,
@@ -10,9 +12,10 @@ import {
   type PackedRoutes,
   packRoutes,
   pairIn,
+  separatorIn,
   splicedBytes,
 } from './internal-node.ts';
-import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from './link.ts';
+import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { Bench, NodeClient } from './node-client.ts';
 import {
@@ -91,7 +94,8 @@ function* spliceSiblings(
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
   if (!(yield* freezeUnmarked(tree, node))) return undefined;
   const child = childIn(image, key.u8, key.at, key.bytes);
-  const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
+  const border = child < children - 1 ? separatorIn(image, child) : upper;
+  const added = yield* missingSiblings(tree, linksIn(image), child, border);
   if (children + added.length > fanout) return undefined;
   if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
   const nodes = new NewNodes(tree);
@@ -130,7 +134,7 @@ function* visitRemembered(
   const isRoot = parent === tree.cache.top;
   const address = addressOfLink(low, high);
   const above = addressOfLink(parent.low, parent.high);
-  const bytes = UNIT_BYTES << sizeOfLink(high);
+  const bytes = bytesOfNode({ high });
   image.ensure(bytes + 16);
   batch.clear();
   if (!isRoot) batch.read(above, 8, image, bytes + 8);
@@ -144,5 +148,6 @@ function* visitRemembered(
   };
   if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
   if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
+  checkNode(image, bytes);
   return (high & ABSORB) !== 0 || isPairFrozen(image) ? undefined : node;
 }

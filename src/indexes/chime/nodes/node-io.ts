@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import {
   type Address,
   Batch,
@@ -10,7 +11,9 @@ import {
 } from '../../../verbs/index.ts';
 import { unitsBeside } from '../geometry.ts';
 import {
+  bytesOfNode,
   CHILDREN_AT,
+  checkNode,
   childrenIn,
   decodeNode,
   encodeNode,
@@ -41,6 +44,9 @@ import {
 } from './link.ts';
 import type { Bench, NodeClient } from './node-client.ts';
 
+/** Levels of the tree, and replacements that are not yet linked, on the path to a leaf. */
+export const PATH_MAX = 1000;
+
 /** An internal node as it was read, and the word that links it into the tree. */
 export interface Visit {
   /** Where the link stands: in the node above, or the root link. */
@@ -55,9 +61,10 @@ export interface Visit {
 /** Reads a node that is linked into the tree, or was when this operation had begun. */
 export function* visit(owner: Address, { low, high }: Link): Operation<Visit> {
   const address = addressOfLink(low, high);
-  const bytes = bytesOf(high);
+  const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes);
   yield new Batch().read(address, bytes, image, 0);
+  checkNode(image, bytes);
   return { owner, low, high: high & ~FROZEN, address, image };
 }
 
@@ -75,18 +82,15 @@ export function* visitMany(
   const batch = new Batch();
   const nodes = children.map((child) => {
     const [low, high] = [links[2 * child], links[2 * child + 1] & ~FROZEN];
-    const bytes = bytesOf(high);
+    const bytes = bytesOfNode({ high });
     const image = new Scratch(bytes);
     const address = addressOfLink(low, high);
     batch.read(address, bytes, image, 0);
     return { child, node: { owner: 0, low, high, address, image } };
   });
   yield batch;
+  for (const { node } of nodes) checkNode(node.image, bytesOfNode(node));
   return nodes;
-}
-
-function bytesOf(high: number): number {
-  return UNIT_BYTES << sizeOfLink(high);
 }
 
 export function unitsOfNode(high: number): number {
@@ -108,7 +112,21 @@ export function isAbsorbed({ image }: Visit): boolean {
 
 /** What has replaced the node; only when it is neither in use nor absorbed. */
 export function replacementOf({ image }: Visit): Link {
-  return { low: image.i32[0], high: image.i32[1] };
+  return internalLink({ low: image.i32[0], high: image.i32[1] });
+}
+
+/** A link that was read where there can be none but to an internal node. */
+export function internalLink(link: Link): Link {
+  const leads = isInternal(link.high) && addressOfLink(link.low, link.high) > 0;
+  invariant(leads, 'a link that must lead to an internal node leads to none');
+  return link;
+}
+
+/** The root link. */
+export function* rootLink(tree: Pick<NodeClient, 'root'>): Operation<Link> {
+  const word = new Scratch(8);
+  yield new Batch().read(tree.root, 8, word, 0);
+  return internalLink({ low: word.i32[0], high: word.i32[1] });
 }
 
 export function routesOf({ image }: Visit): Routes {

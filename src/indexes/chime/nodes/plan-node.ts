@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { absorbChildren } from './absorb-children.ts';
 import type { Routes } from './internal-node.ts';
@@ -8,6 +9,7 @@ import {
   freeze,
   isAbsorbed,
   isInUse,
+  PATH_MAX,
   replacementOf,
   type Visit,
   visit,
@@ -30,12 +32,17 @@ export type Piece =
   /** The children of two internal nodes that become one. */
   | { kind: 'nodes'; plan: Plan };
 
+/** Nodes one below the other that are absorbed together. */
+const DEPTH_MAX = 64;
+
 /** `gone` gets the nodes that are absorbed. */
 export function* planOf(
   tree: NodeClient,
   { links, separators, pair }: Routes,
   gone: Link[],
+  depth = 0,
 ): Operation<Plan> {
+  invariant(depth < DEPTH_MAX, 'a node is to absorb itself');
   const plan: Plan = { pieces: [], separators: [] };
   const taken = yield* absorbChildren(tree, links, gone);
   for (let child = 0; child < links.length / 2; child++) {
@@ -43,11 +50,11 @@ export function* planOf(
     const link = linkAt(links, child);
     const isLeft = child + 1 === pair;
     if ((link.high & ABSORB) !== 0) {
-      const routes = taken[child] ?? (yield* close(tree, link, gone)).routes;
-      append(plan, yield* planOf(tree, routes, gone));
+      const routes = taken[child] ?? (yield* close(tree, link, gone, depth)).routes;
+      append(plan, yield* planOf(tree, routes, gone, depth + 1));
     } else if (isLeft && isPair(links, child)) {
       const nodes = { left: link, separator: separators[child], right: linkAt(links, child + 1) };
-      if (yield* planPair(tree, nodes, plan, gone)) child++;
+      if (yield* planPair(tree, nodes, plan, gone, depth)) child++;
     } else {
       plan.pieces.push({ kind: 'child', link, isLeft: isLeft && !isInternal(link.high) });
     }
@@ -75,16 +82,22 @@ interface Pair {
  * Absorbs a pair of internal nodes. False when only the left one was: it has been split since the
  * pair was marked.
  */
-function* planPair(tree: NodeClient, pair: Pair, plan: Plan, gone: Link[]): Operation<boolean> {
-  const left = yield* close(tree, pair.left, gone);
-  const leftPlan = yield* planOf(tree, left.routes, gone);
+function* planPair(
+  tree: NodeClient,
+  pair: Pair,
+  plan: Plan,
+  gone: Link[],
+  depth: number,
+): Operation<boolean> {
+  const left = yield* close(tree, pair.left, gone, depth);
+  const leftPlan = yield* planOf(tree, left.routes, gone, depth + 1);
   if (left.wasSplit) {
     append(plan, leftPlan);
     return false;
   }
   plan.pieces.push({ kind: 'nodes', plan: leftPlan });
-  const right = yield* close(tree, pair.right, gone);
-  const rightPlan = yield* planOf(tree, right.routes, gone);
+  const right = yield* close(tree, pair.right, gone, depth);
+  const rightPlan = yield* planOf(tree, right.routes, gone, depth + 1);
   if (right.wasSplit) {
     plan.separators.push(pair.separator);
     append(plan, rightPlan);
@@ -118,13 +131,13 @@ interface Closed {
 }
 
 /** Freezes a child that is to be absorbed, or what has replaced it, for good. */
-function* close(tree: NodeClient, link: Link, gone: Link[]): Operation<Closed> {
+function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Operation<Closed> {
   for (let round = 1, at = link; ; round++) {
-    tree.giveUpAfter(round);
+    invariant(round <= PATH_MAX, 'what has replaced a node is not to be found');
     const node = yield* visit(0, at);
     const inUse = isInUse(tree, node);
     if (!inUse && !isAbsorbed(node)) {
-      for (const one of yield* goneWith(tree, node)) gone.push(one);
+      for (const one of yield* goneWith(tree, node, depth + 1)) gone.push(one);
       at = replacementOf(node);
       continue;
     }
@@ -137,8 +150,8 @@ function* close(tree: NodeClient, link: Link, gone: Link[]): Operation<Closed> {
 }
 
 /** The nodes that no link leads to any more when a replaced one is unlinked: those it took up. */
-export function* goneWith(tree: NodeClient, node: Visit): Operation<Link[]> {
+export function* goneWith(tree: NodeClient, node: Visit, depth = 0): Operation<Link[]> {
   const gone: Link[] = [node];
-  yield* planOf(tree, yield* freeze(tree, node), gone);
+  yield* planOf(tree, yield* freeze(tree, node), gone, depth);
   return gone;
 }

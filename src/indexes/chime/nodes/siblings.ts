@@ -1,7 +1,8 @@
+import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { NewChild, Routes } from './internal-node.ts';
-import { areSame, compareKeys } from './keys.ts';
+import { compareKeys, compareWhole } from './keys.ts';
 import { isSameLeaf, type Link } from './link.ts';
 import type { LeafBounds, NodeClient } from './node-client.ts';
 
@@ -61,7 +62,12 @@ export function* withSiblings(
 ): Operation<WithSiblings> {
   const { routes, merged } = yield* withoutMerged(tree, frozen);
   const child = childOfKey(routes.separators, key);
-  const added = yield* missingSiblings(tree, routes, child, upper);
+  const added = yield* missingSiblings(
+    tree,
+    routes.links,
+    child,
+    routes.separators[child] ?? upper,
+  );
   const count = added.length;
   if (count === 0) return { routes, merged };
   const behind = 2 * child + 2;
@@ -94,12 +100,15 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   };
 }
 
-/** The leaves between a child and the next one that the node does not know. */
+/**
+ * The leaves between a child and the next one, which begins at `border`, that the node does not
+ * know. A leaf that ends behind the border has taken up others since the node was read.
+ */
 export function* missingSiblings(
   tree: NodeClient,
-  { links }: Pick<Routes, 'links'>,
+  links: Int32Array,
   child: number,
-  upper: Uint8Array | undefined,
+  border: Uint8Array | undefined,
 ): Operation<NewChild[]> {
   const added: NewChild[] = [];
   let leaf: Link = { low: links[2 * child], high: links[2 * child + 1] };
@@ -110,7 +119,10 @@ export function* missingSiblings(
     const { sibling, pivot } = bounds ?? {};
     if (sibling === undefined || pivot === undefined) break;
     if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
-    if (isLast && areSame(pivot, upper)) break;
+    if (border !== undefined && compareWhole(pivot, border) >= 0) break;
+    const last = added.at(-1);
+    const isAhead = last === undefined || compareWhole(last.separator, pivot) < 0;
+    invariant(isAhead, 'the pivots of siblings do not ascend');
     added.push({ link: sibling, separator: pivot });
     leaf = sibling;
   }

@@ -135,7 +135,7 @@ export class ChimeScan implements IndexScan {
       const pictures = yield* this.#leaves.nextGroup(width);
       const all = yield* readItems(this.#tree, pictures, wanted, step.request);
       if (all !== undefined) return all;
-      this.#tree.count('changing', attempt);
+      this.#tree.count('changing', attempt, pictures[0].request);
       for (const { request } of pictures) this.#tree.orders.forget(request);
       this.#leaves.returnTo(step.position);
     }

@@ -118,11 +118,13 @@ test('who has no memory for turns takes no lease, and others delete', (t) => {
   const idle = { ...served, servers: { round: function* () {} } as unknown as IndexServer };
   const keys = fill(idle);
   const late = () => server.index.server({ role: 'hash' });
+  server.pool.run(server.pool.reclamation.quiesce());
   assert.equal(server.pool.run(servers.round()).held, 0);
   for (let key = 0; key < keys; key++)
     assert.deepEqual(together(idle, [removing(`key ${key}`)]), [true]);
   clients[0].pool.close();
   clients[1].pool.betweenOperations(() => sweep(clients[1].pool, clients[1].index));
+  server.pool.run(server.pool.reclamation.quiesce());
   assert.equal(server.pool.run(late().round()).held, 1);
 });
 
@@ -227,6 +229,7 @@ test("a removal by a record whose block is another key's by now removes nothing"
 test('a bucket that is full when each chunk holds records gets another one behind it', (t) => {
   const store = freshStore(t, 'memory', FILLED);
   const looking = newClient(t, { handle: store.handle });
+  looking.pool.rest();
   const { geometry } = looking.index.table.pairs[0];
   const bucketOf = (key: string) => geometry.bucketOf(requestFor(looking, key).hash);
   const inBucket = new Map<number, number>();

@@ -64,6 +64,8 @@ test('a row is taken back when its request is answered late, wherever its server
     put(client, 'k', 'old');
     const { round } = serving(t, client, 'hash');
     const { pool, index } = client;
+    // Then the first CAS of a write is that of its request, and not one that claims a block.
+    pool.run(pool.prefetchBlocks());
     const first = new Stepped(pool.fabric, index.write(requestFor(client, 'k', '1'), ALWAYS));
     while (!first.kinds.includes('CAS')) first.step();
     first.step();

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks.ts';
 import {
   type ByHandOptions,
   kindsOf,
@@ -226,7 +227,7 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   server.pool.run(server.pool.reclamation.goOffline());
   client.pool.betweenOperations(() => sweep(client.pool, client.index));
   const { pool, index } = client;
-  assert.ok(pool.run(pool.allocator.claimed(index.catalog, [])).has(block), 'it is in use');
+  assert.ok(claimedBlocks(pool, index.catalog).has(block), 'it is in use');
   coordinator.candidacy.token = 4;
   server.pool.run(servers.round());
   assert.equal(get(client, 'k'), 'given up');

@@ -3,11 +3,12 @@ import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts';
+import { lookForChange } from '../backoff.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
 import { Hotspots } from './hotspots.ts';
-import type { LeafGeometry, LeafShape } from './layout.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { IDENTITY_AT, type LeafGeometry, type LeafShape } from './layout.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { LeafTurns } from './leaf-turns.ts';
 
 /** Why an operation had to begin again. */
@@ -192,9 +193,14 @@ export abstract class LeafClient<
     if (!this.aim(request)) yield* this.reach(request);
   }
 
-  /** Counts a retry. Bounded. */
-  count(reason: LeafRetry, attempt: number): void {
+  /**
+   * Counts a retry. Bounded: raises SW_CONTENTION when others are always faster, SW_POOL_CORRUPT
+   * when no client has changed what the request has read, so that the leaf contradicts itself.
+   */
+  count(reason: LeafRetry, attempt: number, request: R): void {
     this.retries[reason]++;
+    // Behind the owner word, which each attempt to lock the leaf changes.
+    lookForChange(request, reason, attempt, IMAGE_AT + IDENTITY_AT);
     if (attempt < ATTEMPTS_MAX) return;
     const reasons = JSON.stringify(this.retries);
     throw new StepwellError('SW_CONTENTION', `gave up after ${attempt} attempts: ${reasons}`);

@@ -131,8 +131,8 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   // biome-ignore lint/correctness/useYield: others need round trips for this
-  *#otherCarrier(_request: LeafRequest, attempt: number): Operation<void> {
-    this.client.count('otherCarrier', attempt);
+  *#otherCarrier(request: LeafRequest, attempt: number): Operation<void> {
+    this.client.count('otherCarrier', attempt, request);
   }
 
   remove(request: LeafRequest, expected?: number): Operation<boolean> {

@@ -75,7 +75,7 @@ function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
  */
 function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   yield* unlock(request);
-  client.count('leafFull', attempt);
+  client.count('leafFull', attempt, request);
   yield* client.makeRoom(request);
   yield* client.begin(request);
 }
@@ -197,7 +197,7 @@ function* insertIfAbsent(
   try {
     yield* lock(client, request);
     if (yield* isInLocked(client, request)) {
-      client.count('itemChanged', attempt);
+      client.count('itemChanged', attempt, request);
       return false;
     }
     if (yield* insertItem(client, request)) return true;
@@ -239,7 +239,7 @@ function* changeIfSame(
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
     if (!isThere || request.foundVersion !== seen || sumOf(request) !== sum) {
-      client.count('itemChanged', attempt);
+      client.count('itemChanged', attempt, request);
       return false;
     }
     request.foundVersion = wanted;

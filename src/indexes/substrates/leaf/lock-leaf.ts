@@ -85,7 +85,7 @@ function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   for (let looks = 1; ; looks++) {
     if (intents.given !== given) [looks, since] = [1, timer.now()];
     given = intents.given;
-    client.count('noSlot', 1);
+    client.retries.noSlot++;
     const isLong = looks > SLOT_LOOKS_MIN && timer.now() - since > 2 * client.lockTimeoutMs;
     if (isLong) throw noSlot();
     yield request.batch.clear().pause(client.patience.microseconds, request.words);
@@ -147,19 +147,30 @@ export function* outwait(
     high = highHalf(words, POLL_AT);
   }
   const owner = clientOf({ low, high });
-  if (yield* isGone(pool.membership, owner)) yield* pool.repairs.repair(leaf, { low, high });
-  else keepWaiting(client, request, low, high);
+  const isDead = yield* isGone(pool.membership, owner);
+  if (isDead) yield* pool.repairs.repair(leaf, { low, high });
+  keepWaiting(client, request, low, high, isDead);
 }
 
-/** Looks at a holder that stands still are no attempts: its time is bounded. */
-function keepWaiting(client: LeafClient, request: LeafRequest, low: number, high: number): void {
+/**
+ * Looks at a holder that stands still are no attempts: its time is bounded. So is that of repairs
+ * after which the lock of a dead one is still there: of what a damaged lock names none can end.
+ */
+function keepWaiting(
+  client: LeafClient,
+  request: LeafRequest,
+  low: number,
+  high: number,
+  isDead: boolean,
+): void {
   const now = client.pool.timer.now();
   if (request.heldLow !== low || request.heldHigh !== high) request.heldSince = now;
   request.heldLow = low;
   request.heldHigh = high;
   request.looks++;
   if (now - request.heldSince < client.lockTimeoutMs) return;
-  const error = heldTooLong(clientOf({ low, high }) & 0xfff, client.lockTimeoutMs);
+  const holder = clientOf({ low, high }) & 0xfff;
+  const error = (isDead ? neverRepaired : heldTooLong)(holder, client.lockTimeoutMs);
   client.turns.refuse(request, error);
   throw error;
 }
@@ -167,6 +178,13 @@ function keepWaiting(client: LeafClient, request: LeafRequest, low: number, high
 function heldTooLong(holder: number, ms: number): StepwellError {
   const what = `client ${holder} holds the lock of a leaf, lives, and has not gone on for ${ms} ms`;
   const remedy = 'continue or kill it (stepwell inspect names it), or wait longer (lockTimeoutMs)';
+  return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
+}
+
+function neverRepaired(holder: number, ms: number): StepwellError {
+  const what = `client ${holder} died with a leaf's lock, which has not been repaired in ${ms} ms`;
+  const remedy =
+    'look for damage (stepwell check), or for a client that stands still in the repair';
   return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
 }
 

@@ -81,6 +81,9 @@ function hopInto(client: LeafClient, request: LeafRequest, away: number): number
     const nearest = 31 - Math.clz32(hops & -hops);
     if (hops === 0 || nearest >= back) continue;
     const from = geometry.after(other, nearest);
+    // What says how long it is must be an item's: a damaged one stays where it is.
+    const { idLow, idHigh } = request;
+    if (!client.sums.holds(words, imageOf(client, from), idLow, idHigh)) continue;
     moveItem(client, request, from, empty);
     setHops(words, otherEntry, (hops & ~(1 << nearest)) | (1 << back));
     request.moved.push(empty);

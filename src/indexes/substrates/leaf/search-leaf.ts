@@ -88,7 +88,7 @@ export function* lookAgain(
     if (ownership === NOT_OWNED) return yield* client.redirect(request, attempt);
     if (ownership === UNKNOWN) return yield* client.learnBounds(request);
   }
-  client.count('changing', attempt - request.looks);
+  client.count('changing', attempt - request.looks, request);
   yield* outwait(client, request, attempt);
 }
 

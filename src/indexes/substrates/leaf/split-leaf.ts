@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { FIRST_LEAF, HEAD_BYTES, SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
 import { freeHigh } from '../../../pool/intents/lock-word.ts';
 import { INTENT_BYTES } from '../../../pool/layout.ts';
@@ -60,6 +61,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
+    refuseDamaged(client, request);
     // From here on both are another client's to read, should this one die or fail.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
     yield* halve(client, request, sibling, block);
@@ -70,6 +72,21 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     for (const block of blocks) allocator.discard(catalog, leafUnits, block);
     client.endSplit(request);
     if (request.locked) yield* unlock(request);
+  }
+}
+
+/** Items get new checksums in the sibling, which must not make a damaged one look whole. */
+function refuseDamaged(
+  client: LeafClient,
+  { words, upper, leaf, idLow, idHigh }: LeafRequest,
+): void {
+  for (let entry = 0; entry < upper.length; entry++) {
+    if (upper[entry] === 0 || client.sums.holds(words, imageOf(client, entry), idLow, idHigh))
+      continue;
+    invariant(
+      false,
+      `entry ${entry} of the leaf at ${leaf}, which is full, does not match its checksum`,
+    );
   }
 }
 

@@ -27,6 +27,7 @@ test('a row says what its client has counted; one that was never written says no
   meter.countMiss();
   meter.beginWrite(operation);
   meter.countScanned(7);
+  meter.noteHeld(3, 2 ** 40);
   // Executes the WRITEs as a fabric would.
   for (const batch of meter.tell(new UnwaitedWrites(), 0)) {
     for (let verb = 0; verb < batch.length; verb++) {
@@ -41,5 +42,10 @@ test('a row says what its client has counted; one that was never written says no
   assert.deepEqual([reads, misses, writes, scanned], [5, 1, 1, 7]);
   assert.ok(read.p50 > 0 && read.p999 >= read.p50);
   assert.equal(write.p50, 0, 'the write has not ended');
+  assert.deepEqual([figures.claimed, figures.waiting], [192, 64 * (2 ** 32 - 1)]);
+  meter.noteHeld(3, 2 ** 40);
   assert.equal(meter.dueInMs, Number.POSITIVE_INFINITY, 'there is no news');
+  meter.noteHeld(0, 2 ** 40);
+  meter.tellEveryMs = 1000;
+  assert.ok(meter.dueInMs <= 1000, 'what it holds is news without any operation');
 });

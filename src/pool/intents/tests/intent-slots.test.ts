@@ -6,7 +6,13 @@ import { endAfter, type Scope } from '../../../store/tests/support/pools.ts';
 import { control } from '../../control.ts';
 import { CHUNK_BYTES, CLIENTS_PER_INTENT_CHUNK, INTENT_BYTES, PoolLayout } from '../../layout.ts';
 import { LocalPool } from '../../local-pool.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, CHUNK_INTENTS, unpackChunk } from '../../memory/chunk-word.ts';
+import {
+  CHUNK_FREE,
+  CHUNK_INTENTS,
+  CHUNK_SPAN,
+  ownedWord,
+  unpackChunk,
+} from '../../memory/chunk-word.ts';
 
 const SIZE = 2 * 2 ** 20;
 
@@ -95,10 +101,9 @@ test('a client may die after any step of taking a chunk: no chunk is lost', (t) 
 
 test('without room for its slots a client is refused', (t) => {
   const pool = clients(t).join();
-  const { id: owner, incarnation } = pool.membership;
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 1, owner, incarnation };
+  const word = ownedWord(CHUNK_SPAN, 60, 0, pool.allocator.client);
   throwsCode('SW_POOL_FULL', () => {
-    for (;;) pool.run(pool.chunks.take(word));
+    for (;;) pool.run(pool.chunks.take(word, word));
   });
   throwsCode('SW_POOL_FULL', () => pool.run(pool.intents.open()));
 });

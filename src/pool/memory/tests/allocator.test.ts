@@ -1,11 +1,20 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
-import { Batch, type Operation } from '../../../verbs/index.ts';
+import { throwsCode } from '../../../store/tests/support/codes.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import { runTogether } from '../../../verbs/tests/support/run-together.ts';
 import { CHUNK_BYTES } from '../../layout.ts';
+import { claimedBlocks } from './support/claimed-blocks.ts';
 
 const CATALOG = 60;
+
+/** A client that may allocate: it has announced an epoch. */
+function online(t: TestContext, options: Parameters<typeof clientByHand>[1] = {}) {
+  const client = clientByHand(t, options);
+  client.pool.run(client.pool.reclamation.quiesce());
+  return client;
+}
 
 function assertDistinct(addresses: readonly number[], units: number): void {
   const sorted = addresses.toSorted((a, b) => a - b);
@@ -15,7 +24,7 @@ function assertDistinct(addresses: readonly number[], units: number): void {
 }
 
 test('blocks of a class are aligned to lines and do not overlap', (t) => {
-  const { pool } = clientByHand(t);
+  const { pool } = online(t);
   for (const units of [1, 3, 40, 256, 511, 1280]) {
     const blocks = Array.from({ length: 50 }, () =>
       pool.run(pool.allocator.allocate(CATALOG, units)),
@@ -30,8 +39,8 @@ test('blocks of a class are aligned to lines and do not overlap', (t) => {
 });
 
 test('two clients never get the same block', (t) => {
-  const first = clientByHand(t);
-  const second = clientByHand(t, { handle: first.handle });
+  const first = online(t);
+  const second = online(t, { handle: first.handle });
   const blocks: number[] = [];
   for (let i = 0; i < 300; i++) {
     const { pool } = i % 2 === 0 ? first : second;
@@ -41,64 +50,66 @@ test('two clients never get the same block', (t) => {
 });
 
 test('interleaved operations that all run out of blocks get different ones', (t) => {
-  const { pool } = clientByHand(t);
+  const { pool } = online(t);
   const { allocator } = pool;
   const units = 256;
-  const blocks = Array.from({ length: 60 }, () => pool.run(allocator.allocate(CATALOG, units)));
-  const sizeClass = allocator.sizeClass(CATALOG, units);
-  assert.ok(sizeClass.chunks.length > 3);
-  // As if all of them had been freed by others: marked free in the state maps.
-  for (const chunk of sizeClass.chunks) {
-    const start = pool.layout.chunkStart(chunk);
-    for (let i = 0; i < sizeClass.mapBytes; i++) pool.fabric.window(start + i, 1)[0] = 0;
-  }
-  sizeClass.cache.length = 0;
-  sizeClass.current = undefined;
   function* allocate(): Operation<number> {
     return yield* allocator.allocate(CATALOG, units);
   }
-  const again: number[] = [];
+  const taken: number[] = [];
   runTogether(
     pool.fabric,
-    blocks.slice(0, 32).map(() => allocate()),
-    again,
+    Array.from({ length: 60 }, () => allocate()),
+    taken,
   );
-  assert.equal(again.length, 32);
-  assertDistinct(again, units);
+  assert.equal(taken.length, 60);
+  assertDistinct(taken, units);
 });
 
-test('sizes that share chunks give up empty ones to each other, and to no other size', (t) => {
-  const { pool } = clientByHand(t);
-  const { allocator } = pool;
-  const [small, large, other] = [129, 2047, 1023];
-  allocator.shareChunks(CATALOG, [small, large]);
-  const freeAll = (blocks: readonly number[], units: number) => {
-    const batch = new Batch();
-    for (const block of blocks) allocator.free(block, units, CATALOG, batch);
-    if (batch.length > 0) pool.fabric.execute(batch);
-  };
-  const take = (units: number) => pool.run(allocator.allocate(CATALOG, units));
-  const first = Array.from({ length: 62 }, () => take(small));
-  const before = allocator.sizeClass(CATALOG, small).chunks.length;
-  assert.ok(before >= 2);
-  freeAll(first, small);
-  take(other);
-  assert.equal(allocator.sizeClass(CATALOG, small).chunks.length, before);
-  const chunks = new Set(first.map((block) => Math.floor(block / CHUNK_BYTES)));
-  const second = Array.from({ length: 2 * before }, () => take(large));
-  assert.ok(second.every((block) => chunks.has(Math.floor(block / CHUNK_BYTES))));
-  assert.equal(allocator.sizeClass(CATALOG, small).chunks.length, 0);
-  assertDistinct([...second, take(small), take(small)], small);
+test('a block that one client frees any other can claim, wherever the first one is', (t) => {
+  const first = online(t, { size: 8 * 2 ** 20 });
+  const second = online(t, { handle: first.handle });
+  const taken: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) taken.push(first.pool.run(first.pool.allocator.allocate(CATALOG, 5)));
+  });
+  first.pool.run(first.pool.reclamation.goOffline());
+  throwsCode('SW_POOL_FULL', () => second.pool.run(second.pool.allocator.allocate(CATALOG, 5)));
+  const freed = taken.filter((_, i) => i % 700 === 0);
+  for (const block of freed) second.pool.allocator.free(block, 5, CATALOG);
+  second.pool.run(second.pool.reclamation.goOffline());
+  second.pool.run(second.pool.reclamation.quiesce());
+  const again = freed.map(() => second.pool.run(second.pool.allocator.allocate(CATALOG, 5)));
+  assert.deepEqual(new Set(again), new Set(freed));
+  throwsCode('SW_POOL_FULL', () => second.pool.run(second.pool.allocator.allocate(CATALOG, 5)));
 });
 
-test('a chunk with one block in use is not given up', (t) => {
-  const { pool } = clientByHand(t);
+test('a client that goes idle holds nothing that it has claimed ahead', (t) => {
+  const { pool } = online(t);
+  const block = pool.run(pool.allocator.allocate(CATALOG, 2));
+  for (let i = 0; i < 200; i++) pool.run(pool.allocator.allocate(CATALOG, 3));
+  pool.run(pool.reclamation.goOffline());
+  assert.equal(claimedBlocks(pool, CATALOG).size, 201);
+  assert.ok(claimedBlocks(pool, CATALOG).has(block));
+  assert.throws(() => pool.run(pool.allocator.allocate(CATALOG, 2)), { code: 'SW_POOL_CORRUPT' });
+});
+
+test('chunks without a block in use serve any size when the pool is full', (t) => {
+  const { pool } = online(t, { size: 8 * 2 ** 20 });
   const { allocator } = pool;
-  allocator.shareChunks(CATALOG, [129, 2047]);
-  const kept = pool.run(allocator.allocate(CATALOG, 129));
-  const freed = pool.run(allocator.allocate(CATALOG, 129));
-  allocator.free(freed, 129, CATALOG, new Batch());
-  const large = Array.from({ length: 4 }, () => pool.run(allocator.allocate(CATALOG, 2047)));
+  const taken: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) taken.push(pool.run(allocator.allocate(CATALOG, 129)));
+  });
+  const kept = taken.filter((_, i) => i % 93 === 0);
+  for (const block of taken) if (!kept.includes(block)) allocator.free(block, 129, CATALOG);
+  assert.ok(pool.run(pool.reclaiming()));
   const chunkOf = (block: number) => Math.floor(block / CHUNK_BYTES);
-  assert.ok(large.every((block) => chunkOf(block) !== chunkOf(kept)));
+  const chunks = new Set(kept.map(chunkOf));
+  const large = Array.from({ length: 8 }, () => pool.run(allocator.allocate(CATALOG + 1, 2047)));
+  assert.ok(
+    large.every((block) => !chunks.has(chunkOf(block))),
+    'a block in use was given away',
+  );
+  assertDistinct([...large, ...kept], 129);
 });

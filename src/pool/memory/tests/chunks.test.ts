@@ -3,18 +3,36 @@ import { test } from 'node:test';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { packFields, unpackFields } from '../../control.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, packChunk, unpackChunk } from '../chunk-word.ts';
+import {
+  blocksWord,
+  CHUNK_BLOCKS,
+  CHUNK_EMPTIED,
+  CHUNK_SPAN,
+  freeBlocks,
+  ownedWord,
+  packChunk,
+  unpackChunk,
+} from '../chunk-word.ts';
 
 const MIB = 2 ** 20;
 
 test('a chunk word keeps its fields', () => {
   for (const word of [
-    { state: 0, catalog: 0, units: 0, owner: 0, incarnation: 0 },
-    { state: 2, catalog: 64, units: 1280, owner: 4095, incarnation: 65_535 },
-    { state: 15, catalog: 255, units: 65_535, owner: 1, incarnation: 2 ** 24 - 1 },
+    { state: 0, catalog: 0, units: 0, owner: 0, incarnation: 0, free: 0 },
+    { state: CHUNK_SPAN, catalog: 64, units: 1280, owner: 4095, incarnation: 65_535, free: 0 },
+    { state: CHUNK_BLOCKS, catalog: 255, units: 65_535, owner: 0, incarnation: 0, free: 4032 },
+    { state: CHUNK_EMPTIED, catalog: 1, units: 7, owner: 3, incarnation: 0, free: -1 },
   ]) {
     assert.deepEqual(unpackChunk(packChunk(word)), word);
   }
+});
+
+test('a count of free blocks that goes below zero changes no other field', () => {
+  const word = packChunk(blocksWord(3, 4, 2));
+  const less = unpackChunk(BigInt.asUintN(64, word + freeBlocks(-5)));
+  assert.deepEqual(less, blocksWord(3, 4, -3));
+  const again = unpackChunk(BigInt.asUintN(64, packChunk(less) + freeBlocks(9)));
+  assert.deepEqual(again, blocksWord(3, 4, 6));
 });
 
 test('fields from the lowest bit up', () => {
@@ -27,10 +45,10 @@ test('fields from the lowest bit up', () => {
 
 test('taking chunks until the pool is full, then giving one back', (t) => {
   const { pool } = clientByHand(t, { size: 8 * MIB, regionSize: 4 * MIB });
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const taken: number[] = [];
   throwsCode('SW_POOL_FULL', () => {
-    for (;;) taken.push(pool.run(pool.chunks.take(word)).chunk);
+    for (;;) taken.push(pool.run(pool.chunks.take(word, word)).chunk);
   });
   assert.equal(new Set(taken).size, taken.length);
   assert.ok(taken.length > 20 && taken.length < 32);
@@ -41,48 +59,35 @@ test('taking chunks until the pool is full, then giving one back', (t) => {
     assert.equal(pool.chunks.chunkOf(start + 256 * 1024 - 64), chunk);
   }
   pool.run(pool.chunks.release(taken[3], word));
-  const again = pool.run(pool.chunks.take(word));
+  const again = pool.run(pool.chunks.take(word, word));
   assert.deepEqual(again, { chunk: taken[3], origin: 'recycled' });
-  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.take(word)));
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.take(word, word)));
 });
 
 test('a span lies within one region, and what it skips is not lost', (t) => {
   const { pool } = clientByHand(t, { size: 8 * MIB, regionSize: 4 * MIB });
-  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
+  const span = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const first = pool.run(pool.chunks.takeSpan(span, 15, 0));
   assert.ok(first % 16 === 1 || first % 16 === 0, `${first}`);
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
-  const { chunk } = pool.run(pool.chunks.take(word));
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
+  const { chunk } = pool.run(pool.chunks.take(word, word));
   assert.ok(chunk < first, 'the skipped chunks come next');
   throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 16, 0)));
 });
 
 test('a span that no region can hold is refused, and the pool does not grow for it', (t) => {
   const { pool } = clientByHand(t, { size: 16 * MIB, regionSize: 4 * MIB });
-  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
+  const span = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.takeSpan(span, 17, 0)));
   assert.equal(pool.regionCount(), 1);
-});
-
-test('an orphan goes to who wants blocks of its size', (t) => {
-  const { pool } = clientByHand(t);
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
-  const { chunk } = pool.run(pool.chunks.take(word));
-  pool.run(pool.chunks.orphan(9, 8));
-  assert.notEqual(pool.run(pool.chunks.take(word)).chunk, chunk, 'of another incarnation');
-  pool.run(pool.chunks.orphan(9, 9));
-  const other = pool.run(pool.chunks.take({ ...word, units: 4 }));
-  assert.equal(other.origin, 'fresh');
-  const adopted = pool.run(pool.chunks.take({ ...word, owner: 10 }));
-  assert.equal(adopted.origin, 'orphan');
 });
 
 test('of many clients that want a chunk at once each tries few, and all get one', (t) => {
   const { pool } = clientByHand(t, { size: 128 * MIB, regionSize: 64 * MIB });
   const clients = 100;
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, incarnation: 9 };
+  const ownedBy = (owner: number) => ownedWord(CHUNK_SPAN, 60, 0, { owner, incarnation: 9 });
   const takers = Array.from({ length: clients }, (_, i) =>
-    pool.chunks.take({ ...word, owner: 10 + i }),
+    pool.chunks.take(ownedBy(10 + i), ownedBy(10 + i)),
   );
   const taken: number[] = [];
   const before = pool.fabric.traffic.snapshot().compareAndSwaps;
@@ -100,7 +105,7 @@ test('of many clients that want a chunk at once each tries few, and all get one'
   // What they have passed is found by those that come later.
   const rest: number[] = [];
   throwsCode('SW_POOL_FULL', () => {
-    for (;;) rest.push(pool.run(pool.chunks.take({ ...word, owner: 9 })).chunk);
+    for (;;) rest.push(pool.run(pool.chunks.take(ownedBy(9), ownedBy(9))).chunk);
   });
   assert.equal(new Set([...taken, ...rest]).size, clients + rest.length);
   assert.ok(clients + rest.length > 500, `${rest.length}`);

@@ -11,7 +11,7 @@ import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { endAfter, keepOpen, type Scope } from '../../../store/tests/support/pools.ts';
 import { LocalPool } from '../../local-pool.ts';
 import type { PoolMemory } from '../chunk-memory.ts';
-import { CHUNK_BLOCKS, CHUNK_SPAN, RECYCLED, unpackChunk } from '../chunk-word.ts';
+import { CHUNK_SPAN, ownedWord, RECYCLED, unpackChunk } from '../chunk-word.ts';
 import { ChunkTable } from '../chunks.ts';
 
 const MIB = 2 ** 20;
@@ -115,10 +115,10 @@ for (const index of ['race', 'chime', 'shard', 'hopscotch'] as const) {
 test('a chunk whose memory is refused stays unused, and free ones with memory are taken', (t) => {
   const { client } = pooled(t, 2 * MIB);
   const { chunks, run } = withRun(client());
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const taken: number[] = [];
   const takeAll = () => {
-    for (;;) taken.push(run(chunks.take(word)).chunk);
+    for (;;) taken.push(run(chunks.take(word, word)).chunk);
   };
   throwsCode('SW_POOL_FULL', takeAll);
   const words = run(chunks.words()).length;
@@ -134,29 +134,29 @@ test('a chunk whose memory is refused stays unused, and free ones with memory ar
 test('free chunks without memory do not hide those with memory', (t) => {
   const { client } = pooled(t, 2 * MIB);
   const { chunks, run } = withRun(client());
-  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const span = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const taken: number[] = [];
   const takeAll = () => {
-    for (;;) taken.push(run(chunks.take(word)).chunk);
+    for (;;) taken.push(run(chunks.take(word, word)).chunk);
   };
   // Address space of which nothing was touched, as of a directory that never grew.
   const first = run(chunks.takeSpan(span, 20, 0));
   throwsCode('SW_POOL_FULL', takeAll);
   for (let i = 0; i < 20; i++) run(chunks.release(first + i, span));
   run(chunks.release(taken[0], word));
-  assert.equal(run(chunks.take(word)).chunk, taken[0]);
+  assert.equal(run(chunks.take(word, word)).chunk, taken[0]);
   throwsCode('SW_POOL_FULL', takeAll);
 });
 
 test('a span takes recycled chunks when memory for unused ones is refused', (t) => {
   const { client } = pooled(t, 2 * MIB);
   const { chunks, run } = withRun(client());
-  const span = { state: CHUNK_SPAN, catalog: 60, units: 0, owner: 9, incarnation: 9 };
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const span = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const taken: number[] = [];
   throwsCode('SW_POOL_FULL', () => {
-    for (;;) taken.push(run(chunks.take(word)).chunk);
+    for (;;) taken.push(run(chunks.take(word, word)).chunk);
   });
   for (const chunk of taken.slice(0, 3)) run(chunks.release(chunk, word));
   throwsCode('SW_POOL_FULL', () => run(chunks.takeSpan(span, 4, 1)));
@@ -165,7 +165,7 @@ test('a span takes recycled chunks when memory for unused ones is refused', (t) 
 
 test('memory is taken before a chunk has an owner, who may die before it is', (t) => {
   const { pool } = clientByHand(t);
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 3, owner: 9, incarnation: 9 };
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
   const owners: number[] = [];
   const memory: PoolMemory = {
     extend() {},
@@ -177,12 +177,10 @@ test('memory is taken before a chunk has an owner, who may die before it is', (t
     },
   };
   const chunks = new ChunkTable(pool.layout, memory);
-  const { chunk } = pool.run(chunks.take(word));
+  const { chunk } = pool.run(chunks.take(word, word));
   pool.run(chunks.release(chunk, word));
-  pool.run(chunks.take(word));
-  pool.run(chunks.orphan(9, 9));
-  pool.run(chunks.take({ ...word, owner: 10 }));
-  assert.deepEqual(owners, [0, 0, 0]);
+  pool.run(chunks.take(word, word));
+  assert.deepEqual(owners, [0, 0]);
 });
 
 function withRun(pool: LocalPool) {

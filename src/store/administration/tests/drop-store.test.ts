@@ -202,7 +202,7 @@ test('the dropper may die anywhere: the store is there, or a full pool gets all 
     const rows = pool.run(pool.membership.rows());
     const row = rows.find(({ id }) => id === dying.membership.id);
     assert.ok(row !== undefined && pool.run(pool.membership.claimRecovery(row)));
-    pool.run(pool.chunks.orphan(row.id, row.incarnation));
+    pool.run(pool.chunks.settleOwned(row.id, row.incarnation));
     pool.run(pool.membership.finishRecovery(row));
     const where = `dead after ${steps} doorbells`;
     if (names(keeper.handle).includes('users ready')) {

@@ -57,10 +57,10 @@ for (const { manifest } of INDEX_KINDS) {
     store.close();
     // What the killed had evicted, and not yet freed, a sweep brings back.
     assert.deepEqual(checkSync(url, { sweep: true }).problems, []);
-    const { problems, leaked, unreachable } = checkSync(url);
+    const { problems, leftover, unreachable } = checkSync(url);
     assert.deepEqual(
-      { problems, leaked, unreachable },
-      { problems: [], leaked: 0, unreachable: 0 },
+      { problems, leftover, unreachable },
+      { problems: [], leftover: { blocks: 0, bytes: 0 }, unreachable: 0 },
     );
   });
 }

@@ -110,10 +110,10 @@ for (const index of KINDS) {
     const [sum] = await Promise.all([working(), coming()]);
     for (const value of await keeper.getMany(keys)) assert.equal(Number(value), sum + 6);
     assert.equal(await clientsOf(url), 1);
-    const { problems, leaked, unreachable } = await check(url);
+    const { problems, leftover, unreachable } = await check(url);
     assert.deepEqual(
-      { problems, leaked, unreachable },
-      { problems: [], leaked: 0, unreachable: 0 },
+      { problems, leftover, unreachable },
+      { problems: [], leftover: { blocks: 0, bytes: 0 }, unreachable: 0 },
     );
   });
 }
@@ -149,8 +149,11 @@ test('calls that wait when their store is closed do not touch it', async (t) => 
     await keeper.set('k', `${round}`);
     await dropStore(url, 'users');
   }
-  const { problems, leaked, unfinished } = await check(url);
-  assert.deepEqual({ problems, leaked, unfinished }, { problems: [], leaked: 0, unfinished: [] });
+  const { problems, leftover, unfinished } = await check(url);
+  assert.deepEqual(
+    { problems, leftover, unfinished },
+    { problems: [], leftover: { blocks: 0, bytes: 0 }, unfinished: [] },
+  );
 });
 
 test('stores whose client ends go on by one new client', async (t) => {

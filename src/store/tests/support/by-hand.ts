@@ -62,6 +62,8 @@ export function clientOf<I extends Index>(
   const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345, nodes);
   const entry = pool.run(createStore(pool, 'default', kind, shape));
   const index = pool.run(openIndex(pool, entry)) as I;
+  // A client claims blocks only in an epoch that it has announced.
+  pool.run(pool.reclamation.quiesce());
   return { pool, index, handle: created?.handle ?? handle ?? '' };
 }
 

@@ -15,6 +15,8 @@ const PAUSES_MAX_MICROSECONDS = 1_000_000;
 export class Work {
   batches = 0;
   pauses = 0;
+  /** Microseconds of all pauses that have passed. */
+  #paused = 0;
   /** Bytes of the largest local buffer that a verb named. */
   largest = 0;
   /** The mocks remember each call, which would fill the memory of a long test. */
@@ -24,6 +26,9 @@ export class Work {
 
   constructor(t: TestContext) {
     const work = this;
+    const { now } = performance;
+    // Pauses take no time, and yet it passes: who waits for a lock holder gives up.
+    t.mock.method(performance, 'now', () => now.call(performance) + work.#paused / 1000);
     const { execute } = SharedFabric.prototype;
     const counted = t.mock.method(
       SharedFabric.prototype,
@@ -44,8 +49,8 @@ export class Work {
   }
 
   /** What of it is more than a call may do; undefined when nothing is. */
-  excess(poolBytes: number): string | undefined {
-    if (this.batches > BATCHES_MAX) return 'raw: too many batches';
+  excess(poolBytes: number, batchesMax = BATCHES_MAX): string | undefined {
+    if (this.batches > batchesMax) return `raw: ${this.batches} batches`;
     if (this.pauses > PAUSES_MAX_MICROSECONDS) return 'raw: too many pauses';
     if (this.largest > 2 * poolBytes) return `raw: a buffer of ${this.largest} bytes`;
     return undefined;
@@ -56,6 +61,7 @@ export class Work {
     for (let row = 0; row < batch.length; row++) {
       if (batch.kind[row] === PAUSE) {
         this.pauses += batch.bytes[row];
+        this.#paused += batch.bytes[row];
         batch.bytes[row] = 0;
         continue;
       }
@@ -92,6 +98,17 @@ export interface Word {
   index: number;
 }
 
+function sampleOf(index: IndexName): PoolHandle {
+  const store = openSync('memory:', { ...POOL, index: SHAPES[index] ?? index });
+  for (let i = 0; i < KEYS; i++) store.set(`key ${i}`, sampleValue(i));
+  store.set('long', 'v'.repeat(600_000));
+  for (let i = 0; i < 10; i++) store.delete(`key ${i * 3}`);
+  const { handle } = store;
+  // Each use is a client of its own: one that stays would know what is no longer there.
+  store.close();
+  return handle;
+}
+
 /** A pool of several regions with a store, and what brings it back to how it was. */
 export class DamagedPool {
   readonly handle: PoolHandle;
@@ -100,16 +117,11 @@ export class DamagedPool {
   readonly #images: Uint8Array[];
   readonly #work: Work;
 
-  constructor(index: IndexName, work: Work) {
+  /** `handle`: of a pool that no client has open any more. */
+  constructor(index: IndexName, work: Work, handle = sampleOf(index)) {
     this.index = index;
     this.#work = work;
-    const store = openSync('memory:', { ...POOL, index: SHAPES[index] ?? index });
-    for (let i = 0; i < KEYS; i++) store.set(`key ${i}`, sampleValue(i));
-    store.set('long', 'v'.repeat(600_000));
-    for (let i = 0; i < 10; i++) store.delete(`key ${i * 3}`);
-    this.handle = store.handle;
-    // Each use is a client of its own: one that stays would know what is no longer there.
-    store.close();
+    this.handle = handle;
     const { memory } = this.handle as { memory: SharedArrayBuffer[] };
     this.regions = memory.map((region) => new BigInt64Array(region));
     this.#images = memory.map((region) => new Uint8Array(region).slice());
@@ -161,12 +173,24 @@ export class DamagedPool {
 
   /** What a user does with a pool, and what came of it: texts that begin with `raw` are faults. */
   use(isFull: boolean): [call: string, outcome: string][] {
+    return this.attempts((attempt) => this.#use(attempt, isFull));
+  }
+
+  /** What came of some calls. */
+  attempts(
+    calls: (attempt: Attempt) => void,
+    batchesMax?: number,
+  ): [call: string, outcome: string][] {
     const outcomes: [string, string][] = [];
-    const attempt = (call: string, action: () => unknown) => {
+    calls((call, action) => {
       this.#work.begin();
       const outcome = outcomeOf(action);
-      outcomes.push([call, this.#work.excess(this.bytes) ?? outcome]);
-    };
+      outcomes.push([call, this.#work.excess(this.bytes, batchesMax) ?? outcome]);
+    });
+    return outcomes;
+  }
+
+  #use(attempt: Attempt, isFull: boolean): void {
     attempt('inspect', () => inspectSync(this.handle));
     attempt('check', () => checkSync(this.handle));
     let opened: Store | undefined;
@@ -181,7 +205,6 @@ export class DamagedPool {
     attempt('check', () => checkSync(this.handle));
     attempt('open another', () => openSync(this.handle, { store: 'another' }).close());
     attempt('close', () => opened?.close());
-    return outcomes;
   }
 }
 
@@ -202,7 +225,7 @@ function sampleValue(i: number): string {
   return `value ${i} `.repeat(1 + (i % 9));
 }
 
-type Attempt = (call: string, action: () => unknown) => void;
+export type Attempt = (call: string, action: () => unknown) => void;
 
 function useStore(store: Store, attempt: Attempt): void {
   const keys = Array.from({ length: KEYS }, (_, i) => `key ${i}`);

@@ -99,6 +99,33 @@ test('an observer sees what clients tell: operations, hits, a bound, memory', as
   store.close();
 });
 
+test('what waits is told by a timer, and told again when it has come free', async (t) => {
+  const store = openSync('memory:', { size: SIZE, client: 'writer' });
+  const { client: holder } = attach(store.handle, { create: false, client: 'holder' });
+  t.after(() => {
+    holder.end();
+    store.close();
+  });
+  const told = async (isThere: (claimed: number, waiting: number) => boolean) => {
+    for (let i = 0; i < 100; i++) {
+      const { clients } = inspectSync(store.handle);
+      const { claimed, waiting } = clients.find(
+        ({ name }) => name === 'writer',
+      ) as (typeof clients)[0];
+      if (isThere(claimed, waiting)) return;
+      await delay(50);
+    }
+    assert.fail('it was not told');
+  };
+  holder.pool.enter();
+  for (let i = 0; i < 100; i++) store.set(`key ${i}`, 'value');
+  for (let i = 0; i < 100; i++) store.delete(`key ${i}`);
+  await told((claimed, waiting) => claimed === 0 && waiting === 100 * 64);
+  holder.pool.exit();
+  holder.pool.rest();
+  await told((claimed, waiting) => claimed === 0 && waiting === 0);
+});
+
 test('a pool that is not there is not made', async () => {
   const url = `shm:not-there-${process.pid}`;
   await assert.rejects(observePool(url, url), { code: 'SW_POOL_NOT_FOUND' });

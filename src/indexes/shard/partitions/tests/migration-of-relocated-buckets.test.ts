@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { claimedBlocks } from '../../../../pool/memory/tests/support/claimed-blocks.ts';
 import { requestFor, Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
@@ -75,7 +76,8 @@ function assertWhole(all: readonly Client[]): void {
   for (const { pool, index } of all) {
     const { allocator, reclamation } = pool;
     assert.equal(reclamation.retired, 0);
-    for (const address of pool.run(allocator.claimed(index.catalog, [])).keys()) {
+    pool.run(reclamation.goOffline());
+    for (const address of claimedBlocks(pool, index.catalog)) {
       assert.ok(walked.has(address), `${address} is lost`);
     }
     for (const { catalog, cache } of allocator.classes()) {

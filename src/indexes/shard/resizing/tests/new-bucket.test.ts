@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { CHUNK_BLOCKS } from '../../../../pool/memory/chunk-word.ts';
+import { CHUNK_SPAN, ownedWord } from '../../../../pool/memory/chunk-word.ts';
 import { requestFor, Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import { eachReachable } from '../../sweep.ts';
@@ -66,9 +66,9 @@ test('in a full pool on several nodes a bucket is put into any free block of the
   const shard = { ...SHARD, partitions: 1, level1: 4 };
   const { first, other } = stalled(t, { shard, nodes: 3 });
   const { pool } = first;
-  const word = { state: CHUNK_BLOCKS, catalog: 60, units: 1, owner: 0, incarnation: 0 };
+  const word = ownedWord(CHUNK_SPAN, 60, 0, pool.allocator.client);
   const fill = function* () {
-    for (;;) yield* pool.chunks.take({ ...word, owner: pool.membership.id });
+    for (;;) yield* pool.chunks.take(word, word);
   };
   assert.throws(() => pool.run(fill()), { code: 'SW_POOL_FULL' });
   for (const key of KEYS) put(other, key, 'new');

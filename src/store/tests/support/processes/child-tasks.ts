@@ -16,8 +16,15 @@ export type Order =
   | { kind: 'fill'; url: string; options: OpenOptions; valueBytes: number }
   /** Fills the pool, reads all of it, clears it and keeps it open; how many values there were. */
   | { kind: 'refill'; url: string; options: OpenOptions; valueBytes: number }
-  /** Writes keys with a prefix of their own, removes half of them and keeps the store open. */
-  | { kind: 'churn'; url: string; options: OpenOptions; keys: number }
+  /**
+   * Writes keys with a prefix of their own, removes half of them and keeps the store open, or dies
+   * by SIGKILL in the same burst.
+   */
+  | { kind: 'churn'; url: string; options: OpenOptions; keys: number; dies?: boolean }
+  /** Writes and removes keys by chance, values of all sizes up to this one, until it is killed. */
+  | { kind: 'scribble'; url: string; options: OpenOptions; keys: number; valueBytes: number }
+  /** Sets so many keys with a prefix; how many it could. The event loop turns now and then. */
+  | { kind: 'set'; url: string; options: OpenOptions; prefix: string; keys: number; bytes: number }
   /** Writes keys of a bounded store, by chance out of so many, until it is killed. */
   | { kind: 'evict'; url: string; options: OpenOptions; keys: number; valueBytes: number }
   /** Makes a store, and dies by SIGKILL as soon as it has so many chunks in spans. */
@@ -43,13 +50,14 @@ async function answer(order: Order): Promise<unknown> {
   try {
     if (order.kind === 'terminate') return await terminateThread(order);
     if (order.kind === 'copy') return await copy(order);
+    if (order.kind === 'set') return await setKeys(order);
     return obey(order);
   } catch (error) {
     return error instanceof StepwellError ? error.code : `raw ${String(error)}`;
   }
 }
 
-function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' }>): unknown {
+function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' | 'set' }>): unknown {
   if (order.kind === 'close') {
     for (const store of open.splice(0)) store.close();
     return 'closed';
@@ -58,6 +66,7 @@ function obey(order: Exclude<Order, { kind: 'terminate' | 'copy' }>): unknown {
   if (order.kind === 'attach') return attachAsSoonAsPossible(order.url);
   if (order.kind === 'churn') return churn(order);
   if (order.kind === 'evict') return evict(order);
+  if (order.kind === 'scribble') return scribble(order);
   if (order.kind === 'die') return makeUntil(order, () => process.kill(process.pid, 'SIGKILL'));
   if (order.kind === 'hold') return makeUntil(order, () => {});
   if (order.kind === 'fill') return fill(order.url, order.options, order.valueBytes);
@@ -87,6 +96,34 @@ function evict({ url, options, keys, valueBytes }: Extract<Order, { kind: 'evict
   };
   burst();
   return 'evicting';
+}
+
+function scribble(order: Extract<Order, { kind: 'scribble' }>): string {
+  const { url, options, keys, valueBytes } = order;
+  const store = openSync(url, options);
+  open.push(store);
+  const chance = (below: number) => Math.floor(Math.random() * below);
+  const burst = () => {
+    for (let i = 0; i < 200; i++) {
+      const key = `key ${chance(keys)}`;
+      if (chance(2) === 0) store.delete(key);
+      else store.set(key, 'y'.repeat(chance(valueBytes)));
+    }
+    setImmediate(burst);
+  };
+  burst();
+  return 'scribbling';
+}
+
+async function setKeys(order: Extract<Order, { kind: 'set' }>): Promise<number> {
+  const { url, options, prefix, keys, bytes } = order;
+  if (open.length === 0) open.push(openSync(url, options));
+  const value = 'q'.repeat(bytes);
+  for (let i = 0; i < keys; i++) {
+    if (i % 500 === 0) await new Promise((resolve) => setImmediate(resolve));
+    if (codeOf(() => open[0].set(`${prefix}${i}`, value)) !== 'none') return i;
+  }
+  return keys;
 }
 
 /** Nothing but "not there yet" may be seen of a pool that is being created. */
@@ -134,11 +171,12 @@ function refill(url: string, options: OpenOptions, valueBytes: number): unknown 
   return code === 'SW_POOL_FULL' && readable === stored ? stored : `${code}, ${readable} read`;
 }
 
-function churn({ url, options, keys }: Extract<Order, { kind: 'churn' }>): string {
+function churn({ url, options, keys, dies }: Extract<Order, { kind: 'churn' }>): string {
   const store = openSync(url, options);
   open.push(store);
   for (let i = 0; i < keys; i++) store.set(`churned ${i}`, `of ${i}`);
   for (let i = 0; i < keys; i += 2) store.delete(`churned ${i}`);
+  if (dies) process.kill(process.pid, 'SIGKILL');
   return 'churned';
 }
 

@@ -1,0 +1,9 @@
+import type { IndexName } from '../../src/store/api.ts';
+
+/** What is to be measured. */
+export interface Plan {
+  readonly indexes: readonly IndexName[];
+  readonly processes: readonly number[];
+  /** Of a store of `stalls`. */
+  readonly records: number;
+}

@@ -1,0 +1,45 @@
+/** What a full pool does that several processes share: see docs/measurements/full-pool.md. */
+import { writeFileSync } from 'node:fs';
+import type { IndexName } from '../../src/store/api.ts';
+import { describeMachine } from '../support/machine.ts';
+import { parseOptions } from '../support/options.ts';
+import { evictions } from './evictions.ts';
+import type { Plan } from './plan.ts';
+import { sharedHitRates } from './shared-hit-rates.ts';
+import { sizes } from './sizes.ts';
+import { stalls } from './stalls.ts';
+
+const SPEC = {
+  only: { kind: 'text', fallback: '', help: 'evictions, sizes, stalls or hit-rates' },
+  index: {
+    kind: 'text',
+    fallback: 'race,sephash,shard,chime,hopscotch,hstore',
+    help: 'kinds of index, with commas',
+  },
+  processes: { kind: 'text', fallback: '1,2,4,16', help: 'that share the store, with commas' },
+  records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'of a store of `stalls`' },
+  json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
+} as const;
+
+const PARTS: Readonly<Record<string, (plan: Plan) => Promise<object[]>>> = {
+  evictions,
+  sizes,
+  stalls,
+  'hit-rates': sharedHitRates,
+};
+
+export async function main(words: string[]): Promise<void> {
+  const options = parseOptions('stepwell-lab full-pool', SPEC, words);
+  const plan: Plan = {
+    indexes: options.index.split(',') as IndexName[],
+    processes: options.processes.split(',').map(Number),
+    records: options.records,
+  };
+  const measured: Record<string, object[]> = {};
+  for (const [name, part] of Object.entries(PARTS)) {
+    if (options.only === '' || options.only === name) measured[name] = await part(plan);
+  }
+  if (options.json === '') return;
+  const whole = { options, machine: describeMachine(), ...measured };
+  writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
+}

@@ -1,0 +1,73 @@
+/** A process that shares a store with others, and does what it is told: see tasks.ts. */
+import { setImmediate as turn } from 'node:timers/promises';
+import { hasCode } from '../../src/errors.ts';
+import type { Store, Value } from '../../src/store/api.ts';
+import { openSync } from '../../src/store/open.ts';
+import type { Done, Task } from './tasks.ts';
+import { sizesOf } from './tasks.ts';
+
+/** Calls between two turns of the event loop. */
+const BURST = 100;
+
+/** The first task opens the store of those that follow. */
+function worker(): (task: Task) => Promise<Done> {
+  let store: Store<Value> | undefined;
+  return async (task) => {
+    if (task.kind === 'open') {
+      store = openSync(task.url, { create: false, store: 'c' });
+      return { refused: 0, hits: 0, nanoseconds: [] };
+    }
+    if (store === undefined) throw new Error('no store is open');
+    return task.kind === 'write' ? await write(store, task) : await request(store, task);
+  };
+}
+
+/** New keys, one after the other. */
+async function write(
+  store: Store<Value>,
+  { from, count, sizes, timed }: Task & { kind: 'write' },
+): Promise<Done> {
+  const values = sizesOf(sizes).map((bytes) => 'v'.repeat(bytes));
+  const nanoseconds = new Float64Array(timed ? count : 0);
+  let refused = 0;
+  for (let i = 0; i < count; i++) {
+    const key = `k${from + i}`;
+    const value = values[i % values.length];
+    const begun = timed ? process.hrtime.bigint() : 0n;
+    try {
+      store.set(key, value);
+    } catch (error) {
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+      refused++;
+    }
+    if (timed) nanoseconds[i] = Number(process.hrtime.bigint() - begun);
+    if (i % BURST === 0) await turn();
+  }
+  return { refused, hits: 0, nanoseconds: [...nanoseconds] };
+}
+
+/** A request that misses brings its key in. */
+async function request(
+  store: Store<Value>,
+  { keys, counted }: Task & { kind: 'request' },
+): Promise<Done> {
+  let hits = 0;
+  for (let i = 0; i < keys.length; i++) {
+    const key = String(keys[i]);
+    const isHit = store.get(key) !== undefined;
+    if (isHit && i >= keys.length - counted) hits++;
+    if (!isHit) store.set(key, 'v'.repeat(32));
+    if (i % BURST === 0) await turn();
+  }
+  return { refused: 0, hits, nanoseconds: [] };
+}
+
+const run = worker();
+process.on('message', async (task: Task) => {
+  try {
+    process.send?.(await run(task));
+  } catch (error) {
+    process.send?.({ failed: String(error) });
+  }
+});
+process.on('disconnect', () => process.exit());

@@ -1,0 +1,68 @@
+import { BLOCK_FREE, BLOCK_LOCKED, isClaimedIn } from '../pool/memory/block-state.ts';
+import type { SizeClass } from '../pool/memory/size-class.ts';
+import type { Pool } from '../pool/pool.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
+
+/** State bytes of a chunk; those of blocks that are not suspect are 0. */
+interface SuspectMap {
+  readonly sizeClass: SizeClass;
+  readonly states: Uint8Array;
+}
+
+/** Blocks of a store that dead clients may have lost, as a sweep narrows them down: sweep.ts. */
+export class SuspectBlocks {
+  readonly #pool: Pool;
+  readonly #catalog: number;
+  readonly #maps = new Map<number, SuspectMap>();
+
+  private constructor(pool: Pool, catalog: number) {
+    this.#pool = pool;
+    this.#catalog = catalog;
+  }
+
+  /** Step 3: all blocks that were claimed before this phase. */
+  static *in(pool: Pool, catalog: number): Operation<SuspectBlocks> {
+    const suspects = new SuspectBlocks(pool, catalog);
+    const { claim } = pool.allocator;
+    yield* pool.allocator.eachMap(catalog, (sizeClass, chunk, states) => {
+      for (let i = 0; i < states.length; i++) {
+        const isLost = !isClaimedIn(states[i], claim) && states[i] !== BLOCK_LOCKED;
+        if (!isLost) states[i] = BLOCK_FREE;
+      }
+      suspects.#maps.set(chunk, { sizeClass, states });
+    });
+    return suspects;
+  }
+
+  /** The block is not suspect. The address may be any number. */
+  clear(address: Address): void {
+    if (!this.#pool.chunks.isBlockAddress(address)) return;
+    const { chunks, layout } = this.#pool;
+    const chunk = chunks.chunkOf(address);
+    const map = this.#maps.get(chunk);
+    if (map === undefined) return;
+    const { units, mapBytes, blocks } = map.sizeClass;
+    const index = (address - layout.chunkStart(chunk) - mapBytes) / (units * UNIT_BYTES);
+    if (Number.isInteger(index) && index >= 0 && index < blocks) map.states[index] = BLOCK_FREE;
+  }
+
+  /** Step 6: frees those whose state has not changed; returns how many. */
+  *free(): Operation<number> {
+    const { allocator, layout } = this.#pool;
+    const left = [...this.#maps]
+      .filter(([, { states }]) => states.some((state) => state !== BLOCK_FREE))
+      .map(([chunk, { sizeClass }]) => ({ chunk, sizeClass }));
+    let freed = 0;
+    yield* allocator.readMaps(left, (sizeClass, chunk, now) => {
+      const { states } = this.#maps.get(chunk) as SuspectMap;
+      const start = layout.chunkStart(chunk);
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (states[i] === BLOCK_FREE || states[i] !== now[i]) continue;
+        allocator.free(sizeClass.blockAt(start, i), sizeClass.units, this.#catalog);
+        freed++;
+      }
+    });
+    yield* allocator.flushFreed();
+    return freed;
+  }
+}

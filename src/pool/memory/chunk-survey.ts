@@ -1,0 +1,192 @@
+import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { control } from '../control.ts';
+import { blocksPerChunk, type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import type { ChunkMemory } from './chunk-memory.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, holdsBlocks, useOf } from './chunk-word.ts';
+
+const WORDS_AT_ONCE = 4096;
+/** Chunks of one use that are noted between two readings of the table. */
+const NOTED_MAX = 64;
+/** Readings of the table for which a chunk is left out that was tried in vain. */
+const FUTILE_READINGS = 64;
+/** The lower part of what `useOf` returns. */
+const UNITS_MAX = 65536;
+
+interface PartlyFree {
+  chunk: number;
+  free: number;
+}
+
+const STATE_BITS = 15;
+/** Decides between chunks of which about the same part is free. */
+const TIE = 2 ** -8;
+
+/** From the lower half of a chunk's word, as `useOf`. */
+function usedFor(low: number): number {
+  return useOf((low >>> 4) & 255, (low >>> 12) & 65535);
+}
+
+/** From the upper half of the word of a chunk of blocks. */
+function freeOf(high: number): number {
+  return high >> 16;
+}
+
+/** Whether no block of such a chunk is in use. */
+function isEmptied(use: number, free: number): boolean {
+  return free >= blocksPerChunk(use % UNITS_MAX);
+}
+
+/**
+ * Which chunks this client could use when it last read the chunk table. Others use them meanwhile,
+ * so each is only worth a try. The superblock counts news: chunks that were recycled, or of which
+ * an eighth came free. As long as that count stands still the table is hardly worth reading again.
+ */
+export class ChunkSurvey {
+  readonly #layout: PoolLayout;
+  readonly #memory: ChunkMemory;
+  #newsSeen = -1n;
+  #readings = 0;
+  readonly #recycled: number[] = [];
+  /**
+   * By chunk: how many blocks were said to be free when none was. A client that dies leaves such
+   * counts. Nothing corrects them: a block that is being freed is counted before it is free, which
+   * is why these are forgotten now and then.
+   */
+  readonly #futile = new Map<number, number>();
+  /** By use, those with the most free blocks last. */
+  readonly #partlyFree = new Map<number, PartlyFree[]>();
+  /** Without a block in use. */
+  readonly #emptied: number[] = [];
+
+  constructor(layout: PoolLayout, memory: ChunkMemory) {
+    this.#layout = layout;
+    this.#memory = memory;
+  }
+
+  get recycled(): number {
+    return this.#recycled.length;
+  }
+
+  /** Takes a recycled chunk that `suits`. */
+  takeRecycled(suits: (chunk: number) => boolean): number | undefined {
+    const at = this.#recycled.findLastIndex(suits);
+    return at < 0 ? undefined : this.#recycled.splice(at, 1)[0];
+  }
+
+  /** Takes the chunk with the fewest free blocks that `suits`: the others may become empty. */
+  takeFullest(use: number, suits: (chunk: number) => boolean): number | undefined {
+    const list = this.#partlyFree.get(use) ?? [];
+    const at = list.findIndex(({ chunk }) => suits(chunk));
+    return at < 0 ? undefined : list.splice(at, 1)[0].chunk;
+  }
+
+  /** Takes the chunk with the most free blocks that `suits`, if at least so many are free. */
+  takePartlyFree(
+    use: number,
+    least: number,
+    suits: (chunk: number) => boolean,
+  ): number | undefined {
+    const list = this.#partlyFree.get(use) ?? [];
+    const at = list.findLastIndex(({ chunk }) => suits(chunk));
+    return at < 0 || list[at].free < least ? undefined : list.splice(at, 1)[0].chunk;
+  }
+
+  /**
+   * Whether a use that `suits` has more memory than it needs: a chunk of which half is free, and
+   * free blocks for a whole chunk.
+   */
+  hasSlack(suits: (catalog: number, units: number) => boolean): boolean {
+    for (const [use, list] of this.#partlyFree) {
+      const units = use % UNITS_MAX;
+      if (list.length === 0 || !suits(Math.floor(use / UNITS_MAX), units)) continue;
+      const blocks = blocksPerChunk(units);
+      const most = list[list.length - 1].free;
+      if (2 * most < blocks) continue;
+      if (list.reduce((sum, { free }) => sum + free, 0) >= blocks) return true;
+    }
+    return false;
+  }
+
+  /** This client has just freed a block there. */
+  note(use: number, chunk: number): void {
+    const list = this.#partlyFree.get(use) ?? [];
+    this.#partlyFree.set(use, list);
+    if (list.length < NOTED_MAX && list.at(-1)?.chunk !== chunk) list.push({ chunk, free: 1 });
+  }
+
+  /** Not to be tried again for a while as long as it has the same count. */
+  noteFutile(chunk: number, free: number): void {
+    this.#futile.set(chunk, free);
+  }
+
+  /** Chunks of blocks none of which was in use. */
+  get emptied(): readonly number[] {
+    return this.#emptied;
+  }
+
+  /** Reads the table, but only if there are news, or it has to be `thorough`. */
+  *refresh(thorough: boolean): Operation<void> {
+    const news = yield* control.load(SUPERBLOCK.chunkNews);
+    if (news === this.#newsSeen && !thorough) return;
+    this.#newsSeen = news;
+    this.#recycled.length = 0;
+    this.#partlyFree.clear();
+    this.#emptied.length = 0;
+    if (++this.#readings % FUTILE_READINGS === 0) this.#futile.clear();
+    yield* this.#readTable(this.#add);
+    for (const list of this.#partlyFree.values()) list.sort((a, b) => a.free - b.free);
+  }
+
+  /**
+   * Visits the words of all chunks by their halves; `unpackChunk` would take milliseconds for those
+   * of a large pool.
+   */
+  *#readTable(visit: (chunk: number, low: number, high: number) => void): Operation<void> {
+    const regions = yield* this.#memory.regionCount();
+    const end = regions * this.#layout.chunksPerRegion;
+    const words = new Scratch(8 * Math.min(end, WORDS_AT_ONCE));
+    for (let first = this.#layout.reservedChunks; first < end; ) {
+      const count = Math.min(WORDS_AT_ONCE, end - first, this.#layout.wordsFrom(first));
+      yield new Batch().read(this.#layout.chunkWord(first), 8 * count, words, 0);
+      for (let i = 0; i < count; i++) visit(first + i, words.i32[2 * i], words.i32[2 * i + 1]);
+      first += count;
+    }
+  }
+
+  /**
+   * The chunk of blocks, of those that `suits`, of which the greatest part is free; of equal ones
+   * any.
+   */
+  *emptiest(
+    chance: () => number,
+    suits: (chunk: number, catalog: number, units: number) => boolean,
+  ): Operation<number | undefined> {
+    let best: number | undefined;
+    let most = Number.NEGATIVE_INFINITY;
+    yield* this.#readTable((chunk, low, high) => {
+      const use = usedFor(low);
+      if (
+        !holdsBlocks(low & STATE_BITS) ||
+        !suits(chunk, Math.floor(use / UNITS_MAX), use % UNITS_MAX)
+      ) {
+        return;
+      }
+      const share = freeOf(high) / blocksPerChunk(use % UNITS_MAX) + TIE * chance();
+      if (share > most) [best, most] = [chunk, share];
+    });
+    return best;
+  }
+
+  readonly #add = (chunk: number, low: number, high: number): void => {
+    const state = low & STATE_BITS;
+    if (state === CHUNK_FREE) this.#recycled.push(chunk);
+    const free = freeOf(high);
+    if (!holdsBlocks(state) || free <= 0 || this.#futile.get(chunk) === free) return;
+    const use = usedFor(low);
+    if (isEmptied(use, free)) this.#emptied.push(chunk);
+    if (state !== CHUNK_BLOCKS) return;
+    const list = this.#partlyFree.get(use);
+    if (list === undefined) this.#partlyFree.set(use, [{ chunk, free }]);
+    else list.push({ chunk, free });
+  };
+}

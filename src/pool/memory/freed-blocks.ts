@@ -1,0 +1,92 @@
+import { type Address, Batch, FAA_BYTES, type Operation, Scratch } from '../../verbs/index.ts';
+import { blocksPerChunk, type PoolLayout } from '../layout.ts';
+import { BLOCK_FREE } from './block-state.ts';
+import { freeBlocks, unpackChunk, useOf } from './chunk-word.ts';
+import type { ChunkTable } from './chunks.ts';
+import { worthwhileOf } from './size-class.ts';
+
+/** Blocks that are marked free in one doorbell, at most. */
+const FREED_AT_ONCE = 512;
+
+interface FreedBlock {
+  readonly address: Address;
+  readonly units: number;
+  readonly catalog: number;
+}
+
+/**
+ * Blocks on their way back. `flush` counts them in the words of their chunks and then marks them
+ * free, by a WRITE of each state byte. In that order: when no block of a chunk is in use, no count
+ * is under way to its word, and the chunk can be recycled. A client that dies in between leaves the
+ * count too high, and blocks claimed that a sweep finds.
+ */
+export class FreedBlocks {
+  readonly #layout: PoolLayout;
+  readonly #chunks: ChunkTable;
+  /** What a state byte of a free block is written from. */
+  readonly #freeByte = new Scratch(8);
+  #blocks: FreedBlock[] = [];
+
+  constructor(layout: PoolLayout, chunks: ChunkTable) {
+    this.#layout = layout;
+    this.#chunks = chunks;
+    this.#freeByte.u8[0] = BLOCK_FREE;
+  }
+
+  get length(): number {
+    return this.#blocks.length;
+  }
+
+  add(address: Address, units: number, catalog: number): void {
+    this.#blocks.push({ address, units, catalog });
+  }
+
+  /** Returns the chunks that have no block in use any more. */
+  *flush(): Operation<number[]> {
+    const blocks = this.#blocks;
+    // Interleaved operations may free others meanwhile.
+    this.#blocks = [];
+    const emptied: number[] = [];
+    let isNews = false;
+    for (let first = 0; first < blocks.length; first += FREED_AT_ONCE) {
+      for (const [chunk, word, count] of yield* this.#mark(
+        blocks.slice(first, first + FREED_AT_ONCE),
+      )) {
+        const { free, units } = unpackChunk(word);
+        const all = blocksPerChunk(units);
+        const worthwhile = worthwhileOf(all);
+        if (free < worthwhile && free + count >= worthwhile) isNews = true;
+        if (free + count >= all) emptied.push(chunk);
+      }
+    }
+    if (isNews) yield* this.#chunks.announceNews();
+    return emptied;
+  }
+
+  /** Returns, by chunk, its word as it was before and how many of its blocks were freed. */
+  *#mark(
+    blocks: readonly FreedBlock[],
+  ): Operation<[chunk: number, before: bigint, count: number][]> {
+    const counting = new Batch();
+    const marking = new Batch();
+    const counts = new Map<number, number>();
+    for (const { address, units, catalog } of blocks) {
+      const chunk = this.#chunks.chunkOf(address);
+      counts.set(chunk, (counts.get(chunk) ?? 0) + 1);
+      this.#chunks.survey.note(useOf(catalog, units), chunk);
+      marking.write(this.#layout.stateByteOf(address, units), 1, this.#freeByte, 0);
+    }
+    const words = new Scratch(FAA_BYTES * counts.size);
+    let at = 0;
+    for (const [chunk, count] of counts) {
+      words.i64[at >> 3] = freeBlocks(count);
+      counting.faa(this.#layout.chunkWord(chunk), words, at);
+      at += FAA_BYTES;
+    }
+    yield counting;
+    yield marking;
+    return [...counts].map(([chunk, count], i) => {
+      return [chunk, words.i64[(FAA_BYTES * i + 8) >> 3], count];
+    });
+  }
+}

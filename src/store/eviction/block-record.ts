@@ -1,0 +1,67 @@
+import type { Index } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Pool } from '../../pool/pool.ts';
+import {
+  CONTINUATION_HEADER_BYTES,
+  HEADER_BYTES,
+  KEY_BYTES_AND_KIND,
+  pad8,
+} from '../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+
+/** Most keys stand in so many bytes, with the header. */
+const READ_AT_FIRST = 128;
+/** In a further block of a chained value: where its first block is. */
+const HEAD = 16;
+
+/**
+ * Searches for the record that has a block in use. Whatever the block holds, the index decides: the
+ * record counts only if a search for its key leads to that place.
+ */
+export class BlockRecord {
+  readonly #pool: Pool;
+  readonly #index: Index;
+  readonly #bytes = new Scratch(READ_AT_FIRST);
+
+  constructor(pool: Pool, index: Index) {
+    this.#pool = pool;
+    this.#index = index;
+  }
+
+  /** Whether there is one; it is the request's found one then. */
+  *find(request: Request, block: Address, units: number): Operation<boolean> {
+    if (yield* this.#isHead(request, block, units)) return true;
+    if (units * UNIT_BYTES < CONTINUATION_HEADER_BYTES) return false;
+    yield new Batch().read(block, CONTINUATION_HEADER_BYTES, this.#bytes, 0);
+    const head = readInteger(this.#bytes, HEAD);
+    const { chunks } = this.#pool;
+    if (!chunks.isBlockAddress(head)) return false;
+    const word = yield* chunks.wordOf(chunks.chunkOf(head));
+    const { catalog } = this.#index;
+    if (!(yield* chunks.holdsBlock(head, word.units, catalog))) return false;
+    return yield* this.#isHead(request, head, word.units);
+  }
+
+  /** Whether the block is the first one of a record that is in the index. */
+  *#isHead(request: Request, block: Address, units: number): Operation<boolean> {
+    const bytes = units * UNIT_BYTES;
+    yield new Batch().read(block, Math.min(bytes, READ_AT_FIRST), this.#bytes, 0);
+    const keyBytes = this.#bytes.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
+    const end = HEADER_BYTES + pad8(keyBytes);
+    if (end > bytes) return false;
+    if (end > READ_AT_FIRST) {
+      this.#bytes.ensure(end);
+      yield new Batch().read(block, end, this.#bytes, 0);
+    }
+    request.adoptKeyAt(this.#bytes, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    if (!(yield* this.#index.search(request))) return false;
+    return this.#index.foundAddress(request) === block;
+  }
+}
