@@ -1,4 +1,5 @@
 import { BLOCK_FREE, BLOCK_LOCKED, isClaimedIn } from '../pool/memory/block-state.ts';
+import { isFor, unpackChunk } from '../pool/memory/chunk-word.ts';
 import type { SizeClass } from '../pool/memory/size-class.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
@@ -46,23 +47,42 @@ export class SuspectBlocks {
     if (Number.isInteger(index) && index >= 0 && index < blocks) map.states[index] = BLOCK_FREE;
   }
 
-  /** Step 6: frees those whose state has not changed; returns how many. */
+  /**
+   * Step 6, in an announced epoch: frees those whose state has not changed; returns how many. The
+   * chunk's word is read before and after the states: what stands there in between are states.
+   */
   *free(): Operation<number> {
     const { allocator, layout } = this.#pool;
-    const left = [...this.#maps]
-      .filter(([, { states }]) => states.some((state) => state !== BLOCK_FREE))
-      .map(([chunk, { sizeClass }]) => ({ chunk, sizeClass }));
-    let freed = 0;
-    yield* allocator.readMaps(left, (sizeClass, chunk, now) => {
+    for (const [chunk, { states }] of this.#maps) {
+      if (states.every((state) => state === BLOCK_FREE)) this.#maps.delete(chunk);
+    }
+    yield* this.#forgetRecycled();
+    const left = [...this.#maps].map(([chunk, { sizeClass }]) => ({ chunk, sizeClass }));
+    yield* allocator.readMaps(left, (_, chunk, now) => {
       const { states } = this.#maps.get(chunk) as SuspectMap;
+      for (let i = 0; i < states.length; i++) if (states[i] !== now[i]) states[i] = BLOCK_FREE;
+    });
+    yield* this.#forgetRecycled();
+    let freed = 0;
+    for (const [chunk, { sizeClass, states }] of this.#maps) {
       const start = layout.chunkStart(chunk);
       for (let i = 0; i < sizeClass.blocks; i++) {
-        if (states[i] === BLOCK_FREE || states[i] !== now[i]) continue;
+        if (states[i] === BLOCK_FREE) continue;
         allocator.free(sizeClass.blockAt(start, i), sizeClass.units, this.#catalog);
         freed++;
       }
-    });
+    }
     yield* allocator.flushFreed();
     return freed;
+  }
+
+  /** Chunks that serve another use by now have no suspects any more. */
+  *#forgetRecycled(): Operation<void> {
+    if (this.#maps.size === 0) return;
+    const words = new Map(yield* this.#pool.chunks.words());
+    for (const [chunk, { sizeClass }] of this.#maps) {
+      const word = unpackChunk(words.get(chunk) ?? 0n);
+      if (!isFor(this.#catalog, sizeClass.units, word)) this.#maps.delete(chunk);
+    }
   }
 }

@@ -28,7 +28,8 @@ const TURN_WAITS_MAX = 500;
  * 3. It reads the state bytes. Suspect is each block whose byte is not free and not of this phase.
  * 4. It walks the index. What the walk reaches is not suspect.
  * 5. It waits until every block that was unlinked before the walk ended has been freed.
- * 6. It frees the suspects whose byte has not changed, and ends the phase.
+ * 6. It frees the suspects whose byte has not changed, and ends the phase. Their chunks must still
+ *    be of the same use: one that was emptied in step 5 may have data where its state bytes stood.
  *
  * Why no block in use is freed. After step 2, no living client has a block of an earlier phase in
  * its cache or in an operation: it has given back the cached ones, and its operation has ended. So
@@ -99,7 +100,8 @@ function* sweepStores(pool: Pool, index: Index): Operation<number> {
     }
     return brought;
   } finally {
-    yield* control.store(SUPERBLOCK.sweepPhase, BigInt(phase + 1));
+    // Not if another sweeper has begun a phase since, because this one was declared dead.
+    yield* control.swap(SUPERBLOCK.sweepPhase, BigInt(phase), BigInt(phase + 1));
   }
 }
 
@@ -139,6 +141,7 @@ function* sweepStore(pool: Pool, index: Index): Operation<number> {
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
   if (!(yield* outwaitOthers(pool, epoch))) return 0;
+  yield* reclamation.quiesce();
   const freed = yield* suspects.free();
   yield* catalog.addUnswept(index.catalog, -unswept);
   return freed;

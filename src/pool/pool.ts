@@ -130,6 +130,8 @@ export class Pool {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();
     if (reclamation.retired > 0 || !allocator.hasEmptied) return;
+    // No caller hears of it: the next operation tells.
+    if (!(yield* this.usable())) return;
     allocator.leaveChunks();
     yield* reclamation.duringEpoch(() => recycleEmptied(this, EMPTIED_AT_ONCE));
   }

@@ -1,5 +1,5 @@
 import { blocksPerChunk, type PoolLayout, stateMapBytes } from '../../../src/pool/layout.ts';
-import { holdsBlocks, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
+import { isCarved, unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import { type Address, offsetOf, regionOf, UNIT_BYTES } from '../../../src/verbs/index.ts';
 
 /** A block of memory, in lines. */
@@ -16,7 +16,7 @@ export function blockOf(
 ): LinesOfBlock | undefined {
   const chunk = layout.chunkAt(regionOf(address), offsetOf(address));
   const { state, units } = unpackChunk(word(layout.chunkWord(chunk)));
-  if (!holdsBlocks(state)) return undefined;
+  if (!isCarved(state)) return undefined;
   const blocks = layout.chunkStart(chunk) + stateMapBytes(blocksPerChunk(units));
   if (address < blocks) return undefined;
   const index = Math.floor((address - blocks) / (units * UNIT_BYTES));

@@ -1,9 +1,20 @@
+import { blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../../src/pool/layout.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
-import { type Address, CAS, READ, UNIT_BYTES, WRITE } from '../../../src/verbs/index.ts';
+import {
+  type Address,
+  CAS,
+  type Operation,
+  offsetOf,
+  READ,
+  UNIT_BYTES,
+  WRITE,
+} from '../../../src/verbs/index.ts';
 import { type AccessObserver, type AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import type { LinesOfBlock } from './block-of.ts';
 
 const POISON = 0xdb;
+/** Of blocks of one line. */
+const STATES_MAX = stateMapBytes(blocksPerChunk(1));
 
 interface RetiredBlock {
   by: number;
@@ -45,6 +56,8 @@ export class ReclamationOracle implements AccessObserver {
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
   /** By word: the clients that have tried to swap it, such as one of state bytes for a claim. */
   readonly #swappers = new Map<Address, Set<number>>();
+  /** By client: how many of its operations may be reading state bytes. */
+  readonly #readingMaps = new Map<number, number>();
   freed = 0;
 
   constructor(
@@ -86,6 +99,29 @@ export class ReclamationOracle implements AccessObserver {
       this.#onFree(client, address, units);
       free(address, units, catalog);
     };
+    this.#noteMapReads(client, allocator);
+  }
+
+  /**
+   * A client reads the state bytes of a chunk before it knows what the chunk serves by now. Blocks
+   * of another size may stand in their place.
+   */
+  #noteMapReads(client: number, allocator: LocalPool['allocator']): void {
+    const reading = (by: number) => {
+      this.#readingMaps.set(client, (this.#readingMaps.get(client) ?? 0) + by);
+    };
+    function* noted(operation: Operation<void>): Operation<void> {
+      reading(1);
+      try {
+        yield* operation;
+      } finally {
+        reading(-1);
+      }
+    }
+    const refill = allocator.refill.bind(allocator);
+    allocator.refill = (sizeClass) => noted(refill(sizeClass));
+    const readMaps = allocator.readMaps.bind(allocator);
+    allocator.readMaps = (all, visit) => noted(readMaps(all, visit));
   }
 
   #onRetire(client: number, address: Address, units: number): void {
@@ -150,7 +186,7 @@ export class ReclamationOracle implements AccessObserver {
       if (kind === WRITE) {
         this.#checkTaken(client, free);
         this.#free.delete(unit);
-      } else if (!this.#isAllowed(kind, address, free)) {
+      } else if (!this.#isAllowed(client, kind, address, free)) {
         const does = kind === READ ? 'reads' : 'changes';
         this.#fail(`client ${client} ${does} block ${unit * UNIT_BYTES} after it was given back`);
       }
@@ -163,9 +199,19 @@ export class ReclamationOracle implements AccessObserver {
     }
   }
 
-  #isAllowed(kind: number, address: Address, { first, units }: { first: number; units: number }) {
-    if (kind === READ) return this.#readsAhead(units);
+  #isAllowed(
+    client: number,
+    kind: number,
+    address: Address,
+    { first, units }: { first: number; units: number },
+  ): boolean {
+    if (kind === READ) return this.#readsAhead(units) || this.#mayBeStates(client, address);
     return kind === CAS && address === first * UNIT_BYTES && this.#locksAhead(units);
+  }
+
+  #mayBeStates(client: number, address: Address): boolean {
+    const isFirst = offsetOf(address) % CHUNK_BYTES < STATES_MAX;
+    return isFirst && (this.#readingMaps.get(client) ?? 0) > 0;
   }
 
   /** Its giver keeps it for its own next allocation; only that makes it writable again. */

@@ -3,6 +3,7 @@ import type { Index } from '../../../src/indexes/contract.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
 import { SUPERBLOCK } from '../../../src/pool/layout.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
+import { recycleEmptied } from '../../../src/pool/memory/emptied-chunks.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
@@ -12,6 +13,7 @@ import { Caller, type CallLog, HARMLESS, isHaste } from './caller.ts';
 import { Lane } from './lane.ts';
 import { ManySearch } from './many-search.ts';
 import type { ClientPlan, Pause, Phase, ProgramItem } from './scenario.ts';
+import { CHUNKS_MAX } from './swarm.ts';
 import { Walker, type WalkForm, type WalkOrder } from './walker.ts';
 
 export interface ClientContext extends CallLog {
@@ -348,7 +350,15 @@ export class SimulatedClient {
     this.#items.unshift({ ...item, after: 'none', remedies: (item.remedies ?? 0) + 1 });
     if (remedy === 'sweep') this.#duties.push(this.#duty('sweep', this.#sweep()));
     else if (remedy === 'expire') this.#duties.push(this.#duty('sweep', this.#relieve()));
-    else this.#duties.push(this.#duty('pause', this.#pause('offline')));
+    else this.#duties.push(this.#duty('pause', this.#reclaim()));
+  }
+
+  /** As `Pool.reclaiming`, which would wait for others longer. */
+  *#reclaim(): Operation<void> {
+    yield* this.pool.reclamation.quiesce();
+    yield* this.pool.allocator.surrender();
+    yield* recycleEmptied(this.pool, CHUNKS_MAX);
+    yield* this.#pause('offline');
   }
 
   *#perform({ text, operation }: Duty): Operation<void> {
@@ -386,6 +396,7 @@ export class SimulatedClient {
   *#comeOnline(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     this.#online = true;
+    yield* this.pool.recyclingOwn();
     yield* this.pool.prefetchBlocks();
   }
 
@@ -394,13 +405,14 @@ export class SimulatedClient {
     if (kind === 'offline') {
       this.#online = false;
       yield* reclamation.goOffline();
-      yield* reclamation.collect();
+      yield* this.pool.collectIdle();
       this.frozen = this.#items.length < this.plan.freezesBelow;
       // The timer of an idle client: LocalPool collects without asking for an operation.
-      if (this.frozen) this.#duties.unshift(this.#duty('pause', reclamation.collect()));
+      if (this.frozen) this.#duties.unshift(this.#duty('pause', this.pool.collectIdle()));
       return;
     }
     yield* reclamation.quiesce();
+    yield* this.pool.recyclingOwn();
     if (kind === 'collect') yield* reclamation.collect();
   }
 

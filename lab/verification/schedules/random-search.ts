@@ -1,7 +1,15 @@
 import { POLICIES, type PolicyName } from './policies.ts';
 import { newSimulationMemory, type RunOptions, type RunReport, runSchedule } from './simulation.ts';
 
-const COUNTED = ['operations', 'steps', 'splits', 'retries', 'freed', 'crashes'] as const;
+const COUNTED = [
+  'operations',
+  'steps',
+  'splits',
+  'retries',
+  'freed',
+  'recycled',
+  'crashes',
+] as const;
 
 /** What the schedules run so far did, and the first one that failed. */
 export interface RandomCoverage extends Record<(typeof COUNTED)[number], number> {
@@ -45,6 +53,7 @@ function nothing(seed: number): RandomCoverage {
     splits: 0,
     retries: 0,
     freed: 0,
+    recycled: 0,
     crashes: 0,
     schedules: 0,
     seed,

@@ -94,6 +94,10 @@ const COMPARED = 2001;
 const SAMPLED = 2002;
 /** The stream of a seed that says whether records leave, and which expire. */
 const LEAVING = 2003;
+/** The stream of a seed that says which values have the longer of two sizes. */
+const RESIZED = 2004;
+/** Values of records that take 33 and 65 lines: a few state words in a chunk. */
+const RESIZED_DIGITS = [2000, 4000] as const;
 /** In a program of which records expire. */
 const JUMPS_MAX = 4;
 const TURNS_MAX = 6;
@@ -110,8 +114,9 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const compared = Prng.fromSeed(seed).fork(COMPARED);
   const sampled = Prng.fromSeed(seed).fork(SAMPLED);
   const leaving = Prng.fromSeed(seed).fork(LEAVING);
+  const resized = Prng.fromSeed(seed).fork(RESIZED);
   const { subject = RACE_SUBJECT } = options;
-  const swarm = chooseSwarm(prng, { apart, compared, leaving }, { ...options, subject });
+  const swarm = chooseSwarm(prng, { apart, compared, leaving, resized }, { ...options, subject });
   const { crowded } = swarm;
   const parameters = { ...subject.parameters(prng, crowded), ...options.shape };
   const places = subject.placesOfKey(parameters);
@@ -131,6 +136,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;
     return { items, ...chooseFate(prng, swarm, client, length), haste };
   });
+  if (swarm.resizes > 0) chooseSizes(resized, clients, swarm);
   if (swarm.expiries > 0) chooseExpiries(leaving, clients, swarm, id);
   const { startup } = swarm;
   // A new table needs memory: a full pool has none until a client deletes.
@@ -143,6 +149,15 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   const expires = swarm.expiries > 0;
   const plan = { startup, chains, expires, clients, losses, settlesAfter };
   return { seed, subject, parameters, chunks, keys, ...plan };
+}
+
+/** Chunks of either size come empty when their records change to the other one. */
+function chooseSizes(prng: Prng, clients: readonly ClientPlan[], { resizes }: Swarm): void {
+  for (const { call } of clients.flatMap(({ items }) => items)) {
+    if (typeof call !== 'object' || (call.kind !== 'write' && call.kind !== 'modify')) continue;
+    const digits = RESIZED_DIGITS[prng.below(100) < resizes ? 1 : 0];
+    call.value = call.value.replace(/^0+/, '').padStart(digits, '0');
+  }
 }
 
 /** Which writes have times, and where in the programs the clock jumps and sweeps have turns. */

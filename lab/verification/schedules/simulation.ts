@@ -58,6 +58,8 @@ export interface RunReport {
   /** Attempts that met another client and had to begin again. */
   retries: number;
   freed: number;
+  /** Chunks that came free for any use. */
+  recycled: number;
   crashes: number;
   /** Those of them that died between their operations: joining, recovering, sweeping, leaving … */
   dutyCrashes: number;
@@ -130,6 +132,7 @@ class Simulation {
   #now = 0;
   #settledFor = 0;
   #losses = 0;
+  #recycled = 0;
   readonly #settled = { call: 0, duty: 0 };
   #failure: VerificationFailure | undefined;
 
@@ -201,6 +204,11 @@ class Simulation {
     pool.membership.liveness = (row) => (this.#deaths.isGone(row) ? 'gone' : 'alive');
     pool.timer.now = countingTimer();
     pool.clock.now = () => this.#clock.now;
+    const recycle = pool.allocator.recycle.bind(pool.allocator);
+    pool.allocator.recycle = (chunk, batch) => {
+      this.#recycled++;
+      recycle(chunk, batch);
+    };
     return pool;
   }
 
@@ -292,6 +300,7 @@ class Simulation {
       splits: sum(({ index }) => (index ? growthsOf(index) : 0)),
       retries: sum(({ index }) => (index ? retriesOf(index) : 0)),
       freed: this.#oracle.freed,
+      recycled: this.#recycled,
       crashes: sum(({ dead }) => Number(dead)),
       dutyCrashes: sum(({ dead, atDuty }) => Number(dead && atDuty)),
       refusals: this.#records.filter(({ refusedBy }) => refusedBy === 'SW_POOL_FULL').length,

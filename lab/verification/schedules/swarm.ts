@@ -36,6 +36,8 @@ export interface Swarm {
   serves: number;
   /** How often the table of such an index is lost. */
   losses: number;
+  /** Of a value: to be the longer of two sizes; 0: values of other sizes, most of one line. */
+  resizes: number;
   chunks: number;
   insists: boolean;
   startup: Startup;
@@ -68,6 +70,7 @@ export interface Streams {
   apart: Prng;
   compared: Prng;
   leaving: Prng;
+  resized: Prng;
 }
 
 /**
@@ -78,12 +81,13 @@ export interface Streams {
  */
 export function chooseSwarm(
   prng: Prng,
-  { apart, compared, leaving }: Streams,
+  { apart, compared, leaving, resized }: Streams,
   { crashes = true, subject, swarm }: ScenarioOptions,
 ): Swarm {
   const oneIn = (n: number) => prng.below(n) === 0;
   const crowded = oneIn(2);
   const mortal = oneIn(3);
+  const resizes = resized.below(4) === 0 ? 30 + resized.below(41) : 0;
   return {
     crowded,
     writes: (crowded ? 40 : 20) + prng.below(crowded ? 40 : 50),
@@ -109,6 +113,7 @@ export function chooseSwarm(
     losses: subject?.servers && oneIn(3) ? 1 + prng.below(2) : 0,
     compares: compared.below(2) === 0 ? 10 + compared.below(91) : 0,
     haste: subject?.hasten && apart.below(4) === 0 ? 20 + apart.below(81) : 0,
+    resizes,
     ...swarm,
   };
 }

@@ -4,7 +4,7 @@ import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts'
 import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
-import { eachAbandoned } from '../../../src/indexes/hstore/reachable.ts';
+import { eachWaiting } from '../../../src/indexes/hstore/reachable.ts';
 import { abandonedRequests } from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
@@ -103,7 +103,7 @@ function* pendingRecords({ table }: HStoreIndex): Operation<Address[]> {
 function* pendingBlocks({ table }: HStoreIndex): Operation<Address[]> {
   const found: Address[] = [];
   for (const pair of table.pairs) {
-    yield* eachAbandoned(table, pair, (address) => found.push(address));
+    yield* eachWaiting(table, pair, (address) => found.push(address));
   }
   return found;
 }

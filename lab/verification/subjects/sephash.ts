@@ -37,6 +37,8 @@ export const SEPHASH_SUBJECT: Subject = {
     maxDepth: 3,
     seed: 7,
   },
+  // A merge drops entries of all clients and then retires their records.
+  unlinksMany: true,
   // Every key of a suffix may be anywhere in its segment.
   place: () => '',
   fingerprint: ({ h2 }) => tagFor(h2),

@@ -24,6 +24,25 @@ test('HStore: servers and clients die anywhere, histories and scans stay in orde
   assert.ok(crashes > 30 && walks > 30, `${crashes} deaths, ${walks} walks and scans`);
 });
 
+/** Clients that live give up requests, and others sweep before these are answered. */
+const GIVEN_UP = [
+  { seed: 140, chunks: 6 },
+  { seed: 185, chunks: 7 },
+] as const;
+
+for (const { seed, chunks } of GIVEN_UP) {
+  test(`HStore holds in the stall schedule of seed ${seed} in a pool of ${chunks} chunks`, () => {
+    const swarm = { resizes: 50, chunks };
+    const { failure, timeline } = runSchedule({
+      seed,
+      policy: 'stall',
+      subject: HSTORE_SUBJECT,
+      swarm,
+    });
+    assert.equal(failure, undefined, `${failure?.text}\n${timeline}`);
+  });
+}
+
 for (const canary of HSTORE_CANARIES) {
   test(`the canary is caught: ${canary.name}`, () => {
     assert.ok(findFailure(canary), `no failure of ${canary.caughtBy}`);

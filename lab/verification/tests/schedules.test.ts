@@ -17,6 +17,7 @@ const SEPHASH_SEEDS = 150;
 const EXERCISED = {
   splits: 39,
   freed: 1980,
+  recycled: 9,
   crashes: 39,
   walks: 99,
   sweeps: 39,

@@ -6,7 +6,7 @@ import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from './protocol/slot.ts';
 import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
-import { abandonedRequests, abandonedScans } from './recovery/abandoned-requests.ts';
+import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
 
 type Visit = (address: Address) => void;
 
@@ -18,7 +18,7 @@ export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void
   for (const pair of table.pairs) {
     const record = yield* recordBlock(pair);
     if (record) visit(record.address);
-    yield* eachAbandoned(table, pair, visit);
+    yield* eachWaiting(table, pair, visit);
   }
   const walk = new HStoreWalk(table);
   while (!walk.done) {
@@ -34,12 +34,12 @@ export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {
   return block.address === 0 || pair.geometry.isOwnRecord(block.address) ? undefined : block;
 }
 
-/** Visits the blocks of the records that abandoned requests name, and those of scans. */
-export function* eachAbandoned(table: HStoreTable, pair: Pair, visit: Visit): Operation<void> {
-  for (const { block, units } of yield* abandonedRequests(pair)) {
+/** Visits the blocks of the records that unanswered requests name, and those of scans. */
+export function* eachWaiting(table: HStoreTable, pair: Pair, visit: Visit): Operation<void> {
+  for (const { block, units } of yield* waitingRequests(pair)) {
     yield* visitRecord(table, block, units, visit);
   }
-  for (const block of yield* abandonedScans(pair)) visit(block);
+  for (const block of yield* waitingScans(pair)) visit(block);
 }
 
 function* visitRecord(

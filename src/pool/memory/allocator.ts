@@ -17,6 +17,8 @@ import {
   CHUNK_PREPARING,
   freeBlocks,
   holdsBlocks,
+  isCarved,
+  isFor,
   ownedWord,
   unpackChunk,
   useOf,
@@ -343,10 +345,13 @@ export class Allocator {
   ): Operation<void> {
     for (const [chunk, packed] of yield* this.#chunks.words()) {
       const word = unpackChunk(packed);
-      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
+      if (!isCarved(word.state) || word.catalog !== catalog) continue;
       const sizeClass = new SizeClass(catalog, word.units);
       const start = this.#layout.chunkStart(chunk);
       const map = yield* control.readBytes(start, sizeClass.mapBytes);
+      // An emptied one may have been recycled since: then that was no map of this use.
+      const isSure = holdsBlocks(word.state);
+      if (!isSure && !isFor(catalog, word.units, yield* this.#chunks.wordOf(chunk))) continue;
       const current: Address[] = [];
       for (let i = 0; i < sizeClass.blocks; i++) {
         if (isCurrentState(map[i])) current.push(sizeClass.blockAt(start, i));
@@ -429,7 +434,7 @@ export class Allocator {
     const classes = new Map<number, SizeClass>();
     for (const [chunk, packed] of yield* this.#chunks.words()) {
       const word = unpackChunk(packed);
-      if (!holdsBlocks(word.state) || word.catalog !== catalog) continue;
+      if (!isCarved(word.state) || word.catalog !== catalog) continue;
       const sizeClass = classes.get(word.units) ?? new SizeClass(catalog, word.units);
       classes.set(word.units, sizeClass);
       all.push({ sizeClass, chunk });

@@ -53,6 +53,8 @@ export class ChunkSurvey {
    * is why these are forgotten now and then.
    */
   readonly #futile = new Map<number, number>();
+  /** The same of chunks that were said to have no block in use, and had one. */
+  readonly #occupied = new Map<number, number>();
   /** By use, those with the most free blocks last. */
   readonly #partlyFree = new Map<number, PartlyFree[]>();
   /** Without a block in use. */
@@ -119,6 +121,11 @@ export class ChunkSurvey {
     this.#futile.set(chunk, free);
   }
 
+  /** The same for recycling it: some of its blocks are free, and others are in use. */
+  noteOccupied(chunk: number, free: number): void {
+    this.#occupied.set(chunk, free);
+  }
+
   /** Chunks of blocks none of which was in use. */
   get emptied(): readonly number[] {
     return this.#emptied;
@@ -132,7 +139,10 @@ export class ChunkSurvey {
     this.#recycled.length = 0;
     this.#partlyFree.clear();
     this.#emptied.length = 0;
-    if (++this.#readings % FUTILE_READINGS === 0) this.#futile.clear();
+    if (++this.#readings % FUTILE_READINGS === 0) {
+      this.#futile.clear();
+      this.#occupied.clear();
+    }
     yield* this.#readTable(this.#add);
     for (const list of this.#partlyFree.values()) list.sort((a, b) => a.free - b.free);
   }
@@ -183,7 +193,8 @@ export class ChunkSurvey {
     const free = freeOf(high);
     if (!holdsBlocks(state) || free <= 0 || this.#futile.get(chunk) === free) return;
     const use = usedFor(low);
-    if (isEmptied(use, free)) this.#emptied.push(chunk);
+    const isEmpty = isEmptied(use, free) && this.#occupied.get(chunk) !== free;
+    if (isEmpty) this.#emptied.push(chunk);
     if (state !== CHUNK_BLOCKS) return;
     const list = this.#partlyFree.get(use);
     if (list === undefined) this.#partlyFree.set(use, [{ chunk, free }]);

@@ -45,14 +45,14 @@ const TOP_SHIFT = 48n;
 export function packChunk(word: ChunkWord): bigint {
   const { state, catalog, units, owner, incarnation, free } = word;
   const low = packFields([state, catalog, units, owner].map((value, i) => [value, FIELDS[i]]));
-  const top = countsFree(state) ? free : incarnation;
+  const top = isCarved(state) ? free : incarnation;
   return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
 }
 
 export function unpackChunk(word: bigint): ChunkWord {
   const [state, catalog, units, owner] = unpackFields(word, FIELDS);
   const top = BigInt.asUintN(64, word) >> TOP_SHIFT;
-  const counts = countsFree(state);
+  const counts = isCarved(state);
   const incarnation = counts ? 0 : Number(top);
   return { state, catalog, units, owner, incarnation, free: counts ? signed(top) : 0 };
 }
@@ -62,8 +62,17 @@ export function holdsBlocks(state: number): boolean {
   return state === CHUNK_BLOCKS || state === CHUNK_DRAINING;
 }
 
-function countsFree(state: number): boolean {
+/**
+ * Whether the chunk is carved into blocks. Some of a chunk that a client is about to recycle may be
+ * in use: another client has claimed them meanwhile, or the count was too high.
+ */
+export function isCarved(state: number): boolean {
   return holdsBlocks(state) || state === CHUNK_EMPTIED;
+}
+
+/** Whether the chunk is carved into blocks of this size for this store. */
+export function isFor(catalog: number, units: number, word: ChunkWord): boolean {
+  return isCarved(word.state) && word.catalog === catalog && word.units === units;
 }
 
 function signed(top: bigint): number {

@@ -26,7 +26,7 @@ import {
   CHUNK_PREPARING,
   CHUNK_SPAN,
   type ChunkWord,
-  holdsBlocks,
+  isCarved,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -439,7 +439,7 @@ export class ChunkTable {
     const chunk = this.chunkOf(address);
     if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
-    if (!holdsBlocks(word.state) || word.catalog !== catalog) return false;
+    if (!isCarved(word.state) || word.catalog !== catalog) return false;
     const blocks = blocksPerChunk(units);
     const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
     const index = (address - first) / (units * UNIT_BYTES);

@@ -76,7 +76,7 @@ function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined>
     allocator.noteEmptied(chunk, packChunk(yield* chunks.wordOf(chunk)));
     return word.catalog;
   }
-  chunks.survey.noteFutile(chunk, word.free);
+  chunks.survey.noteOccupied(chunk, word.free);
   yield* restore(pool, chunk);
   return undefined;
 }
@@ -130,7 +130,8 @@ function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = m
 
 /** Undoes what a client that is gone has done to a chunk that it was about to recycle. */
 export function* unlockEmptied(pool: PoolOfChunks, chunk: number, owner: number): Operation<void> {
-  const { units } = yield* pool.chunks.wordOf(chunk);
+  const { state, units, owner: locker } = yield* pool.chunks.wordOf(chunk);
+  if (state !== CHUNK_EMPTIED || locker !== owner) return;
   const start = pool.layout.chunkStart(chunk);
   const map = yield* control.readBytes(start, stateMapBytes(blocksPerChunk(units)));
   const locked = lockedWords(units);

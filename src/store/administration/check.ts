@@ -17,6 +17,7 @@ import {
   CHUNK_PREPARING,
   CHUNK_SPAN,
   holdsBlocks,
+  isFor,
   unpackChunk,
 } from '../../pool/memory/chunk-word.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
@@ -286,7 +287,7 @@ class BlockAccounts {
     const reached = this.#reached.get(chunk);
     if (reached === undefined) return;
     const { units, catalog } = reached;
-    if (holdsBlocks(word.state) && word.units === units && word.catalog === catalog) return;
+    if (isFor(catalog, units, word)) return;
     this.#problem(`chunk ${chunk} holds blocks of ${units} units but says ${JSON.stringify(word)}`);
   }
 

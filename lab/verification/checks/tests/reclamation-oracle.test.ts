@@ -26,6 +26,8 @@ function afterFree(
   const allocator = {
     free: (address: number) => cache.push(address),
     classes: () => [{ cache }],
+    *refill() {},
+    *readMaps() {},
   };
   const reclamation = { retire() {} };
   oracle.watch(0, { allocator, reclamation } as unknown as LocalPool);

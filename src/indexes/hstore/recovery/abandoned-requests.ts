@@ -1,42 +1,65 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
-import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import type { MailboxGeometry } from '../protocol/geometry.ts';
+import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
-import { readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
+import { postBodies, readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { servingTurns } from './serve-turns.ts';
 
 /** Longer than a client waits for a holder that stands still; a store opens in a full pool, too. */
 const POLLS_MAX = 512;
 
+/** A record that a request names. */
+interface Named {
+  block: Address;
+  units: number;
+}
+
 /**
- * What the requests name that wait for the hash server and whose clients are gone; so do those that
- * this client has given up, between whose operations a sweep runs.
+ * What the requests name that wait for the hash server and whose clients are gone; and those that
+ * this client has given up, if it is called between operations.
  */
-export function* abandonedRequests(pair: Pair): Operation<{ block: Address; units: number }[]> {
-  const requests = yield* abandoned(pair, pair.mailbox.geometry, decodeRequest);
-  // A removal by the key's record does not own that.
-  return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
+export function* abandonedRequests(pair: Pair): Operation<Named[]> {
+  const { membership } = pair.pool;
+  const rows: Unanswered[] = [];
+  const gone = new GoneClients(membership);
+  for (const one of yield* readUnanswered(pair.mailbox.geometry)) {
+    if (one.owner === clientWord(membership) || (yield* gone.has(one.owner))) rows.push(one);
+  }
+  return owning(yield* readBodies(pair.mailbox.geometry, rows, decodeRequest));
+}
+
+/** The same of all clients: one that lives may have given up a request that is answered later. */
+export function* waitingRequests(pair: Pair): Operation<Named[]> {
+  return owning(yield* waiting(pair.mailbox.geometry, decodeRequest));
 }
 
 /** The blocks that a skiplist server would still read and write. */
-export function* abandonedScans(pair: Pair): Operation<Address[]> {
-  const scans = yield* abandoned(pair, pair.skiplistMailbox.geometry, decodeScan);
+export function* waitingScans(pair: Pair): Operation<Address[]> {
+  const scans = yield* waiting(pair.skiplistMailbox.geometry, decodeScan);
   return scans.map(({ block }) => block);
 }
 
-function* abandoned<T>(
-  { pool: { membership } }: Pair,
+/** A removal by the key's record does not own that. */
+function owning<T extends { operation: number }>(requests: readonly T[]): T[] {
+  return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
+}
+
+/** A row that is unanswered before and after its body was read: no next request is among that. */
+function* waiting<T>(
   geometry: MailboxGeometry,
   decode: (words: Scratch, at: number) => T,
 ): Operation<T[]> {
-  const rows: Unanswered[] = [];
-  const gone = new GoneClients(membership);
-  for (const one of yield* readUnanswered(geometry)) {
-    if (one.owner === clientWord(membership) || (yield* gone.has(one.owner))) rows.push(one);
-  }
-  return yield* readBodies(geometry, rows, decode);
+  const rows = yield* readUnanswered(geometry);
+  if (rows.length === 0) return [];
+  const bodies = new Scratch(0);
+  yield postBodies(geometry, rows, bodies, new Batch());
+  const still = new Map<number, number>();
+  for (const { row, number } of yield* readUnanswered(geometry)) still.set(row, number);
+  return rows.flatMap(({ row, number }, i) => {
+    return still.get(row) === number ? [decode(bodies, BODY_BYTES * i)] : [];
+  });
 }
 
 /**

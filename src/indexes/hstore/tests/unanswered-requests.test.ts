@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
+import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks.ts';
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
+import { sweep } from '../../sweep.ts';
 import { foundRecord } from '../client/search.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
@@ -17,9 +19,13 @@ function alone<T>({ pool }: Client, operation: () => T): T {
     return operation();
   } finally {
     pool.exit();
-    pool.betweenOperations(() => pool.reclamation.goOffline());
-    pool.betweenOperations(() => pool.reclamation.collect());
+    rest({ pool });
   }
+}
+
+function rest({ pool }: Pick<Client, 'pool'>): void {
+  pool.betweenOperations(() => pool.reclamation.goOffline());
+  pool.betweenOperations(() => pool.reclamation.collect());
 }
 
 /** Writes a value; returns where its record stands. */
@@ -66,6 +72,7 @@ test('an increment that was given up is not applied to a record in the memory of
       alone(one, () => assert.throws(() => increment(one, 'n'), { code: 'SW_TIMEOUT' }));
     }),
   );
+  rest(holder);
   // It waits as long as turns are of one request: others' clients are answered meanwhile.
   const free = fillForTurns(other);
   let value = 100;
@@ -76,6 +83,28 @@ test('an increment that was given up is not applied to a record in the memory of
   free();
   put(holder, 'another', '');
   assert.equal(get(other, 'n'), String(value - 1));
+});
+
+test('a sweep spares the record of a request that another client has given up', (t) => {
+  const one = newClient(t, {}, { patience: PATIENCE });
+  const [holder, other] = [
+    newClient(t, { handle: one.handle }),
+    newClient(t, { handle: one.handle }),
+  ];
+  put(one, 'another', '1');
+  const late = requestFor(one, 'late', 'value');
+  holder.pool.run(
+    holding(holder.index.table.pairs[0], 'the test', function* () {
+      const writing = () => one.pool.run(one.index.write(late, ALWAYS));
+      alone(one, () => assert.throws(writing, { code: 'SW_TIMEOUT' }));
+    }),
+  );
+  rest(holder);
+  other.pool.betweenOperations(() => sweep(other.pool, other.index));
+  const claimed = claimedBlocks(other.pool, other.index.catalog);
+  assert.ok(claimed.has(late.written), 'a request that waits names a free block');
+  put(holder, 'another', '2');
+  assert.equal(get(other, 'late'), 'value');
 });
 
 test('a request is answered although others are posted all the time for the same bucket', (t) => {
