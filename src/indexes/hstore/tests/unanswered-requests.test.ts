@@ -66,6 +66,8 @@ test('an increment that was given up is not applied to a record in the memory of
       alone(one, () => assert.throws(() => increment(one, 'n'), { code: 'SW_TIMEOUT' }));
     }),
   );
+  // It holds back no epoch from now on.
+  holder.pool.rest();
   // It waits as long as turns are of one request: others' clients are answered meanwhile.
   const free = fillForTurns(other);
   let value = 100;
