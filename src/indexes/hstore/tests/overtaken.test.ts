@@ -229,6 +229,7 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   const { pool, index } = client;
   assert.ok(claimedBlocks(pool, index.catalog).has(block), 'it is in use');
   coordinator.candidacy.token = 4;
+  server.pool.run(server.pool.reclamation.quiesce());
   server.pool.run(servers.round());
   assert.equal(get(client, 'k'), 'given up');
 });

@@ -127,12 +127,16 @@ test('who opens the store after a death retires nothing that others may be readi
     const reading = newClient(t, { handle: dying.handle });
     const opening = newClient(t, { handle: dying.handle });
     const { pool } = opening;
+    pool.rest();
     // The record of this turn is what the next one retires.
     put(reading, 'k', 'old');
     const write = dying.index.write(requestFor(dying, 'k', 'v'), ALWAYS);
     const writing = new Stepped(dying.pool.fabric, write);
     stepUpTo(writing, steps);
+    // Whoever clears the row of a dead client announces this for it.
+    dying.pool.run(dying.pool.reclamation.goOffline());
     bury(dying, opening);
+    reading.pool.rest();
     for (const epoch of [1, 2, 3]) pool.run(pool.reclamation.advanceBeyond(epoch));
     reading.pool.run(reading.pool.reclamation.quiesce());
     const entry = pool.run(pool.catalog.find('default')) as CatalogEntry;

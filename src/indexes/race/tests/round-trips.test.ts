@@ -21,6 +21,9 @@ import {
 } from '../../contract.ts';
 import { fingerprintOf } from '../geometry.ts';
 
+/** As many as a test writes records at most, none of which is freed meanwhile. */
+const BLOCKS = 120;
+
 /**
  * Round trips of single operations (RACE, Figure 7): search 2, insert 3, update 3, delete 3. The
  * operations are driven by hand, so nothing of what a client does between two operations
@@ -32,7 +35,8 @@ function quietClient(scope: Scope): ByHand & { keys: string[] } {
   client.pool.enter();
   scope.after(() => client.pool.exit());
   const { allocator } = client.pool;
-  client.pool.run(allocator.refill(allocator.sizeClass(client.index.table.catalog, 1)));
+  const records = allocator.sizeClass(client.index.table.catalog, 1);
+  while (records.cache.length < BLOCKS) client.pool.run(allocator.refill(records));
   const seen = new Set<number>();
   const keys: string[] = [];
   for (let i = 0; keys.length < 60; i++) {
