@@ -99,9 +99,18 @@ for (const signs of [1, 0]) {
   });
 }
 
+// biome-ignore lint/correctness/useYield: it raises before there is anything to do
+function* noMemory(): Operation<never> {
+  throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
+}
+
 /** A segment whose MainSegment stands in the spare place: the compacting client has died. */
 function displaced(scope: Scope): { other: Client; snapshot: Snapshot } {
   const { other } = fullPool(scope);
+  const { allocator } = other.pool;
+  // Whatever others give back meanwhile.
+  allocator.allocate = noMemory;
+  allocator.refill = noMemory;
   let graces = 0;
   function* dying(): Operation<boolean> {
     yield* [];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ByHand,
+  claimAhead,
   foundText,
   requestFor,
   sepHashByHand,
@@ -37,6 +38,7 @@ function quietClient(scope: Scope, sephash: Readonly<Record<string, number>> = {
   scope.after(() => pool.exit());
   // One block of each size stays in use, so that its chunk is not given up for another size.
   for (const units of [1, index.table.geometry.slotsUnits, ...index.tableUnits]) {
+    claimAhead(client, units);
     pool.run(pool.allocator.allocate(index.catalog, units));
   }
   const seen = new Set<number>();

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   type ByHand,
+  claimAhead,
   foundText,
   requestFor,
   shardByHand,
@@ -23,8 +24,7 @@ function quietClient(scope: Scope, shard = FULL): Client {
   const client = shardByHand(scope, { shard });
   client.pool.enter();
   scope.after(() => client.pool.exit());
-  const { allocator } = client.pool;
-  client.pool.run(allocator.refill(allocator.sizeClass(1, 1)));
+  claimAhead(client, 1);
   client.index.table.syncEvery = Number.POSITIVE_INFINITY;
   return client;
 }

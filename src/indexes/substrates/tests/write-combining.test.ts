@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
-import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
+import {
+  claimAhead,
+  foundText,
+  requestFor,
+  Stepped,
+} from '../../../store/tests/support/by-hand.ts';
 import { DELEGATING, type Delegating } from '../../../store/tests/support/delegating.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
 import { runTogether } from '../../../verbs/tests/support/run-together.ts';
@@ -61,7 +66,7 @@ for (const { name, delegating, another } of DELEGATING) {
     const { pool, index } = client;
     const requests = numbered('v', 20).map((value, i) => requestFor(client, 'k', value, 1000 * i));
     const outcomes: Outcome[] = [];
-    // Blocks are claimed ahead.
+    claimAhead(client, 1);
     pool.run(index.write(requestFor(client, 'other', 'v'), ALWAYS));
     const before = pool.fabric.traffic.snapshot();
     runTogether(
