@@ -1,6 +1,7 @@
 /** A store that is filled with new keys and cleared, round after round, keeps its size. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { hasCode } from '../../errors.ts';
 import type { IndexName, Store } from '../api.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { open } from '../open.ts';
@@ -69,6 +70,51 @@ for (const index of ['race', 'shard'] as IndexName[]) {
     assert.ok(calls.length <= 1 + KEYS / 256, `${calls.length} times`);
   });
 }
+
+/** Values of 300 bytes until the pool is full; how many. */
+function fill(store: Store): number {
+  const { length } = entriesOf(0);
+  for (let i = 0; i < 20 * length; i++) {
+    try {
+      store.set(`key ${i}`, 'v'.repeat(300));
+    } catch (error) {
+      assert.ok(hasCode(error, 'SW_POOL_FULL'), String(error));
+      return i;
+    }
+  }
+  assert.fail('the pool is never full');
+}
+
+for (const index of ['race', 'sephash', 'shard', 'chime', 'hopscotch', 'hstore'] as IndexName[]) {
+  test(`${index}: clear() of a full pool takes few round trips a record`, (t) => {
+    const store = freshStore(t, 'memory', { index, size: 4 * 2 ** 20 });
+    const records = fill(store);
+    assert.ok(records > 2000);
+    const before = store.stats().traffic.roundTrips;
+    store.clear();
+    const trips = (store.stats().traffic.roundTrips - before) / records;
+    assert.ok(trips < 12, `${trips} a record`);
+    assert.equal(store.size, 0);
+  });
+}
+
+test('hstore over the network: clear() of a full pool asks for memory only now and then', async (t) => {
+  const { url } = await startNodes(t, 1, { bytes: 2 * 2 ** 20 });
+  const filling = await open(url, { index: 'hstore', maxClients: 8 });
+  // One after the other: no chunk has blocks for turns of many requests.
+  const fillPool = async () => {
+    for (let i = 0; i < 20_000; i++) await filling.set(`key ${i}`, 'v'.repeat(300));
+  };
+  await assert.rejects(fillPool, { code: 'SW_POOL_FULL' });
+  const records = await filling.size();
+  await filling.close();
+  const store = await open(url);
+  t.after(() => store.close());
+  await store.clear();
+  const trips = (await store.stats()).traffic.roundTrips / records;
+  assert.ok(trips < 17, `${trips} a record`);
+  assert.equal(await store.size(), 0);
+});
 
 test('chime over the network: clear() gives the leaves back', async (t) => {
   const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });

@@ -26,6 +26,7 @@ import {
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
+import { unitsOfRecord } from '../protocol/turn.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
 import { callHashServer } from './hash-call.ts';
 import { foundRecord, readSlot, search } from './search.ts';
@@ -98,6 +99,9 @@ export function* remove(
  */
 function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number | undefined> {
   const { records } = table;
+  // A short key takes a block of the size of turns: a full pool has a chunk of those, and may have
+  // none of smaller ones, for which each deletion would look in vain.
+  request.headUnits = Math.max(request.headUnits, unitsOfRecord(1));
   try {
     if (!records.take(request)) yield* records.allocate(request);
     return OP_REMOVE;

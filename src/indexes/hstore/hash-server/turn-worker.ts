@@ -114,9 +114,13 @@ export class TurnWorker {
     const { spare } = options;
     let chosen = waiting.slice(0, geometry.turnMax);
     // A client that could not allocate its spare block has just found the pool full.
-    const isFull = spare !== undefined && geometry.isOwnRecord(spare.address);
-    let block = isFull ? spare : yield* this.#allocate(chosen.length);
-    block ??= (yield* this.#allocate(geometry.turnMax)) ?? spare;
+    const isFull =
+      spare !== undefined && (geometry.isOwnRecord(spare.address) || this.#pair.wasJustFull);
+    let block: RecordBlock | undefined = isFull
+      ? spare
+      : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(geometry.turnMax)));
+    if (block === undefined) this.#pair.noteFull();
+    block ??= spare;
     if (block === spare) chosen = waiting.filter(({ row }) => row === spare?.row);
     if (block === undefined || chosen.length === 0) return NOTHING;
     try {

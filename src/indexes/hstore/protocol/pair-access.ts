@@ -9,6 +9,9 @@ import { type PairState, readState } from './pair-state.ts';
 import { Replies } from './replies.ts';
 import { PATIENCE, type Patience, Waiting } from './waiting.ts';
 
+/** Blocks that a client frees before its turns ask a pool that was full for memory again. */
+const FREED_BEFORE_ASKING = 64;
+
 /** The words of a pair of servers, as one client reads and writes them. */
 export class PairAccess {
   readonly geometry: PairGeometry;
@@ -35,6 +38,8 @@ export class PairAccess {
   duties: (() => Operation<void>) | undefined;
   /** Shows that this client is at work, which takes longer than a holder may stand still. */
   readonly meanwhile = () => this.#meanwhile();
+
+  #fullUntilFreed = 0;
 
   constructor(geometry: PairGeometry, catalog: number, pool: Pool) {
     const { membership } = pool;
@@ -74,6 +79,18 @@ export class PairAccess {
   *#meanwhile(): Operation<void> {
     if (this.holds) yield* this.hashLease.beat();
     if (this.duties) yield* this.duties();
+  }
+
+  /**
+   * Whether the pool had no memory for a turn, and this client has hardly freed any since: a turn
+   * that asks again reads the chunk table in vain, several times.
+   */
+  get wasJustFull(): boolean {
+    return this.pool.allocator.freed < this.#fullUntilFreed;
+  }
+
+  noteFull(): void {
+    this.#fullUntilFreed = this.pool.allocator.freed + FREED_BEFORE_ASKING;
   }
 
   /** A block of so many lines; undefined when the pool is full. */
