@@ -19,8 +19,13 @@ function alone<T>({ pool }: Client, operation: () => T): T {
     return operation();
   } finally {
     pool.exit();
-    pool.rest();
+    rest({ pool });
   }
+}
+
+function rest({ pool }: Pick<Client, 'pool'>): void {
+  pool.betweenOperations(() => pool.reclamation.goOffline());
+  pool.betweenOperations(() => pool.reclamation.collect());
 }
 
 /** Writes a value; returns where its record stands. */
@@ -67,8 +72,7 @@ test('an increment that was given up is not applied to a record in the memory of
       alone(one, () => assert.throws(() => increment(one, 'n'), { code: 'SW_TIMEOUT' }));
     }),
   );
-  // It holds back no epoch from now on.
-  holder.pool.rest();
+  rest(holder);
   // It waits as long as turns are of one request: others' clients are answered meanwhile.
   const free = fillForTurns(other);
   let value = 100;
@@ -95,7 +99,7 @@ test('a sweep spares the record of a request that another client has given up', 
       alone(one, () => assert.throws(writing, { code: 'SW_TIMEOUT' }));
     }),
   );
-  holder.pool.rest();
+  rest(holder);
   other.pool.betweenOperations(() => sweep(other.pool, other.index));
   const claimed = claimedBlocks(other.pool, other.index.catalog);
   assert.ok(claimed.has(late.written), 'a request that waits names a free block');
