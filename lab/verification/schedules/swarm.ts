@@ -100,7 +100,7 @@ export function chooseSwarm(
     chains: oneIn(12) ? 5 + prng.below(20) : 0,
     restless: oneIn(6) ? prng.below(10) : 30 + prng.below(70),
     lanes: oneIn(2) ? 1 : 2 + prng.below(LANES_MAX - 1),
-    chunks: oneIn(4) ? 5 + prng.below(3) : CHUNKS_MAX,
+    chunks: oneIn(3) ? 5 + prng.below(2) : CHUNKS_MAX,
     insists: oneIn(2),
     startup: chooseStartup(prng),
     deaths: crashes && mortal ? 20 + prng.below(80) : 0,

@@ -75,7 +75,7 @@ function assertPlaced(client: Client, nodes: readonly number[]): void {
 
 /** Lets everybody announce epochs until what was retired is free. */
 function settle(all: readonly Client[]): void {
-  for (const { pool } of all) pool.run(pool.reclamation.goOffline());
+  for (const { pool } of all) pool.rest();
   for (const { pool } of all) for (let i = 0; i < 4; i++) pool.run(pool.reclamation.collect());
   for (const { pool } of all) assert.equal(pool.reclamation.retired, 0);
 }
