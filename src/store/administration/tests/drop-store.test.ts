@@ -164,6 +164,8 @@ test('a client that is killed with a dropped store open holds it no longer', asy
     key: 'k',
   } as const;
   assert.equal(await child.ask(order), 'open');
+  // Otherwise it might let go as soon as it learns of the drop.
+  await child.signal('SIGSTOP');
   assert.equal(dropStoreSync(url, 'users', { force: true }).heldBy.length, 1);
   child.process.kill('SIGKILL');
   await child.exited;

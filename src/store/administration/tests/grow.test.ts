@@ -47,7 +47,9 @@ for (const index of ['race', 'chime'] as const) {
     assert.deepEqual(checkSync(url).problems, []);
     const { sizeMax, regions, chunks } = inspectSync(url);
     assert.deepEqual([sizeMax, regions, chunks.total], [14 * MIB, 7, 56]);
-    assert.equal(chunks.used, 56, 'tables of added regions are in use, too');
+    // CHIME keeps a chunk for what merges leaves in a full pool.
+    const kept = index === 'chime' ? 1 : 0;
+    assert.equal(chunks.used, 56 - kept, 'tables of added regions are in use, too');
     const later = keepOpen(t, openAloneSync(url));
     assert.equal(later.get(`key ${after - 1}`), VALUE);
   });
