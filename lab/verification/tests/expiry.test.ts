@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { blindRemovalCanary, timelessSearchCanary } from '../canaries/leaving.ts';
-import { POLICIES } from '../schedules/policies.ts';
+import { POLICIES, type PolicyName } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import type { Swarm } from '../schedules/swarm.ts';
 import { SUBJECTS } from '../subjects/index.ts';
@@ -10,14 +10,25 @@ import { findFailure } from './support/find-failure.ts';
 const SEEDS = 6;
 /** Records expire while a write, or the note of a use, waits for a lock or for other writes. */
 const BUSY: Partial<Swarm> = { expiries: 90, writes: 30, removes: 3, walks: 0, deaths: 0 };
+interface Late {
+  seed: number;
+  policy: PolicyName;
+  swarm: Partial<Swarm>;
+}
+
 /**
  * Schedules in which a use revived an expired item (142), writes behind an expired one of the same
- * lock met it (165), and a conditional write was told that it had replaced nothing (79).
+ * lock met it (165), a conditional write was told that it had replaced nothing (79), and a write
+ * met one before it whose sliding deadline had passed while both waited (3521).
  */
-const LATE: Partial<Record<string, readonly number[]>> = {
-  hopscotch: [142, 165],
-  chime: [165],
-  hstore: [79],
+const [REVIVED, MET, REFUSED] = [142, 165, 79].map((seed): Late => {
+  return { seed, policy: 'uniform', swarm: BUSY };
+});
+const SLID: Late = { seed: 3521, policy: 'stall', swarm: {} };
+const LATE: Partial<Record<string, readonly Late[]>> = {
+  hopscotch: [REVIVED, MET, SLID],
+  chime: [MET, SLID],
+  hstore: [REFUSED],
 };
 
 for (const subject of SUBJECTS) {
@@ -32,9 +43,9 @@ for (const subject of SUBJECTS) {
     }
   });
 
-  for (const seed of LATE[name] ?? []) {
-    test(`${name}: what has expired meanwhile is absent, schedule ${seed}`, () => {
-      const { failure } = runSchedule({ seed, policy: 'uniform', subject, swarm: BUSY });
+  for (const late of LATE[name] ?? []) {
+    test(`${name}: what has expired meanwhile is absent, schedule ${late.seed}`, () => {
+      const { failure } = runSchedule({ ...late, subject });
       assert.equal(failure, undefined, failure?.text);
     });
   }

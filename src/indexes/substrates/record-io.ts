@@ -90,9 +90,8 @@ export class RecordIo {
   }
 
   /** Whether the deadline of the record that the request writes has passed already. */
-  isPast({ expiry }: Request): boolean {
-    if (expiry === undefined || expiry.sliding || expiry.deadline === 0) return false;
-    return this.#clock.now() >= expiry.deadline;
+  isPast(request: Request): boolean {
+    return this.#clock.now() >= request.outgoingExpiresAt;
   }
 
   /** Whether a read has the found record live longer, and it was not just read. */

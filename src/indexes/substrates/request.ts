@@ -349,6 +349,13 @@ export class Request extends Frame {
     return at < 0 ? 0 : ticksAt(this.timesIn, at);
   }
 
+  /** When the outgoing record expires if nobody uses it before; infinity for never. */
+  get outgoingExpiresAt(): number {
+    const { outgoing, keyBytes, expiry } = this;
+    if (expiry === undefined) return Number.POSITIVE_INFINITY;
+    return expiresAt(outgoing, valueOffset(keyBytes), flagsOf(expiry));
+  }
+
   /** When the found record expires, in milliseconds since 1970; infinity for never. */
   get foundExpiresAt(): number {
     const at = this.timesAt;
