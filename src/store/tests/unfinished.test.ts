@@ -127,6 +127,7 @@ test('the next maker of a store has what a dead one took, before a client has cl
   const takeAll = function* (id: number): Operation<number> {
     for (;;) yield* maker.allocator.allocate(id, BLOCK_UNITS_MAX);
   };
+  maker.run(maker.reclamation.quiesce());
   const making = new Stepped(maker.fabric, maker.catalog.findOrCreate('new', 1, [], takeAll));
   while (usedChunks(survivor) < chunksMax - reservedChunks) making.step();
   survivor.run(createStore(survivor, 'new', race, parameters));
