@@ -126,7 +126,7 @@ export class FullPool {
   *#apply(remedy: Remedy, kind: WriteKind, request?: Request): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
-    if (remedy === 'evict') return yield* this.#evict();
+    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict());
     if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain());
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
