@@ -10,25 +10,24 @@ import { findFailure } from './support/find-failure.ts';
 const SEEDS = 6;
 /** Records expire while a write, or the note of a use, waits for a lock or for other writes. */
 const BUSY: Partial<Swarm> = { expiries: 90, writes: 30, removes: 3, walks: 0, deaths: 0 };
+
 interface Late {
   seed: number;
   policy: PolicyName;
   swarm: Partial<Swarm>;
 }
 
+const busy = (seed: number): Late => ({ seed, policy: 'uniform', swarm: BUSY });
+const SLID: Late = { seed: 3521, policy: 'stall', swarm: {} };
 /**
  * Schedules in which a use revived an expired item (142), writes behind an expired one of the same
  * lock met it (165), a conditional write was told that it had replaced nothing (79), and a write
  * met one before it whose sliding deadline had passed while both waited (3521).
  */
-const [REVIVED, MET, REFUSED] = [142, 165, 79].map((seed): Late => {
-  return { seed, policy: 'uniform', swarm: BUSY };
-});
-const SLID: Late = { seed: 3521, policy: 'stall', swarm: {} };
 const LATE: Partial<Record<string, readonly Late[]>> = {
-  hopscotch: [REVIVED, MET, SLID],
-  chime: [MET, SLID],
-  hstore: [REFUSED],
+  hopscotch: [busy(142), busy(165), SLID],
+  chime: [busy(165), SLID],
+  hstore: [busy(79)],
 };
 
 for (const subject of SUBJECTS) {
