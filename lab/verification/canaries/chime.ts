@@ -202,5 +202,5 @@ export const CHIME_CANARIES: readonly Canary[] = [
   },
   canary('a mark is dropped while its pair is merged', 'structure', dropMarks),
   canary('the highest key bounds a leaf, and deletions lower it', 'linearizability', argmax),
-  canary('a sibling is linked by what was read before its parent', 'structure', oldBounds),
+  canary('a sibling is linked by what was read before its parent', 'error', oldBounds),
 ];

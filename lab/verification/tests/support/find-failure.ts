@@ -39,7 +39,6 @@ const CAUGHT_AT: Readonly<Record<string, number>> = {
   'a SHARD write is merged into one whose CAS was posted before it had queued': 28,
   'a SHARD migration gives the old place back, and others still go by its addresses': 44,
   'CHIME: the sibling of a split is born unlocked': 35,
-  'CHIME: a sibling is linked by what was read before its parent': 15,
 };
 
 /** A run in which the checker that must catch the canary does. */

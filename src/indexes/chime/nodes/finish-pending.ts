@@ -121,6 +121,5 @@ function* lacksSiblings(
     const right = { low: links[2 * pair], high: links[2 * pair + 1] };
     if (yield* tree.isMerged(right)) return true;
   }
-  const border = routes.separators[child] ?? upper;
-  return (yield* missingSiblings(tree, links, child, border)).length > 0;
+  return (yield* missingSiblings(tree, routes, child, upper)).length > 0;
 }

@@ -12,7 +12,6 @@ import {
   type PackedRoutes,
   packRoutes,
   pairIn,
-  separatorIn,
   splicedBytes,
 } from './internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from './link.ts';
@@ -94,8 +93,7 @@ function* spliceSiblings(
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
   if (!(yield* freezeUnmarked(tree, node))) return undefined;
   const child = childIn(image, key.u8, key.at, key.bytes);
-  const border = child < children - 1 ? separatorIn(image, child) : upper;
-  const added = yield* missingSiblings(tree, linksIn(image), child, border);
+  const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
   if (children + added.length > fanout) return undefined;
   if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
   const nodes = new NewNodes(tree);

@@ -2,7 +2,7 @@ import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { NewChild, Routes } from './internal-node.ts';
-import { compareKeys, compareWhole } from './keys.ts';
+import { areSame, compareKeys, compareWhole } from './keys.ts';
 import { isSameLeaf, type Link } from './link.ts';
 import type { LeafBounds, NodeClient } from './node-client.ts';
 
@@ -62,12 +62,7 @@ export function* withSiblings(
 ): Operation<WithSiblings> {
   const { routes, merged } = yield* withoutMerged(tree, frozen);
   const child = childOfKey(routes.separators, key);
-  const added = yield* missingSiblings(
-    tree,
-    routes.links,
-    child,
-    routes.separators[child] ?? upper,
-  );
+  const added = yield* missingSiblings(tree, routes, child, upper);
   const count = added.length;
   if (count === 0) return { routes, merged };
   const behind = 2 * child + 2;
@@ -100,15 +95,12 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   };
 }
 
-/**
- * The leaves between a child and the next one, which begins at `border`, that the node does not
- * know. A leaf that ends behind the border has taken up others since the node was read.
- */
+/** The leaves between a child and the next one that the node does not know. */
 export function* missingSiblings(
   tree: NodeClient,
-  links: Int32Array,
+  { links }: Pick<Routes, 'links'>,
   child: number,
-  border: Uint8Array | undefined,
+  upper: Uint8Array | undefined,
 ): Operation<NewChild[]> {
   const added: NewChild[] = [];
   let leaf: Link = { low: links[2 * child], high: links[2 * child + 1] };
@@ -119,7 +111,7 @@ export function* missingSiblings(
     const { sibling, pivot } = bounds ?? {};
     if (sibling === undefined || pivot === undefined) break;
     if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
-    if (border !== undefined && compareWhole(pivot, border) >= 0) break;
+    if (isLast && areSame(pivot, upper)) break;
     const last = added.at(-1);
     const isAhead = last === undefined || compareWhole(last.separator, pivot) < 0;
     invariant(isAhead, 'the pivots of siblings do not ascend');
