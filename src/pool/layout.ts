@@ -28,7 +28,6 @@ export const SUPERBLOCK = {
   /** How many regions the pool may have since it was raised; 0 when it was not: see `grow`. */
   regionsRaised: 80,
   catalogLock: 128,
-  frontier: 192,
   epoch: 256,
   /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
   migrations: 264,
@@ -38,6 +37,8 @@ export const SUPERBLOCK = {
   drops: 280,
   /** The phase of sweeps: odd during one. See indexes/sweep.ts. */
   sweepPhase: 288,
+  /** About where the chunks begin that were never taken: see memory/chunks.ts. */
+  frontier: 296,
   /** Changes when chunks were recycled, or much of them came free: see memory/chunk-survey.ts. */
   chunkNews: 320,
   sweeper: 384,

@@ -9,5 +9,5 @@ export const silentClientCanary: Canary = {
 };
 
 function silence(pool: LocalPool): void {
-  pool.reclamation.quiesce = () => pool.allocator.begin(0);
+  pool.reclamation.quiesce = () => pool.allocator.begin(0, 0);
 }

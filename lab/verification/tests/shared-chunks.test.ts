@@ -389,9 +389,9 @@ const SWEEP_BUGS: Record<string, Event> = {
   'a client keeps its claims in a new phase': ({ b }) => {
     const { allocator } = b.pool;
     const { begin, surrender } = allocator;
-    allocator.begin = function* (phase) {
+    allocator.begin = function* (phase, frontier) {
       allocator.surrender = function* () {};
-      yield* begin.call(allocator, phase);
+      yield* begin.call(allocator, phase, frontier);
       allocator.surrender = surrender;
     };
   },

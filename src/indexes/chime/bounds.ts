@@ -2,10 +2,9 @@ import {
   type Address,
   readInteger,
   type Scratch,
-  UNIT_BYTES,
   writeInteger,
 } from '../../verbs/index.ts';
-import { unitsBeside } from './geometry.ts';
+import { unitsFor } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
@@ -67,7 +66,7 @@ export function pivotBlockIn(memory: Scratch, at: number): Address {
 
 /** Lines of the block of a pivot. */
 export function pivotUnits(pivotBytes: number): number {
-  return unitsBeside(2 ** Math.ceil(Math.log2(Math.ceil(pivotBytes / UNIT_BYTES))));
+  return unitsFor(pivotBytes);
 }
 
 export function writePivot(memory: Scratch, at: number, pivot: Uint8Array, block: Address): void {

@@ -29,7 +29,7 @@ import { countItems } from '../substrates/leaf/picture.ts';
 import { imageOf, prepare } from '../substrates/leaf/read-leaf.ts';
 import { newLeaf, writeReplicas } from '../substrates/leaf/split-leaf.ts';
 import { isLong, pivotUnits, siblingIn, writePivot, writeSibling } from './bounds.ts';
-import { unitsBeside } from './geometry.ts';
+import { unitsFor } from './geometry.ts';
 import { mergeOnce } from './merge/merge-underfull.ts';
 import { finishPending } from './nodes/finish-pending.ts';
 import { compareWhole, separatorOf } from './nodes/keys.ts';
@@ -268,7 +268,7 @@ class Load {
     const { allocator, catalog, geometry } = tree;
     const [low, high] = this.#links;
     const bytes = rewriteBytes(geometry, geometry.shape.span);
-    const units = unitsBeside(Math.ceil(bytes / UNIT_BYTES));
+    const units = unitsFor(bytes);
     const request = tree.newRequest();
     let block = NULL_ADDRESS;
     try {

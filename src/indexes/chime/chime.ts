@@ -21,7 +21,7 @@ import { paint } from './check/picture.ts';
 import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
-import { mergeUnderfull } from './merge/merge-underfull.ts';
+import { mergeUnderfull, packLeaves } from './merge/merge-underfull.ts';
 import { leafLink } from './nodes/link.ts';
 import { NewNodes, rootLink } from './nodes/node-io.ts';
 import type { ChimeRequest } from './request.ts';
@@ -89,6 +89,10 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     const present = yield* super.remove(request, expected);
     if (request.displaced) yield* mergeUnderfull(this.tree, request as ChimeRequest);
     return present;
+  }
+
+  compact(): Operation<number> {
+    return packLeaves(this.tree);
   }
 
   check(sink: CheckSink): Operation<number> {

@@ -1,4 +1,5 @@
 import { sizeClassOf } from '../../records/layout.ts';
+import { UNIT_BYTES } from '../../verbs/index.ts';
 import { LeafGeometry, type LeafShape, leafShape } from '../substrates/leaf/layout.ts';
 import { inRange } from '../substrates/parameters.ts';
 
@@ -31,6 +32,11 @@ export function unitsBeside(units: number): number {
   let beside = Math.max(UNITS_LEAST, units);
   while (sizeClassOf(beside) === beside) beside++;
   return beside;
+}
+
+/** Of the block for so many bytes: few sizes, because each takes a chunk, which a full pool lacks. */
+export function unitsFor(bytes: number): number {
+  return unitsBeside(2 ** Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
 }
 
 export function chimeShape(wishes: Partial<Omit<ChimeShape, 'seed'>>, seed: number): ChimeShape {

@@ -44,11 +44,12 @@ const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
 const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
 const DROPS = SUPERBLOCK.drops - SUPERBLOCK.epoch;
 const SWEEP_PHASE = SUPERBLOCK.sweepPhase - SUPERBLOCK.epoch;
-const LOOKED_BYTES = 40;
-const OWN_EPOCH = 40;
-const OWN_FLOOR = 48;
-const OWN_STATE = 56;
-const SWAP = 64;
+const FRONTIER = SUPERBLOCK.frontier - SUPERBLOCK.epoch;
+const LOOKED_BYTES = 48;
+const OWN_EPOCH = 48;
+const OWN_FLOOR = 56;
+const OWN_STATE = 64;
+const SWAP = 72;
 
 /** Memory that this client has comes free in an epoch, which may be soon. */
 export class FullForNow extends StepwellError {
@@ -313,7 +314,10 @@ export class Reclamation {
       .write(own, 8, this.#words, OWN_EPOCH)
       .read(SUPERBLOCK.migrations, LOOKED_BYTES - MIGRATIONS, this.#words, MIGRATIONS);
     this.#migrations = readInteger(this.#words, MIGRATIONS);
-    if (epoch !== 0) yield* this.#allocator.begin(readInteger(this.#words, SWEEP_PHASE));
+    if (epoch !== 0) {
+      const phase = readInteger(this.#words, SWEEP_PHASE);
+      yield* this.#allocator.begin(phase, readInteger(this.#words, FRONTIER));
+    }
     // Last: when this fails, the next quiescent point announces again.
     this.#announced = epoch;
   }

@@ -32,9 +32,8 @@ import { Spans } from './spans.ts';
 const CATALOG_KEYS = 256;
 /** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
 const MAPS_AT_ONCE = 64;
-/** Chunks that a store which evicts records leaves free: one of so many, and two at most. */
-const CHUNKS_PER_RESERVED = 48;
-const RESERVE_MAX = 2;
+/** A store that can make room leaves a chunk free in a pool of so many, and two in a large one. */
+const RESERVED_OF = [24, 96];
 /** The pool has room again when a client sees so many recycled chunks. */
 const ROOMY_CHUNKS = 4;
 
@@ -70,6 +69,8 @@ export class Allocator {
   #isOnline = false;
   /** The phase of sweeps that it read when it announced the epoch. */
   #phase = 0;
+  /** Where it read then that unused chunks begin. */
+  #frontier = 0;
   /** Whether the pool was full when this client last looked for memory. */
   isTight = false;
   /** What it looked for then: of which store, and how many lines. */
@@ -99,10 +100,12 @@ export class Allocator {
   }
 
   /**
-   * This client has announced an epoch, and then read which phase sweeps are in. In a new phase it
-   * first gives back what it has claimed in an earlier one: see indexes/sweep.ts.
+   * This client has announced an epoch, and then read which phase sweeps are in, and the frontier
+   * of unused chunks. In a new phase it first gives back what it has claimed in an earlier one: see
+   * indexes/sweep.ts.
    */
-  *begin(phase: number): Operation<void> {
+  *begin(phase: number, frontier: number): Operation<void> {
+    this.#frontier = frontier;
     if (phase !== this.#phase) yield* this.surrender();
     this.#phase = phase;
     this.#isOnline = true;
@@ -112,6 +115,14 @@ export class Allocator {
   *end(): Operation<void> {
     yield* this.surrender();
     this.#isOnline = false;
+  }
+
+  /**
+   * Whether the pool has been used up, maybe by others: then memory comes only from what is given
+   * back. A client learns it with each announcement, at no round trip.
+   */
+  get isUsedUp(): boolean {
+    return this.isTight || this.#frontier + RESERVED_OF.length >= this.#layout.chunksMax;
   }
 
   /** A sweep is under way: see indexes/sweep.ts. */
@@ -307,7 +318,7 @@ export class Allocator {
   /** How many free chunks the class leaves to others. */
   #spared({ catalog, node }: SizeClass): number {
     if (this.mayTakeReserve || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
-    return Math.min(RESERVE_MAX, Math.floor(this.#layout.chunksMax / CHUNKS_PER_RESERVED));
+    return RESERVED_OF.filter((least) => this.#layout.chunksMax >= least).length;
   }
 
   /**

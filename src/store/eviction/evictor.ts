@@ -192,7 +192,8 @@ export class Evictor {
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);
-      vain += some - (yield* this.#evictSome(some, request));
+      // Of those in flight together several may have chosen the same record.
+      if ((yield* this.#evictSome(some, request)) === 0) vain += some;
       tries += some;
     }
     if (!store.isOver) return;

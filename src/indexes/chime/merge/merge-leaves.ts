@@ -9,7 +9,6 @@ import {
   type Operation,
   setWord,
   swapped,
-  UNIT_BYTES,
 } from '../../../verbs/index.ts';
 import { carryOut } from '../../substrates/leaf/change-leaf.ts';
 import { hopsOf, isEmpty, itemHigh, setHops } from '../../substrates/leaf/entry.ts';
@@ -28,7 +27,7 @@ import {
   siblingIn,
   writeSibling,
 } from '../bounds.ts';
-import { unitsBeside } from '../geometry.ts';
+import { unitsFor } from '../geometry.ts';
 import { isSameLeaf, type Link } from '../nodes/link.ts';
 import type { ChimeRequest } from '../request.ts';
 import { addRewrite, countChanged, rewriteBytes } from '../rewrite-leaf.ts';
@@ -70,7 +69,7 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   const { allocator, catalog, geometry } = tree;
   // In a full pool a leaf that is nearly empty must go without a block for the intent.
   const bytes = Math.max(INTENT_BYTES, intentBytes(tree, pair.moves));
-  const units = unitsBeside(Math.ceil(bytes / UNIT_BYTES));
+  const units = unitsFor(intentBytes(tree, geometry.shape.span));
   const request = tree.newRequest();
   const right = tree.newRequest();
   let block = NULL_ADDRESS;

@@ -80,14 +80,14 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
 function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
   const { span } = geometry.shape;
   const used = usedIn(span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  if (allocator.isTight) return 2 * used <= span && used % TIGHT_STEP === 0;
+  if (allocator.isUsedUp) return 2 * used <= span && used % TIGHT_STEP === 0;
   return 4 * used <= span && (used & (used - 1)) === 0;
 }
 
 /** Whether two leaves should become one, the emptier of which has `own` items. */
 function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
   const { span } = geometry.shape;
-  if ((allocator.isTight ? 2 : 4) * own > span) return false;
+  if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
   // A leaf that is nearly empty goes even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
@@ -101,16 +101,58 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
   return Math.max(0, span - vacant * perBit);
 }
 
+/** Whether two leaves fit one with some room to spare, which is how full a full pool packs them. */
+function areWorthPacking({ geometry }: ChimeTree, _own: number, together: number): boolean {
+  return 4 * together <= 3 * geometry.shape.span;
+}
+
+/**
+ * Packs the leaves of the whole tree, for a full pool in which a split finds no memory: those of
+ * two neighbours that fit one become one. Deletions merge less eagerly, because a leaf that is
+ * nearly full is soon split again. Returns how many leaves it has merged.
+ */
+export function* packLeaves(tree: ChimeTree): Operation<number> {
+  const before = tree.merges;
+  let rounds = 0;
+  for (let from: Uint8Array | undefined = LOWEST; from !== undefined; ) {
+    yield* tree.reclamation.quiesce();
+    const key: KeyAt = { u8: from, at: 0, bytes: from.length };
+    const step = (yield* wayTo(tree, key))?.at(-1);
+    const mayMerge = step !== undefined && pairIn(step.node.image) === 0;
+    if (mayMerge && ++rounds <= ROUNDS_MAX && (yield* packLeafAt(tree, step, key))) continue;
+    rounds = 0;
+    from = step === undefined ? undefined : upperOf(step);
+  }
+  return tree.merges - before;
+}
+
+function* packLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
+  return yield* orNothing(tree, () => mergeLeafAt(tree, step, key, areWorthPacking));
+}
+
+/** Where the keys of a step's child end. */
+function upperOf({ node, child, upper }: Step): Uint8Array | undefined {
+  return child < childrenIn(node.image) - 1 ? separatorIn(node.image, child) : upper;
+}
+
 export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
+  for (let round = 1; round <= ROUNDS_MAX; round++) {
+    if (!(yield* orNothing(tree, () => mergeOnce(tree, key)))) return;
+  }
+}
+
+/** What a merge does, or false when it cannot be done now. */
+function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
   const { allocator } = tree;
   // A merge needs blocks for its intent and a node, and gives back a larger one.
   allocator.mayTakeReserve = true;
   try {
-    for (let round = 1; round <= ROUNDS_MAX; round++) if (!(yield* mergeOnce(tree, key))) return;
+    return yield* merge();
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
-    if (!(error instanceof StepwellError && harmless)) throw error;
+    console.log(String(error).slice(0,150)); if (!(error instanceof StepwellError && harmless)) throw error;
+    return false;
   } finally {
     allocator.mayTakeReserve = false;
   }
@@ -162,12 +204,17 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
 }
 
 /** Merges a leaf that is under-full with one of its neighbours. */
-function* mergeLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
+function* mergeLeafAt(
+  tree: ChimeTree,
+  step: Step,
+  key: KeyAt,
+  areWorth = isWorthMerging,
+): Operation<boolean> {
   const { node, child } = step;
   const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
   for (let i = 0; i < others.length; i++) {
-    if (!isWorthMerging(tree, own, own + used[i])) continue;
+    if (!areWorth(tree, own, own + used[i])) continue;
     const left = Math.min(child, others[i]);
     const nodes = new NewNodes(tree);
     try {
