@@ -164,7 +164,6 @@ export class Pool {
    */
   *reclaiming(): Operation<boolean> {
     const { allocator, reclamation } = this;
-    yield* reclamation.quiesce();
     const hasFreed = reclamation.retired > 0 && (yield* this.ripening());
     yield* reclamation.quiesce();
     yield* allocator.surrender();
@@ -178,9 +177,10 @@ export class Pool {
    */
   *ripening(): Operation<boolean> {
     const { reclamation } = this;
-    yield* reclamation.quiesce();
+    // A quiescent point frees some, too.
     const before = reclamation.retired;
-    if (before === 0) return true;
+    yield* reclamation.quiesce();
+    if (reclamation.retired === 0) return true;
     yield* reclamation.collect();
     return reclamation.retired < before || (yield* this.#outwaiting(before));
   }
