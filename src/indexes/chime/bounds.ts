@@ -1,9 +1,4 @@
-import {
-  type Address,
-  readInteger,
-  type Scratch,
-  writeInteger,
-} from '../../verbs/index.ts';
+import { type Address, readInteger, type Scratch, writeInteger } from '../../verbs/index.ts';
 import { unitsFor } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 

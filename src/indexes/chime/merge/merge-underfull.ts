@@ -151,7 +151,7 @@ function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
-    console.log(String(error).slice(0,150)); if (!(error instanceof StepwellError && harmless)) throw error;
+    if (!(error instanceof StepwellError && harmless)) throw error;
     return false;
   } finally {
     allocator.mayTakeReserve = false;
