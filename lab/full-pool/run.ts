@@ -8,9 +8,10 @@ import type { Plan } from './plan.ts';
 import { sharedHitRates } from './shared-hit-rates.ts';
 import { sizes } from './sizes.ts';
 import { stalls } from './stalls.ts';
+import { torture } from './torture.ts';
 
 const SPEC = {
-  only: { kind: 'text', fallback: '', help: 'evictions, sizes, stalls or hit-rates' },
+  only: { kind: 'text', fallback: '', help: 'evictions, sizes, stalls, torture or hit-rates' },
   index: {
     kind: 'text',
     fallback: 'race,sephash,shard,chime,hopscotch,hstore',
@@ -18,6 +19,8 @@ const SPEC = {
   },
   processes: { kind: 'text', fallback: '1,2,4,16', help: 'that share the store, with commas' },
   records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'of a store of `stalls`' },
+  rounds: { kind: 'integer', fallback: 10, minimum: 1, help: 'of `torture`' },
+  seed: { kind: 'integer', fallback: 1, minimum: 0, help: 'of `torture`' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -25,6 +28,7 @@ const PARTS: Readonly<Record<string, (plan: Plan) => Promise<object[]>>> = {
   evictions,
   sizes,
   stalls,
+  torture,
   'hit-rates': sharedHitRates,
 };
 
@@ -34,6 +38,8 @@ export async function main(words: string[]): Promise<void> {
     indexes: options.index.split(',') as IndexName[],
     processes: options.processes.split(',').map(Number),
     records: options.records,
+    rounds: options.rounds,
+    seed: options.seed,
   };
   const measured: Record<string, object[]> = {};
   for (const [name, part] of Object.entries(PARTS)) {

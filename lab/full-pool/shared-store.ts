@@ -4,6 +4,7 @@ import { Crew } from './tasks.ts';
 
 /** A store that this process has opened, and others with it. */
 export interface SharedStore {
+  readonly url: string;
   readonly store: Store<Value>;
   readonly crew: Crew;
 }
@@ -19,7 +20,7 @@ export async function withStore<T>(
   const store = openSync(url, { index, store: 'c', eviction: 'lru', ...options });
   const crew = await Crew.of(processes, url);
   try {
-    return await use({ store, crew });
+    return await use({ url, store, crew });
   } finally {
     crew.end();
     store.close();

@@ -7,13 +7,16 @@ import { fileURLToPath } from 'node:url';
 export type Task =
   | { kind: 'open'; url: string }
   | { kind: 'write'; from: number; count: number; sizes: string; timed: boolean }
-  | { kind: 'request'; keys: Uint32Array; counted: number };
+  | { kind: 'request'; keys: Uint32Array; counted: number }
+  | { kind: 'churn'; seed: number; count: number; keys: number; sizes: string };
 
 export interface Done {
   /** Writes that raised SW_POOL_FULL. */
   refused: number;
   /** Of the requests that counted. */
   hits: number;
+  /** Values that were not those of their keys. */
+  wrong: number;
   /** Of each write, if it was timed. */
   nanoseconds: number[];
 }
@@ -26,13 +29,15 @@ export function sizesOf(text: string): number[] {
 /** Processes that share the store of a pool. */
 export class Crew {
   readonly #children: ChildProcess[] = [];
+  readonly #url: string;
+
+  private constructor(url: string) {
+    this.#url = url;
+  }
 
   static async of(processes: number, url: string): Promise<Crew> {
-    const crew = new Crew();
-    const script = new URL(`./worker${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
-    for (let i = 0; i < processes; i++) {
-      crew.#children.push(fork(fileURLToPath(script), [], { serialization: 'advanced' }));
-    }
+    const crew = new Crew(url);
+    for (let i = 0; i < processes; i++) crew.#children.push(newProcess());
     await crew.all(() => ({ kind: 'open', url }));
     return crew;
   }
@@ -52,7 +57,8 @@ export class Crew {
     const { signal } = waiting;
     const ended = once(child, 'exit', { signal }).then(() => [{ failed: 'the process has ended' }]);
     ended.catch(() => {});
-    child.send(task);
+    // What cannot be sent any more, `ended` tells.
+    child.send(task, () => {});
     const answered = Promise.race([once(child, 'message', { signal }), ended]);
     const [answer] = (await answered) as [Done | { failed: string }];
     waiting.abort();
@@ -60,7 +66,35 @@ export class Crew {
     return answer;
   }
 
+  /** As `one`; undefined when the process was killed, and then there is another one. */
+  async oneOrDead(number: number, task: Task): Promise<Done | undefined> {
+    const child = this.#children[number];
+    try {
+      if (child.signalCode === null) return await this.one(number, task);
+    } catch (error) {
+      if (child.signalCode !== 'SIGKILL') throw error;
+    }
+    await this.replace(number);
+    return undefined;
+  }
+
+  /** Another process instead of one that was killed. */
+  async replace(number: number): Promise<void> {
+    if (this.#children[number].signalCode === null) return;
+    this.#children[number] = newProcess();
+    await this.one(number, { kind: 'open', url: this.#url });
+  }
+
+  signal(number: number, signal: NodeJS.Signals): void {
+    this.#children[number].kill(signal);
+  }
+
   end(): void {
     for (const child of this.#children) child.disconnect();
   }
+}
+
+function newProcess(): ChildProcess {
+  const script = new URL(`./worker${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+  return fork(fileURLToPath(script), [], { serialization: 'advanced' });
 }

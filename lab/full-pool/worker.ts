@@ -3,11 +3,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { hasCode } from '../../src/errors.ts';
 import type { Store, Value } from '../../src/store/api.ts';
 import { openSync } from '../../src/store/open.ts';
+import { Prng } from '../workloads/index.ts';
 import type { Done, Task } from './tasks.ts';
 import { sizesOf } from './tasks.ts';
 
 /** Calls between two turns of the event loop. */
 const BURST = 100;
+
+const NOTHING: Done = { refused: 0, hits: 0, wrong: 0, nanoseconds: [] };
 
 /** The first task opens the store of those that follow. */
 function worker(): (task: Task) => Promise<Done> {
@@ -15,9 +18,10 @@ function worker(): (task: Task) => Promise<Done> {
   return async (task) => {
     if (task.kind === 'open') {
       store = openSync(task.url, { create: false, store: 'c' });
-      return { refused: 0, hits: 0, nanoseconds: [] };
+      return { ...NOTHING };
     }
     if (store === undefined) throw new Error('no store is open');
+    if (task.kind === 'churn') return await churn(store, task);
     return task.kind === 'write' ? await write(store, task) : await request(store, task);
   };
 }
@@ -43,7 +47,7 @@ async function write(
     if (timed) nanoseconds[i] = Number(process.hrtime.bigint() - begun);
     if (i % BURST === 0) await turn();
   }
-  return { refused, hits: 0, nanoseconds: [...nanoseconds] };
+  return { ...NOTHING, refused, nanoseconds: [...nanoseconds] };
 }
 
 /** A request that misses brings its key in. */
@@ -59,7 +63,31 @@ async function request(
     if (!isHit) store.set(key, 'v'.repeat(32));
     if (i % BURST === 0) await turn();
   }
-  return { refused: 0, hits, nanoseconds: [] };
+  return { ...NOTHING, hits };
+}
+
+/** Random writes, reads and deletions; each value tells which key it is of. */
+async function churn(
+  store: Store<Value>,
+  { seed, count, keys, sizes }: Task & { kind: 'churn' },
+): Promise<Done> {
+  const random = Prng.fromSeed(seed);
+  const bytes = sizesOf(sizes);
+  const done = { ...NOTHING };
+  for (let i = 0; i < count; i++) {
+    const key = `k${random.below(keys)}`;
+    const choice = random.below(16);
+    try {
+      if (choice < 10) store.set(key, `${key}|`.padEnd(bytes[random.below(bytes.length)], 'v'));
+      else if (choice < 13) store.delete(key);
+      else if (!(store.get(key) ?? `${key}|`).toString().startsWith(`${key}|`)) done.wrong++;
+    } catch (error) {
+      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+      done.refused++;
+    }
+    if (i % BURST === 0) await turn();
+  }
+  return done;
 }
 
 const run = worker();

@@ -40,13 +40,13 @@ import type { ChimeTree } from '../tree.ts';
 import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
-const ROUNDS_MAX = 8;
-const LOWEST = new Uint8Array(0);
+export const ROUNDS_MAX = 8;
+export const LOWEST = new Uint8Array(0);
 /** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
 const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, and the borders of its keys. */
-interface Step {
+export interface Step {
   node: Visit;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
@@ -101,40 +101,6 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
   return Math.max(0, span - vacant * perBit);
 }
 
-/** Whether two leaves fit one with some room to spare, which is how full a full pool packs them. */
-function areWorthPacking({ geometry }: ChimeTree, _own: number, together: number): boolean {
-  return 4 * together <= 3 * geometry.shape.span;
-}
-
-/**
- * Packs the leaves of the whole tree, for a full pool in which a split finds no memory: those of
- * two neighbours that fit one become one. Deletions merge less eagerly, because a leaf that is
- * nearly full is soon split again. Returns how many leaves it has merged.
- */
-export function* packLeaves(tree: ChimeTree): Operation<number> {
-  const before = tree.merges;
-  let rounds = 0;
-  for (let from: Uint8Array | undefined = LOWEST; from !== undefined; ) {
-    yield* tree.reclamation.quiesce();
-    const key: KeyAt = { u8: from, at: 0, bytes: from.length };
-    const step = (yield* wayTo(tree, key))?.at(-1);
-    const mayMerge = step !== undefined && pairIn(step.node.image) === 0;
-    if (mayMerge && ++rounds <= ROUNDS_MAX && (yield* packLeafAt(tree, step, key))) continue;
-    rounds = 0;
-    from = step === undefined ? undefined : upperOf(step);
-  }
-  return tree.merges - before;
-}
-
-function* packLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
-  return yield* orNothing(tree, () => mergeLeafAt(tree, step, key, areWorthPacking));
-}
-
-/** Where the keys of a step's child end. */
-function upperOf({ node, child, upper }: Step): Uint8Array | undefined {
-  return child < childrenIn(node.image) - 1 ? separatorIn(node.image, child) : upper;
-}
-
 export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   for (let round = 1; round <= ROUNDS_MAX; round++) {
     if (!(yield* orNothing(tree, () => mergeOnce(tree, key)))) return;
@@ -142,7 +108,7 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
 }
 
 /** What a merge does, or false when it cannot be done now. */
-function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
+export function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
   const { allocator } = tree;
   // A merge needs blocks for its intent and a node, and gives back a larger one.
   allocator.mayTakeReserve = true;
@@ -182,7 +148,7 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
 }
 
 /** The internal nodes on the path; undefined when one of them is being changed. */
-function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+export function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path: Step[] = [];
   let node = yield* visit(tree.root, yield* rootLink(tree));
   let lower: Uint8Array = LOWEST;
@@ -204,7 +170,7 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
 }
 
 /** Merges a leaf that is under-full with one of its neighbours. */
-function* mergeLeafAt(
+export function* mergeLeafAt(
   tree: ChimeTree,
   step: Step,
   key: KeyAt,

@@ -47,9 +47,8 @@ for (const index of ['race', 'chime'] as const) {
     assert.deepEqual(checkSync(url).problems, []);
     const { sizeMax, regions, chunks } = inspectSync(url);
     assert.deepEqual([sizeMax, regions, chunks.total], [14 * MIB, 7, 56]);
-    // CHIME keeps a chunk for what merges leaves in a full pool.
-    const kept = index === 'chime' ? 1 : 0;
-    assert.equal(chunks.used, 56 - kept, 'tables of added regions are in use, too');
+    // Tables of added regions are in use, too. CHIME keeps a chunk for what merges leaves.
+    assert.ok(chunks.used >= (index === 'chime' ? 55 : 56), `${chunks.used} chunks`);
     const later = keepOpen(t, openAloneSync(url));
     assert.equal(later.get(`key ${after - 1}`), VALUE);
   });

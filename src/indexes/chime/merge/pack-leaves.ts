@@ -1,0 +1,40 @@
+import type { Operation } from '../../../verbs/index.ts';
+import { childrenIn, pairIn, separatorIn } from '../nodes/internal-node.ts';
+import type { KeyAt } from '../nodes/siblings.ts';
+import type { ChimeTree } from '../tree.ts';
+import { LOWEST, mergeLeafAt, orNothing, ROUNDS_MAX, type Step, wayTo } from './merge-underfull.ts';
+
+/**
+ * Packs the leaves of a tree in a full pool, in which a split finds no memory: two neighbours that
+ * fit one leaf become one. Deletions merge less eagerly, because a leaf that is nearly full is soon
+ * split again. Returns how many leaves are gone.
+ */
+export function* packLeaves(tree: ChimeTree): Operation<number> {
+  const before = tree.merges;
+  let from: Uint8Array | undefined = LOWEST;
+  while (from !== undefined) from = yield* packAt(tree, from);
+  return tree.merges - before;
+}
+
+/**
+ * Merges the leaf of a key with its neighbours as long as they fit. Returns where the next leaf
+ * begins; undefined behind the last one, and where another client is changing a node.
+ */
+function* packAt(tree: ChimeTree, from: Uint8Array): Operation<Uint8Array | undefined> {
+  const key: KeyAt = { u8: from, at: 0, bytes: from.length };
+  for (let round = 1; ; round++) {
+    yield* tree.reclamation.quiesce();
+    const step: Step | undefined = (yield* wayTo(tree, key))?.at(-1);
+    if (step === undefined) return undefined;
+    const { node, child, upper } = step;
+    const isLast = pairIn(node.image) > 0 || round > ROUNDS_MAX;
+    const merge = () => mergeLeafAt(tree, step, key, areWorthPacking);
+    if (!isLast && (yield* orNothing(tree, merge))) continue;
+    return child < childrenIn(node.image) - 1 ? separatorIn(node.image, child) : upper;
+  }
+}
+
+/** Whether two leaves fit one, with some room to spare. */
+function areWorthPacking({ geometry }: ChimeTree, _own: number, together: number): boolean {
+  return 4 * together <= 3 * geometry.shape.span;
+}
