@@ -68,21 +68,29 @@ export class Crew {
 
   /** As `one`; undefined when the process was killed, and then there is another one. */
   async oneOrDead(number: number, task: Task): Promise<Done | undefined> {
-    const child = this.#children[number];
-    try {
-      if (child.signalCode === null) return await this.one(number, task);
-    } catch (error) {
-      if (child.signalCode !== 'SIGKILL') throw error;
-    }
-    await this.replace(number);
-    return undefined;
+    const done = await this.#oneIfAlive(number, task);
+    if (done === undefined) await this.replace(number);
+    return done;
   }
 
   /** Another process instead of one that was killed. */
   async replace(number: number): Promise<void> {
     if (this.#children[number].signalCode === null) return;
-    this.#children[number] = newProcess();
-    await this.one(number, { kind: 'open', url: this.#url });
+    const task = { kind: 'open', url: this.#url } as const;
+    // It may be killed while it opens the store.
+    do this.#children[number] = newProcess();
+    while ((await this.#oneIfAlive(number, task)) === undefined);
+  }
+
+  async #oneIfAlive(number: number, task: Task): Promise<Done | undefined> {
+    const child = this.#children[number];
+    if (child.signalCode !== null) return undefined;
+    try {
+      return await this.one(number, task);
+    } catch (error) {
+      if (child.signalCode !== 'SIGKILL') throw error;
+      return undefined;
+    }
   }
 
   signal(number: number, signal: NodeJS.Signals): void {

@@ -11,7 +11,7 @@ const PROCESSES = 4;
 const KEYS = 60_000;
 const SIZES = '60,300,300,300,1000,3000';
 /** Calls of a task. */
-const CALLS = 5000;
+const CALLS = 1000;
 /** In each round so many processes are killed or stopped. */
 const INCIDENTS = 12;
 const APART_MS = 80;

@@ -75,7 +75,7 @@ async function churn(
   const bytes = sizesOf(sizes);
   const done = { ...NOTHING };
   for (let i = 0; i < count; i++) {
-    const key = `k${random.below(keys)}`;
+    const key = `c${random.below(keys)}`;
     const choice = random.below(16);
     try {
       if (choice < 10) store.set(key, `${key}|`.padEnd(bytes[random.below(bytes.length)], 'v'));
