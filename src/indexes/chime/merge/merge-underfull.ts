@@ -42,6 +42,8 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 const ROUNDS_MAX = 8;
 const LOWEST = new Uint8Array(0);
+/** Chunks that a merge takes at most: of the intent, and of two sizes of nodes. */
+const MERGE_CHUNKS_MAX = 3;
 /** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
 const TIGHT_STEP = 4;
 
@@ -144,8 +146,8 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
 /** What a merge does, or false when it cannot be done now. */
 function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
   const { allocator } = tree;
-  // A merge needs blocks for its intent and a node, and gives back a larger one.
-  allocator.mayTakeReserve = true;
+  // A merge needs blocks for its intent and a node, of two sizes, and gives back a larger one.
+  allocator.reserveAllowed = MERGE_CHUNKS_MAX;
   try {
     return yield* merge();
   } catch (error) {
@@ -154,7 +156,7 @@ function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation
     if (!(error instanceof StepwellError && harmless)) throw error;
     return false;
   } finally {
-    allocator.mayTakeReserve = false;
+    allocator.reserveAllowed = 0;
   }
 }
 
