@@ -126,6 +126,17 @@ export class ChunkSurvey {
     this.#occupied.set(chunk, free);
   }
 
+  /**
+   * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
+   * that. Returns whether there is a chunk to be tried again.
+   */
+  forgetVain(): boolean {
+    const some = this.#futile.size + this.#occupied.size > 0;
+    this.#futile.clear();
+    this.#occupied.clear();
+    return some;
+  }
+
   /** Chunks of blocks none of which was in use. */
   get emptied(): readonly number[] {
     return this.#emptied;

@@ -92,6 +92,8 @@ export class FullPool {
       const drains = tried.filter((remedy) => remedy === 'drain').length;
       if (yield* this.#apply(remedies[next - WAITS_MAX], kind, drains, request)) return next + 1;
     }
+    const last = WAITS_MAX + remedies.length;
+    if (first <= last && (yield* this.#reclaimAnew())) return last + 1;
     publish('full', () => ({ store: this.#store, write: kind }));
     throw (yield* this.#heldBack(error)) ?? error;
   }
@@ -233,6 +235,11 @@ export class FullPool {
   *#reclaim(): Operation<boolean> {
     const { pool } = this.#attachment;
     return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
+  }
+
+  *#reclaimAnew(): Operation<boolean> {
+    const { pool } = this.#attachment;
+    return (yield* this.#attachment.exclusive(() => pool.reclaimingAnew())) ?? false;
   }
 
   /**
