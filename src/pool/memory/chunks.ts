@@ -77,6 +77,8 @@ export class ChunkTable {
   readonly survey: ChunkSurvey;
   /** By memory node: where this client has found its last unused chunk; only a hint. */
   readonly #frontiers = new Map<number, number>();
+  /** Whether the system had no memory for an unused chunk when this client last asked for it. */
+  #isRefused = false;
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
@@ -111,10 +113,14 @@ export class ChunkTable {
     return { chunk: overlooked, origin: 'recycled' };
   }
 
-  /** Whether more than so many chunks are free for any use. */
-  *hasMoreThan(spared: number): Operation<boolean> {
+  /**
+   * Whether more than so many chunks are free for any use. With `backed`, unused ones do not count
+   * if the system refused memory for one when this client last asked.
+   */
+  *hasMoreThan(spared: number, backed = false): Operation<boolean> {
     const frontier = yield* this.#readFrontier();
-    const free = () => this.#layout.chunksMax - frontier + this.survey.recycled;
+    const unused = () => (backed && this.#isRefused ? 0 : this.#layout.chunksMax - frontier);
+    const free = () => unused() + this.survey.recycled;
     if (free() > spared) return true;
     yield* this.survey.refresh(true);
     return free() > spared;
@@ -256,9 +262,12 @@ export class ChunkTable {
   /** Undefined when there are none, or the system has no memory for them. */
   *#takeFresh(demand: Demand, count: number): Operation<number | undefined> {
     try {
-      return yield* this.#takeUnused(demand, count);
+      const taken = yield* this.#takeUnused(demand, count);
+      this.#isRefused = false;
+      return taken;
     } catch (error) {
       demand.refusal = fullError(error);
+      this.#isRefused = true;
       return undefined;
     }
   }

@@ -207,7 +207,7 @@ export class FullPool {
     yield* this.#reclaim();
     const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
     allocator.reserveAllowed = wanted;
-    const isThere = () => chunks.hasMoreThan(wanted - 1);
+    const isThere = () => chunks.hasMoreThan(wanted - 1, true);
     if (yield* inSection(this.#attachment, isThere)) {
       for (let i = 0; i < wanted; i++) drain.owe();
       return true;
