@@ -119,7 +119,12 @@ export function* packLeaves(tree: ChimeTree): Operation<number> {
   for (let from: Uint8Array | undefined = LOWEST; from !== undefined; ) {
     yield* tree.reclamation.quiesce();
     const key: KeyAt = { u8: from, at: 0, bytes: from.length };
-    const step = (yield* wayTo(tree, key))?.at(-1);
+    let path: Step[] | undefined;
+    yield* orNothing(tree, function* () {
+      path = yield* openWayTo(tree, key);
+      return path !== undefined;
+    });
+    const step = path?.at(-1);
     const mayMerge = step !== undefined && pairIn(step.node.image) === 0;
     if (mayMerge && ++rounds <= ROUNDS_MAX && (yield* packLeafAt(tree, step, key))) continue;
     rounds = 0;
@@ -162,9 +167,8 @@ function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation
 
 /** One descent to a key; whether something was merged, or others did so meanwhile. */
 export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
-  const path =
-    (yield* wayTo(tree, key)) ?? ((yield* finishPending(tree, key)) && (yield* wayTo(tree, key)));
-  if (!path) return false;
+  const path = yield* openWayTo(tree, key);
+  if (path === undefined) return false;
   const last = path[path.length - 1];
   const marked = path.find(({ node }) => pairIn(node.image) > 0);
   if (marked === last) return yield* finishPair(tree, last, key);
@@ -181,6 +185,13 @@ export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
 
 function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
   return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
+}
+
+/** As `wayTo`, when what others have begun on the path is finished. */
+function* openWayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+  const path = yield* wayTo(tree, key);
+  if (path !== undefined) return path;
+  return (yield* finishPending(tree, key)) ? yield* wayTo(tree, key) : undefined;
 }
 
 /** The internal nodes on the path; undefined when one of them is being changed. */
