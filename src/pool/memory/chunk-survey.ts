@@ -39,7 +39,8 @@ function isEmptied(use: number, free: number): boolean {
 /**
  * Which chunks this client could use when it last read the chunk table. Others use them meanwhile,
  * so each is only worth a try. The superblock counts news: chunks that were recycled, or of which
- * an eighth came free, and that the pool may hold more. As long as that count stands still the table is hardly worth reading again.
+ * an eighth came free, and that the pool may hold more. As long as that count stands still the
+ * table is hardly worth reading again.
  */
 export class ChunkSurvey {
   readonly #layout: PoolLayout;

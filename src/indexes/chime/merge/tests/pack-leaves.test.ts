@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ALWAYS } from '../../contract.ts';
-import { packLeaves } from '../merge/merge-underfull.ts';
-import { childrenIn, linkIn } from '../nodes/internal-node.ts';
-import { isInternal } from '../nodes/link.ts';
-import { freezeUnmarked, linkAddress, rootLink, visit } from '../nodes/node-io.ts';
-import { type Client, checked, clientOf, requestFor } from './support/client.ts';
+import { ALWAYS } from '../../../contract.ts';
+import { childrenIn, linkIn } from '../../nodes/internal-node.ts';
+import { isInternal } from '../../nodes/link.ts';
+import { freezeUnmarked, linkAddress, rootLink, visit } from '../../nodes/node-io.ts';
+import { type Client, checked, clientOf, requestFor } from '../../tests/support/client.ts';
+import { packLeaves } from '../merge-underfull.ts';
 
 const SHAPE = { span: 16, neighbourhood: 4, fanout: 4, inlineBytes: 24 };
 const COUNT = 400;
