@@ -198,8 +198,8 @@ export class FullPool {
   /**
    * Takes chunks of the reserve, and owes as many; what is not there it empties at once, by
    * evicting all records of a chunk. A record of several blocks may need a chunk for each size, and
-   * the index one for its tables. It needs them together: a write that has got some of them, and fails,
-   * gives them back. So it is given one more each time that this was not enough.
+   * the index one for its tables. It needs them together: a write that has got some of them, and
+   * fails, gives them back. So it is given one more each time that this was not enough.
    */
   *#drain(drains: number, request?: Request): Operation<boolean> {
     const { allocator, chunks } = this.#attachment.pool;
