@@ -172,6 +172,16 @@ export class Pool {
   }
 
   /**
+   * As `reclaiming`, when nothing else has helped: also of chunks that were tried in vain. True
+   * when there are such chunks, of which some may have free blocks by now.
+   */
+  *reclaimingAnew(): Operation<boolean> {
+    if (!this.chunks.survey.forgetVain()) return false;
+    yield* this.reclaiming();
+    return true;
+  }
+
+  /**
    * Frees what this client has retired: only between operations. True when nothing is left that
    * waited, or less than before.
    */

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { hasCode } from '../../../src/errors.ts';
 import { SUPERBLOCK } from '../../../src/pool/layout.ts';
 import { claimedIn } from '../../../src/pool/memory/block-state.ts';
-import { CHUNK_EMPTIED, packChunk } from '../../../src/pool/memory/chunk-word.ts';
+import { CHUNK_EMPTIED, CHUNK_FREE, packChunk } from '../../../src/pool/memory/chunk-word.ts';
 import { recycleEmptied } from '../../../src/pool/memory/emptied-chunks.ts';
 import { Batch, FAA, type Operation, READ, Scratch, WRITE } from '../../../src/verbs/index.ts';
 import { LONG, newYardMemory, SHORT, STORE, UnderWay, type Worker, Yard } from './support/yard.ts';
@@ -513,4 +513,55 @@ test('an idle client that has emptied a chunk is silent when it was declared dea
   b.expelled = true;
   c.pool.recoverGone();
   b.run(b.pool.collectIdle());
+});
+
+test('a count that dead clients have left far too high keeps no chunk from being recycled', () => {
+  const yard = new Yard();
+  const { a, b, c, chunk } = emptied(yard);
+  a.run(a.quiesce());
+  a.run(a.put(50, SHORT));
+  a.run(a.idle());
+  assert.equal(a.pool.chunks.chunkOf(yard.slots.get(50)?.address as number), chunk);
+  for (let deaths = 0; deaths < 3; deaths++) {
+    yard.overcount(chunk, 15_000);
+    b.run(b.recycle());
+  }
+  c.run(c.quiesce());
+  c.run(c.remove(50));
+  yard.rest();
+  b.run(b.recycle());
+  yard.rest();
+  assert.equal(c.run(c.pool.chunks.wordOf(chunk)).state, CHUNK_FREE);
+  yard.audit('after three times 15,000');
+});
+
+test('a chunk is recycled although one block was counted, and not marked, at the last look', () => {
+  const yard = new Yard();
+  const [filler, slow, last] = [yard.client(), yard.client(), yard.client()];
+  filler.run(filler.quiesce());
+  for (let i = 0; i < 4 * 17; i++) filler.run(filler.put(i, SHORT));
+  filler.run(filler.idle());
+  const chunk = filler.pool.chunks.chunkOf(yard.slots.get(0)?.address as number);
+  const inChunk = [...yard.slots].filter(
+    ([, { address }]) => filler.pool.chunks.chunkOf(address) === chunk,
+  );
+  const [first, ...others] = inChunk.map(([slot]) => slot);
+  slow.run(slow.quiesce());
+  slow.run(slow.remove(first));
+  slow.run(slow.pool.reclamation.goOffline());
+  const isCounted = () => filler.run(filler.pool.chunks.wordOf(chunk)).free > 0;
+  const freeing = new UnderWay(slow, slow.pool.reclamation.collect());
+  while (!isCounted()) freeing.step();
+  last.run(last.quiesce());
+  for (const slot of others) last.run(last.remove(slot));
+  last.run(last.idle());
+  // It has tried to recycle the chunk, in which the slow client's block was still claimed.
+  freeing.finish();
+  yard.rest([filler, slow]);
+  last.run(last.quiesce());
+  last.run(last.pool.reclaimingAnew());
+  last.run(last.quiesce());
+  last.run(last.put(200, LONG));
+  last.run(last.idle());
+  yard.audit('after all');
 });

@@ -77,8 +77,8 @@ export class Allocator {
   lacking: { readonly catalog: number; readonly units: number } | undefined;
   /** Stores that leave some chunks free for what makes room. */
   readonly #reserving = new Set<number>();
-  /** Whether the next chunk of such a store may be one of those. */
-  mayTakeReserve = false;
+  /** How many chunks such a store may take next without regard to those. */
+  reserveAllowed = 0;
   /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
   readonly draining = new Set<number>();
 
@@ -305,7 +305,7 @@ export class Allocator {
     const owned = ownedWord(CHUNK_PREPARING, catalog, units, this.client);
     const spared = this.#spared(sizeClass);
     const { chunk, origin } = yield* this.#chunks.take(word, owned, node, spared);
-    this.mayTakeReserve = false;
+    this.reserveAllowed = Math.max(0, this.reserveAllowed - 1);
     if (origin === 'recycled') {
       const start = this.#layout.chunkStart(chunk);
       yield* control.writeBytes(start, new Uint8Array(sizeClass.mapBytes));
@@ -317,7 +317,7 @@ export class Allocator {
 
   /** How many free chunks the class leaves to others. */
   #spared({ catalog, node }: SizeClass): number {
-    if (this.mayTakeReserve || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
+    if (this.reserveAllowed > 0 || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
     return RESERVED_OF.filter((least) => this.#layout.chunksMax >= least).length;
   }
 

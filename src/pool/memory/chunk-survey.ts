@@ -39,7 +39,8 @@ function isEmptied(use: number, free: number): boolean {
 /**
  * Which chunks this client could use when it last read the chunk table. Others use them meanwhile,
  * so each is only worth a try. The superblock counts news: chunks that were recycled, or of which
- * an eighth came free. As long as that count stands still the table is hardly worth reading again.
+ * an eighth came free, and that the pool may hold more. As long as that count stands still the
+ * table is hardly worth reading again.
  */
 export class ChunkSurvey {
   readonly #layout: PoolLayout;
@@ -126,6 +127,17 @@ export class ChunkSurvey {
     this.#occupied.set(chunk, free);
   }
 
+  /**
+   * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
+   * that. Returns whether there is a chunk to be tried again.
+   */
+  forgetVain(): boolean {
+    const some = this.#futile.size + this.#occupied.size > 0;
+    this.#futile.clear();
+    this.#occupied.clear();
+    return some;
+  }
+
   /** Chunks of blocks none of which was in use. */
   get emptied(): readonly number[] {
     return this.#emptied;
@@ -135,6 +147,8 @@ export class ChunkSurvey {
   *refresh(thorough: boolean): Operation<void> {
     const news = yield* control.load(SUPERBLOCK.chunkNews);
     if (news === this.#newsSeen && !thorough) return;
+    // Others may have raised the pool's maximum, which is news, too.
+    yield* this.#memory.readRaised();
     this.#newsSeen = news;
     this.#recycled.length = 0;
     this.#partlyFree.clear();

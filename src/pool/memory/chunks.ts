@@ -77,6 +77,8 @@ export class ChunkTable {
   readonly survey: ChunkSurvey;
   /** By memory node: where this client has found its last unused chunk; only a hint. */
   readonly #frontiers = new Map<number, number>();
+  /** Whether the system had no memory for an unused chunk when this client last asked for it. */
+  #isRefused = false;
 
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
@@ -111,12 +113,17 @@ export class ChunkTable {
     return { chunk: overlooked, origin: 'recycled' };
   }
 
-  /** Whether more than so many chunks are free for any use. */
-  *hasMoreThan(spared: number): Operation<boolean> {
-    const unused = this.#layout.chunksMax - (yield* this.#readFrontier());
-    if (unused + this.survey.recycled > spared) return true;
+  /**
+   * Whether more than so many chunks are free for any use. With `backed`, unused ones do not count
+   * if the system refused memory for one when this client last asked.
+   */
+  *hasMoreThan(spared: number, backed = false): Operation<boolean> {
+    const frontier = yield* this.#readFrontier();
+    const unused = () => (backed && this.#isRefused ? 0 : this.#layout.chunksMax - frontier);
+    const free = () => unused() + this.survey.recycled;
+    if (free() > spared) return true;
     yield* this.survey.refresh(true);
-    return unused + this.survey.recycled > spared;
+    return free() > spared;
   }
 
   /**
@@ -255,9 +262,12 @@ export class ChunkTable {
   /** Undefined when there are none, or the system has no memory for them. */
   *#takeFresh(demand: Demand, count: number): Operation<number | undefined> {
     try {
-      return yield* this.#takeUnused(demand, count);
+      const taken = yield* this.#takeUnused(demand, count);
+      this.#isRefused = false;
+      return taken;
     } catch (error) {
       demand.refusal = fullError(error);
+      this.#isRefused = true;
       return undefined;
     }
   }
@@ -296,7 +306,8 @@ export class ChunkTable {
     let losses = 0;
     let skips = count === 1;
     // A span over stripes, or one node's chunk, leaves out the chunks of the other nodes.
-    let passedUnused = stripe > 1 && (count > 1 || node !== ANY_NODE);
+    const leavesOut = stripe > 1 && (count > 1 || node !== ANY_NODE);
+    let passedUnused = leavesOut;
     for (;;) {
       if (node !== ANY_NODE) first += (node + stripe - this.#layout.nodeOfChunk(first)) % stripe;
       if (first < this.#layout.chunksMax && this.#layout.isAddedTable(first)) {
@@ -314,9 +325,13 @@ export class ChunkTable {
       if (last >= this.#layout.chunksMax) {
         yield* this.#memory.readRaised();
         if (last < this.#layout.chunksMax) continue;
-        if (!skips || losses <= LOSSES_IN_LINE) return undefined;
+        if (!skips || losses <= LOSSES_IN_LINE) {
+          if (count === 1 && !passedUnused) yield* this.#noteUsedUp(frontier);
+          return undefined;
+        }
         // What it has passed may be unused.
         skips = false;
+        passedUnused = leavesOut;
         first = from;
         continue;
       }
@@ -333,6 +348,16 @@ export class ChunkTable {
       yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(first + count));
     }
     return first;
+  }
+
+  /**
+   * Clients that take the last chunks at the same time may leave the frontier before them, as one
+   * does that dies. Such chunks would count as unused for ever.
+   */
+  *#noteUsedUp(frontier: number): Operation<void> {
+    const { chunksMax } = this.#layout;
+    if (frontier === chunksMax) return;
+    yield* control.swap(SUPERBLOCK.frontier, BigInt(frontier), BigInt(chunksMax));
   }
 
   /**
@@ -424,8 +449,10 @@ export class ChunkTable {
   }
 
   /** Lets the pool have so many regions; returns how many it may have now. */
-  raiseMaximum(regions: number): Operation<number> {
-    return this.#memory.raise(regions);
+  *raiseMaximum(regions: number): Operation<number> {
+    const raised = yield* this.#memory.raise(regions);
+    yield* this.announceNews();
+    return raised;
   }
 
   /** Whether a chunk, which may be any number, is one of the pool and no table. */

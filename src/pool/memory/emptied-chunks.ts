@@ -69,14 +69,16 @@ export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<num
 function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined> {
   const { allocator, chunks, membership } = pool;
   const word = yield* chunks.wordOf(chunk);
-  if (!holdsBlocks(word.state) || word.free < blocksPerChunk(word.units)) return undefined;
-  const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id };
+  const blocks = blocksPerChunk(word.units);
+  if (!holdsBlocks(word.state) || word.free < blocks) return undefined;
+  // What is more than all blocks dead clients have left. It must not add up until it overflows.
+  const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id, free: blocks };
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {
     allocator.noteEmptied(chunk, packChunk(yield* chunks.wordOf(chunk)));
     return word.catalog;
   }
-  chunks.survey.noteOccupied(chunk, word.free);
+  chunks.survey.noteOccupied(chunk, blocks);
   yield* restore(pool, chunk);
   return undefined;
 }

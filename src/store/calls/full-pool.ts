@@ -1,12 +1,13 @@
 import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
+import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
-import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
-import { blockBytesOf } from '../../records/layout.ts';
+import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Evictor } from '../eviction/evictor.ts';
 import { type Attachment, inSection } from './attachment.ts';
@@ -87,8 +88,12 @@ export class FullPool {
     }
     const remedies = this.#remedies(request);
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
-      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, request)) return next + 1;
+      const tried = remedies.slice(0, next - WAITS_MAX);
+      const drains = tried.filter((remedy) => remedy === 'drain').length;
+      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, drains, request)) return next + 1;
     }
+    const last = WAITS_MAX + remedies.length;
+    if (first <= last && (yield* this.#reclaimAnew())) return last + 1;
     publish('full', () => ({ store: this.#store, write: kind }));
     throw (yield* this.#heldBack(error)) ?? error;
   }
@@ -123,11 +128,12 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, kind: WriteKind, request?: Request): Operation<boolean> {
+  *#apply(remedy: Remedy, kind: WriteKind, drains: number, request?: Request): Operation<boolean> {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict());
-    if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain());
+    if (remedy === 'drain')
+      return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
@@ -190,21 +196,28 @@ export class FullPool {
   }
 
   /**
-   * Takes a chunk of the reserve, and owes another one; without a reserve evicts all records of a
-   * chunk at once.
+   * Takes chunks of the reserve, and owes as many; what is not there it empties at once, by
+   * evicting all records of a chunk. A record of several blocks may need a chunk for each size, and
+   * the index one for its tables. It needs them together: a write that has got some of them, and
+   * fails, gives them back. So it is given one more each time that this was not enough.
    */
-  *#drain(): Operation<boolean> {
+  *#drain(drains: number, request?: Request): Operation<boolean> {
     const { allocator, chunks } = this.#attachment.pool;
     const { drain } = this.#evictor as Evictor;
     yield* this.#reclaim();
-    allocator.mayTakeReserve = true;
-    if (yield* inSection(this.#attachment, () => chunks.hasMoreThan(0))) {
-      drain.owe();
+    const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
+    allocator.reserveAllowed = wanted;
+    const isThere = () => chunks.hasMoreThan(wanted - 1, true);
+    if (yield* inSection(this.#attachment, isThere)) {
+      for (let i = 0; i < wanted; i++) drain.owe();
       return true;
     }
-    if (!(yield* this.#canUseEvicted())) return false;
-    if ((yield* drain.drainOne()) === 0) return false;
-    yield* this.#reclaim();
+    for (let drained = 0; drained < wanted; drained++) {
+      if (!(yield* this.#canUseEvicted())) return drained > 0;
+      if ((yield* drain.drainOne()) === 0) return drained > 0;
+      yield* this.#reclaim();
+      if (yield* inSection(this.#attachment, isThere)) break;
+    }
     return true;
   }
 
@@ -222,6 +235,11 @@ export class FullPool {
   *#reclaim(): Operation<boolean> {
     const { pool } = this.#attachment;
     return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
+  }
+
+  *#reclaimAnew(): Operation<boolean> {
+    const { pool } = this.#attachment;
+    return (yield* this.#attachment.exclusive(() => pool.reclaimingAnew())) ?? false;
   }
 
   /**
@@ -260,4 +278,15 @@ export class FullPool {
     this.#recoveredAt = now;
     yield* this.#attachment.exclusive(() => pool.recovering(() => true));
   }
+}
+
+/** Chunks that the blocks of a record take when no block of their sizes is free. */
+function chunksFor(keyBytes: number, valueBytes: number): number {
+  if (fitsOneBlock(keyBytes, valueBytes)) return 1;
+  const { headUnits, pieces } = planChain(keyBytes, valueBytes);
+  const blocks = new Map([[classOfHead(headUnits), 1]]);
+  for (const { units } of pieces) blocks.set(units, (blocks.get(units) ?? 0) + 1);
+  let chunks = 0;
+  for (const [units, count] of blocks) chunks += Math.ceil(count / blocksPerChunk(units));
+  return chunks;
 }

@@ -42,6 +42,8 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 export const ROUNDS_MAX = 8;
 export const LOWEST = new Uint8Array(0);
+/** Chunks that a merge takes at most: of the intent, and of two sizes of nodes. */
+const MERGE_CHUNKS_MAX = 3;
 /** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
 const TIGHT_STEP = 4;
 
@@ -107,28 +109,30 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   }
 }
 
-/** What a merge does, or false when it cannot be done now. */
-export function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
+/** What a merge returns, or undefined when it cannot be done now. */
+export function* orNothing<T>(
+  tree: ChimeTree,
+  merge: () => Operation<T>,
+): Operation<T | undefined> {
   const { allocator } = tree;
-  // A merge needs blocks for its intent and a node, and gives back a larger one.
-  allocator.mayTakeReserve = true;
+  // A merge needs blocks for its intent and a node, of two sizes, and gives back a larger one.
+  allocator.reserveAllowed = MERGE_CHUNKS_MAX;
   try {
     return yield* merge();
   } catch (error) {
     const { code } = error as StepwellError;
     const harmless = code === 'SW_POOL_FULL' || code === 'SW_CONTENTION';
     if (!(error instanceof StepwellError && harmless)) throw error;
-    return false;
+    return undefined;
   } finally {
-    allocator.mayTakeReserve = false;
+    allocator.reserveAllowed = 0;
   }
 }
 
 /** One descent to a key; whether something was merged, or others did so meanwhile. */
 export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
-  const path =
-    (yield* wayTo(tree, key)) ?? ((yield* finishPending(tree, key)) && (yield* wayTo(tree, key)));
-  if (!path) return false;
+  const path = yield* openWayTo(tree, key);
+  if (path === undefined) return false;
   const last = path[path.length - 1];
   const marked = path.find(({ node }) => pairIn(node.image) > 0);
   if (marked === last) return yield* finishPair(tree, last, key);
@@ -147,8 +151,15 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
   return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
 }
 
+/** As `wayTo`, when what others have begun on the path is finished. */
+export function* openWayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+  const path = yield* wayTo(tree, key);
+  if (path !== undefined) return path;
+  return (yield* finishPending(tree, key)) ? yield* wayTo(tree, key) : undefined;
+}
+
 /** The internal nodes on the path; undefined when one of them is being changed. */
-export function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path: Step[] = [];
   let node = yield* visit(tree.root, yield* rootLink(tree));
   let lower: Uint8Array = LOWEST;

@@ -2,7 +2,14 @@ import type { Operation } from '../../../verbs/index.ts';
 import { childrenIn, pairIn, separatorIn } from '../nodes/internal-node.ts';
 import type { KeyAt } from '../nodes/siblings.ts';
 import type { ChimeTree } from '../tree.ts';
-import { LOWEST, mergeLeafAt, orNothing, ROUNDS_MAX, type Step, wayTo } from './merge-underfull.ts';
+import {
+  LOWEST,
+  mergeLeafAt,
+  openWayTo,
+  orNothing,
+  ROUNDS_MAX,
+  type Step,
+} from './merge-underfull.ts';
 
 /**
  * Packs the leaves of a tree in a full pool, in which a split finds no memory: two neighbours that
@@ -18,13 +25,15 @@ export function* packLeaves(tree: ChimeTree): Operation<number> {
 
 /**
  * Merges the leaf of a key with its neighbours as long as they fit. Returns where the next leaf
- * begins; undefined behind the last one, and where another client is changing a node.
+ * begins; undefined behind the last one, and where others keep changing a node.
  */
 function* packAt(tree: ChimeTree, from: Uint8Array): Operation<Uint8Array | undefined> {
   const key: KeyAt = { u8: from, at: 0, bytes: from.length };
   for (let round = 1; ; round++) {
     yield* tree.reclamation.quiesce();
-    const step: Step | undefined = (yield* wayTo(tree, key))?.at(-1);
+    const path = yield* orNothing(tree, () => openWayTo(tree, key));
+    const step: Step | undefined = path?.at(-1);
+    if (step === undefined && round < ROUNDS_MAX) continue;
     if (step === undefined) return undefined;
     const { node, child, upper } = step;
     const isLast = pairIn(node.image) > 0 || round > ROUNDS_MAX;

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { packFields, unpackFields } from '../../control.ts';
@@ -109,4 +109,31 @@ test('of many clients that want a chunk at once each tries few, and all get one'
   });
   assert.equal(new Set([...taken, ...rest]).size, clients + rest.length);
   assert.ok(clients + rest.length > 500, `${rest.length}`);
+});
+
+/** Two clients take the last two chunks, and one stands still after so many doorbells. */
+function lastChunksTaken(t: TestContext, steps: number): boolean {
+  const { pool, handle } = clientByHand(t, { size: 8 * MIB, regionSize: 8 * MIB });
+  const other = clientByHand(t, { handle }).pool;
+  const word = ownedWord(CHUNK_SPAN, 60, 0, { owner: 9, incarnation: 9 });
+  while (pool.run(pool.chunks.take(word, word)).chunk < pool.layout.chunksMax - 3);
+  const taker = other.chunks.take(word, word);
+  let next = taker.next();
+  for (let i = 0; i < steps && !next.done; i++) {
+    other.fabric.execute(next.value);
+    next = taker.next();
+  }
+  const wasOver = next.done === true;
+  pool.run(pool.chunks.take(word, word));
+  for (; !next.done; next = taker.next()) other.fabric.execute(next.value);
+  throwsCode('SW_POOL_FULL', () => pool.run(pool.chunks.take(word, word)));
+  const isLeft = pool.run(pool.chunks.hasMoreThan(0));
+  assert.ok(!isLeft, `a chunk is said to be free: stopped after ${steps} doorbells`);
+  return wasOver;
+}
+
+test('of clients that take the last chunks together none leaves the frontier before them', (t) => {
+  let steps = 0;
+  while (!lastChunksTaken(t, steps)) steps++;
+  assert.ok(steps > 3, `${steps} doorbells`);
 });

@@ -54,6 +54,32 @@ for (const index of ['race', 'chime'] as const) {
   });
 }
 
+test('clients of stores that keep a chunk in reserve use what the pool may hold now', (t) => {
+  const kinds = [
+    { index: 'chime' },
+    { index: 'race', maxRecords: 1_000_000, eviction: 'lru' },
+  ] as const;
+  for (const kind of kinds) {
+    const url = freshUrl(t, 'shm');
+    const store = keepOpen(t, openSync(url, { ...SIZES, size: 8 * MIB, ...kind }));
+    const records = () => {
+      for (let i = 0; i < 5000; i++) {
+        try {
+          store.set(`key ${i}`, VALUE);
+        } catch (error) {
+          assert.equal((error as { code: string }).code, 'SW_POOL_FULL');
+          return i;
+        }
+      }
+      return store.stats().bound?.records ?? 0;
+    };
+    const before = records();
+    growSync(url, { size: 16 * MIB });
+    const after = records();
+    assert.ok(after > 1.7 * before, `${kind.index}: ${before} records, then ${after}`);
+  }
+});
+
 test('values that take chunks in one piece find room in added regions', (t) => {
   const url = freshUrl(t, 'file');
   const store = keepOpen(t, openSync(url, SIZES));
