@@ -9,7 +9,7 @@ import { Pool } from './pool.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
-/** In a full pool, where others lack what this client has retired. */
+/** The same in a full pool, where other clients lack what this one has retired. */
 const TIGHT_OPERATIONS = 16;
 const IDLE_COLLECT_MS = 25;
 const LIVENESS_INTERVAL_MS = 50;
@@ -168,7 +168,7 @@ export class LocalPool extends Pool {
     this.run(this.recovering(() => true));
   }
 
-  /** Leaves the pool: blocks go back, the row is free. */
+  /** Leaves the pool: gives its blocks back and frees its row. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

@@ -42,7 +42,7 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 const ROUNDS_MAX = 8;
 const LOWEST = new Uint8Array(0);
-/** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
+/** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, and the borders of its keys. */
@@ -74,8 +74,8 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
 }
 
 /**
- * Whether the leaf is under-full, and emptier by half than at the last look. In a full pool, looks
- * come earlier and more often, because the memory of leaves is what insertions lack.
+ * Whether the leaf is under-full, and has half as many items as at the last check. In a full pool
+ * checks begin earlier and come more often, because insertions lack the memory of leaves.
  */
 function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
   const { span } = geometry.shape;
@@ -84,11 +84,11 @@ function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeReques
   return 4 * used <= span && (used & (used - 1)) === 0;
 }
 
-/** Whether two leaves should become one, the emptier of which has `own` items. */
+/** Whether to merge two leaves that have `together` items, `own` of them in the emptier one. */
 function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
   const { span } = geometry.shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
-  // A leaf that is nearly empty goes even if the other one is about half full.
+  // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
 
@@ -101,15 +101,15 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
   return Math.max(0, span - vacant * perBit);
 }
 
-/** Whether two leaves fit one with some room to spare, which is how full a full pool packs them. */
+/** Whether two leaves fit in one that is at most three quarters full. */
 function areWorthPacking({ geometry }: ChimeTree, _own: number, together: number): boolean {
   return 4 * together <= 3 * geometry.shape.span;
 }
 
 /**
- * Packs the leaves of the whole tree, for a full pool in which a split finds no memory: those of
- * two neighbours that fit one become one. Deletions merge less eagerly, because a leaf that is
- * nearly full is soon split again. Returns how many leaves it has merged.
+ * Packs the leaves of the whole tree when a split finds no memory: merges neighbours that fit in
+ * one leaf. Deletions merge less eagerly, because a leaf that is nearly full is soon split again.
+ * Returns how many leaves it merged.
  */
 export function* packLeaves(tree: ChimeTree): Operation<number> {
   const before = tree.merges;
@@ -130,7 +130,7 @@ function* packLeafAt(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   return yield* orNothing(tree, () => mergeLeafAt(tree, step, key, areWorthPacking));
 }
 
-/** Where the keys of a step's child end. */
+/** The upper bound of the keys of a step's child. */
 function upperOf({ node, child, upper }: Step): Uint8Array | undefined {
   return child < childrenIn(node.image) - 1 ? separatorIn(node.image, child) : upper;
 }
@@ -141,10 +141,10 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   }
 }
 
-/** What a merge does, or false when it cannot be done now. */
+/** Runs a merge; returns false when it cannot be done now. */
 function* orNothing(tree: ChimeTree, merge: () => Operation<boolean>): Operation<boolean> {
   const { allocator } = tree;
-  // A merge needs blocks for its intent and a node, and gives back a larger one.
+  // A merge needs blocks for its intent and a node, and frees a larger one.
   allocator.mayTakeReserve = true;
   try {
     return yield* merge();
