@@ -48,6 +48,7 @@ const SWAPS_MAX = 64;
  * Crash points. A client that dies leaves the chunk as CHUNK_EMPTIED with its id. Before it frees
  * the client's row, a recoverer unlocks the words and makes the chunk CHUNK_BLOCKS again
  * (`unlockEmptied`). If the recoverer dies, the next one continues.
+ * `lab/verification/tests/shared-chunks.test.ts` stops and kills clients at each doorbell.
  */
 export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<number> {
   const { allocator, chunks, reclamation } = pool;
