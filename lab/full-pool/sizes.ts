@@ -64,7 +64,7 @@ export async function sizes({ indexes }: Plan): Promise<Row[]> {
   return rows;
 }
 
-/** What a fresh store holds that was filled with such records until it evicted some. */
+/** Fills a fresh store with such records until it evicts, and returns what it holds. */
 function filled(index: IndexName, phase: string): Promise<Held> {
   return withStore(index, 1, { size: POOL_BYTES, ...UNREACHED }, async (shared) => {
     let from = 0;

@@ -120,7 +120,7 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Of the last operations, too, and when what this client holds has come free. */
+  /** Also after the last operations, and when memory that this client holds has come free. */
   #tellLater(): void {
     const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;

@@ -125,7 +125,7 @@ export class Pool {
     }
   }
 
-  /** What an idle client does: frees what it retired, and recycles chunks that this empties. */
+  /** For an idle client: frees what it retired, and recycles chunks that this empties. */
   *collectIdle(): Operation<void> {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();

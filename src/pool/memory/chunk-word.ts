@@ -28,7 +28,7 @@ export interface ChunkWord {
   owner: number;
   incarnation: number;
   /**
-   * How many of its blocks are free. Only a hint: a client that dies leaves it too high by the
+   * How many of its blocks are free. A client that dies leaves this hint too high by the
    * blocks that it was about to claim or to free.
    */
   free: number;
@@ -79,7 +79,7 @@ function signed(top: bigint): number {
   return Number(BigInt.asIntN(16, top));
 }
 
-/** What to add to a chunk's word when `count` of its blocks come free; negative for a claim. */
+/** Added to a chunk's word when `count` of its blocks come free; negative for a claim. */
 export function freeBlocks(count: number): bigint {
   return BigInt(count) << TOP_SHIFT;
 }

@@ -244,7 +244,7 @@ export class FullPool {
     if (!(yield* this.#vain.mayBring(kind))) return false;
     const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
     const brought = yield* this.#attachment.exclusive(sweeping);
-    // Inside a callback nothing was swept, so nothing was in vain.
+    // Inside a callback nothing was swept, so this says nothing about sweeps.
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
     yield* this.#vain.note(kind, brought);

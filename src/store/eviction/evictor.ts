@@ -20,7 +20,7 @@ import { Recount } from './recount.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 8;
-/** Samples in vain that one write takes before it leaves what is too much to the next one. */
+/** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
@@ -188,7 +188,7 @@ export class Evictor {
     // Unless it is the last one, a write leaves a small excess to the next, to evict several.
     if (request !== undefined && this.#gathers) return;
     while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
-      // What is more than this write has added other clients may be about to evict, too.
+      // Other clients may be about to evict the excess that is not of this write.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);

@@ -249,7 +249,7 @@ export class Yard {
     return emptier.pool.chunks.chunkOf(held.address);
   }
 
-  /** What a client leaves behind that dies between claiming blocks and counting them. */
+  /** Makes the count too high, as a client does that dies between claiming and counting. */
   overcount(chunk: number, blocks: number): void {
     const [{ pool }] = this.workers;
     const at = pool.layout.chunkWord(chunk);

@@ -21,7 +21,7 @@ const CLIENT = BATCHES * ROWS * PIECES;
 
 const pieceBytes = (bytes: number) => (bytes < LINE ? WORD : LINE);
 
-/** What one client of a yard does, within the epoch that it has announced. */
+/** The operation that one client of a yard runs, within the epoch that it has announced. */
 export type YardPart = (worker: Worker, yard: Yard) => Operation<void>;
 
 /** The client dies after so many verbs that changed something. */
