@@ -46,10 +46,10 @@ const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'S
  * by a client, or free. A reachable block that is marked free would be handed out again; a record
  * in a claimed one that no key reaches may have been lost.
  *
- * A block in use that no key reaches belongs to a living client, was left by a dead one, or is lost.
- * A sweep brings back what dead clients left. A block is known to be lost only if no living client
- * names its store: a client that names it may have claimed or retired the block. A client that no
- * longer names it has given all its blocks back (OpenStores).
+ * A block in use that no key reaches belongs to a living client, was left by a dead one, or is
+ * lost. A sweep brings back what dead clients left. A block is known to be lost only if no living
+ * client names its store: a client that names it may have claimed or retired the block. A client
+ * that no longer names it has given all its blocks back (OpenStores).
  */
 export function* checkStores(
   pool: Pool,

@@ -124,7 +124,7 @@ class Actor {
     const execution = this.#execution;
     if (execution === undefined || execution.finished) return this.#over ? [] : [this.#name(0, 0)];
     const rows = execution.openRows();
-    // A client that may die executes its verbs in order, so that the rest does not depend on chance.
+    // A client that may die executes its verbs in order: the rest must not depend on chance.
     if (this.#diesAfter !== Number.POSITIVE_INFINITY) rows.length = 1;
     return rows.flatMap((row) => {
       const starts = execution.pieces(row).filter((_, i) => i % 2 === 0);
