@@ -5,10 +5,10 @@ import { boundOf, type SharedStore, UNREACHED, withStore } from './shared-store.
 
 const POOL_BYTES = 24 * 2 ** 20;
 const VALUE_BYTES = '300';
-/** More than fit, by all processes together. */
+/** All processes together write more than fits. */
 const FILL = 70_000;
 const WRITES = 10_000;
-/** Until all processes are idle. */
+/** Long enough for all processes to go idle. */
 const REST_MS = 1500;
 
 interface Row {
@@ -21,7 +21,7 @@ interface Row {
   refused: number;
 }
 
-/** How many records 10,000 writes evict from a full store, all records being of one size. */
+/** How many records 10,000 writes evict from a full store in which all records have one size. */
 export async function evictions({ indexes, processes }: Plan): Promise<Row[]> {
   const rows: Row[] = [];
   console.log(`${WRITES} writes to a full store: records that they evict`);

@@ -1,12 +1,12 @@
 import type { IndexName } from '../../src/store/api.ts';
 
-/** What is to be measured. */
+/** What to measure. */
 export interface Plan {
   readonly indexes: readonly IndexName[];
   readonly processes: readonly number[];
   /** Of `torture`. */
   readonly rounds: number;
   readonly seed: number;
-  /** Of a store of `stalls`. */
+  /** How many records a store of `stalls` has. */
   readonly records: number;
 }

@@ -1,4 +1,4 @@
-/** What a full pool does that several processes share: see docs/measurements/full-pool.md. */
+/** Measures full pools that several processes share: see docs/measurements/full-pool.md. */
 import { writeFileSync } from 'node:fs';
 import type { IndexName } from '../../src/store/api.ts';
 import { describeMachine } from '../support/machine.ts';

@@ -8,7 +8,7 @@ const KEYS = 10_000;
 const REQUESTS = 200_000;
 const POOL_BYTES = 64 * 2 ** 20;
 const ROOM = 0.1;
-/** The part of the requests that is not counted: the store is not full yet. */
+/** The share of requests at the start that do not count, because the store is not full yet. */
 const WARM_UP = 0.2;
 const POLICIES: readonly Eviction[] = ['lru', 'lfu', 'adaptive'];
 
@@ -17,11 +17,11 @@ interface Row {
   index: IndexName;
   eviction: Eviction;
   exact: number | undefined;
-  /** Percent of the requests that hit, by the number of processes. */
+  /** Hits in percent of the requests, by the number of processes. */
   rates: number[];
 }
 
-/** Hit rates of a store that several processes ask and fill at once. */
+/** Hit rates of a store that several processes read and fill at the same time. */
 export async function sharedHitRates({ indexes, processes }: Plan): Promise<Row[]> {
   const rows: Row[] = [];
   console.log(`Percent of requests that hit, with room for a tenth of ${KEYS} keys`);

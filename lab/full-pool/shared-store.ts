@@ -2,14 +2,14 @@ import type { IndexName, OpenOptions, Store, Value } from '../../src/store/api.t
 import { destroySync, openSync } from '../../src/store/open.ts';
 import { Crew } from './tasks.ts';
 
-/** A store that this process has opened, and others with it. */
+/** A store that this process and others have open. */
 export interface SharedStore {
   readonly url: string;
   readonly store: Store<Value>;
   readonly crew: Crew;
 }
 
-/** A store that evicts, in a pool of its own, for as long as `use` takes. */
+/** Runs `use` on a store that evicts, in a pool of its own. */
 export async function withStore<T>(
   index: IndexName,
   processes: number,
@@ -28,7 +28,7 @@ export async function withStore<T>(
   }
 }
 
-/** Bounds that no pool of this program reaches: the pool is full first. */
+/** Bounds that no store of this program reaches, because its pool is full first. */
 export const UNREACHED = { maxRecords: 2 ** 30 } as const;
 
 export function boundOf({ store }: SharedStore) {

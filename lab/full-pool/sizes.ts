@@ -4,7 +4,7 @@ import { boundOf, type SharedStore, UNREACHED, withStore } from './shared-store.
 import { sizesOf } from './tasks.ts';
 
 const POOL_BYTES = 24 * 2 ** 20;
-/** Bytes of the values, phase by phase. */
+/** Bytes of the values in each phase. */
 const PHASES = ['100', '1000', '60,100,180,300,500,800,1300,2100,3400,5500', '100'];
 
 interface Row {
@@ -24,8 +24,8 @@ interface Held {
 }
 
 /**
- * What a full store holds when its records have changed in size: after each phase has written the
- * store over once, beside a fresh store that was filled with such records.
+ * How much a full store holds after its records have changed in size. Each phase overwrites the
+ * whole store once, and is compared with a fresh store filled with records of the same sizes.
  */
 export async function sizes({ indexes }: Plan): Promise<Row[]> {
   const rows: Row[] = [];
@@ -64,7 +64,7 @@ export async function sizes({ indexes }: Plan): Promise<Row[]> {
   return rows;
 }
 
-/** Of a store that was filled with such records until it evicted some. */
+/** Fills a fresh store with such records until it evicts, and returns what it holds. */
 function filled(index: IndexName, phase: string): Promise<Held> {
   return withStore(index, 1, { size: POOL_BYTES, ...UNREACHED }, async (shared) => {
     let from = 0;
@@ -81,7 +81,7 @@ function held(shared: SharedStore): Held {
   return { bytes: boundOf(shared).bytes, tables: memory.subtables + memory.directory };
 }
 
-/** Bytes of the blocks of a record, on average: header, key and padding. */
+/** Average bytes of a record's blocks, with header, key and padding. */
 function meanBlock(phase: string): number {
   const blocks = sizesOf(phase).map((bytes) => 64 * Math.ceil((bytes + 24) / 64));
   return blocks.reduce((sum, bytes) => sum + bytes, 0) / blocks.length;

@@ -3,11 +3,11 @@ import type { IndexName } from '../../src/store/api.ts';
 import type { Plan } from './plan.ts';
 import { boundOf, UNREACHED, withStore } from './shared-store.ts';
 
-/** A record of a short key and value, and its part of the index. */
+/** Room for a short record and its share of the index. */
 const BYTES_PER_RECORD = 180;
 const VALUE_BYTES = '100';
 const WRITES = 1_000_000;
-/** Records that are written before the first look whether the store is full. */
+/** Records written between two checks whether the store is full. */
 const STEP = 100_000;
 
 interface Row {
@@ -18,7 +18,7 @@ interface Row {
   slowest: number;
 }
 
-/** How long a new key of a full store takes, beside lru-cache in the same run. */
+/** How long writing a new key into a full store takes, compared with lru-cache in the same run. */
 export async function stalls({ indexes, records }: Plan): Promise<Row[]> {
   console.log(`A million new keys in a full store: microseconds`);
   console.log('store          records     median      99.9 %     slowest');

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** What a process is told to do. */
+/** What to have a process do. */
 export type Task =
   | { kind: 'open'; url: string }
   | { kind: 'write'; from: number; count: number; sizes: string; timed: boolean }
@@ -13,15 +13,15 @@ export type Task =
 export interface Done {
   /** Writes that raised SW_POOL_FULL. */
   refused: number;
-  /** Of the requests that counted. */
+  /** Hits among the requests that counted. */
   hits: number;
-  /** Values that were not those of their keys. */
+  /** Values that belong to another key. */
   wrong: number;
-  /** Of each write, if it was timed. */
+  /** How long each write took, if writes were timed. */
   nanoseconds: number[];
 }
 
-/** Bytes of values, one after the other: a number, or several with commas. */
+/** Bytes of successive values: one number, or several separated by commas. */
 export function sizesOf(text: string): number[] {
   return text.split(',').map(Number);
 }
@@ -46,7 +46,7 @@ export class Crew {
     return this.#children.length;
   }
 
-  /** All at the same time, each its own task. */
+  /** Runs a task in each process at the same time. */
   all(task: (process: number) => Task): Promise<Done[]> {
     return Promise.all(this.#children.map((_, i) => this.one(i, task(i))));
   }

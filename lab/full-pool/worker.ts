@@ -1,4 +1,4 @@
-/** A process that shares a store with others, and does what it is told: see tasks.ts. */
+/** A process that shares a store with others and runs the tasks of tasks.ts. */
 import { setImmediate as turn } from 'node:timers/promises';
 import { hasCode } from '../../src/errors.ts';
 import type { Store, Value } from '../../src/store/api.ts';
@@ -12,7 +12,7 @@ const BURST = 100;
 
 const NOTHING: Done = { refused: 0, hits: 0, wrong: 0, nanoseconds: [] };
 
-/** The first task opens the store of those that follow. */
+/** The first task opens the store for the tasks that follow. */
 function worker(): (task: Task) => Promise<Done> {
   let store: Store<Value> | undefined;
   return async (task) => {
@@ -26,7 +26,7 @@ function worker(): (task: Task) => Promise<Done> {
   };
 }
 
-/** New keys, one after the other. */
+/** Writes new keys, one after the other. */
 async function write(
   store: Store<Value>,
   { from, count, sizes, timed }: Task & { kind: 'write' },
@@ -50,7 +50,7 @@ async function write(
   return { ...NOTHING, refused, nanoseconds: [...nanoseconds] };
 }
 
-/** A request that misses brings its key in. */
+/** Requests keys, and inserts each key that misses. */
 async function request(
   store: Store<Value>,
   { keys, counted }: Task & { kind: 'request' },

@@ -83,7 +83,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     this.#housekeep(this.#exhausted ? reclamation.goOffline() : this.#announce());
   }
 
-  /** A client that was idle has no blocks: it claims some before its first operation. */
+  /** A client that was idle has no claimed blocks: it claims some before its first operation. */
   *#announce(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     yield* this.pool.prefetchBlocks();

@@ -102,7 +102,7 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
     store.close();
     // Alone again: what no key reaches now belongs to nobody.
     const { leftover } = checkClean(place, true);
-    // Behind the sweep nothing is left of the dead, so each block that no key reaches is a problem.
+    // After the sweep nothing of dead clients is left: a block that no key reaches is a problem.
     checkClean(place);
     return { subtables, records, slots, leftoverBlocks: leftover.blocks };
   } finally {

@@ -254,12 +254,12 @@ export interface Index {
    */
   eachReachable(visit: (address: Address) => void): Operation<void>;
   /**
-   * Lets go of memory that the index holds to no end, such as records of deleted keys that wait
-   * for a merge or claims of dead clients, and does what deletions wait for. Only the client that
-   * sweeps a full pool runs it, between operations and in an epoch; it needs no memory. `grace`
-   * returns when no client holds an address any more that was unlinked before, or false when that
-   * takes too long. `forDeletion` tells whether a deletion met the full pool. Returns how many
-   * parts of the index it has changed. An index that holds nothing back lacks it.
+   * Lets go of memory that the index does not need, such as records of deleted keys that wait for a
+   * merge, claims of dead clients, or leaves that could be packed, and does what deletions wait
+   * for. Only the client that sweeps a full pool runs it, between operations and in an epoch, and
+   * it does not rely on free memory. `grace` returns when no client holds an address any more that
+   * was unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion
+   * met the full pool. Returns how many parts of the index it has changed.
    */
   compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
 }

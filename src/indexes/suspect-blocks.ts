@@ -4,13 +4,13 @@ import type { SizeClass } from '../pool/memory/size-class.ts';
 import type { Pool } from '../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 
-/** State bytes of a chunk; those of blocks that are not suspect are 0. */
+/** State bytes of a chunk; 0 for blocks that are not suspect. */
 interface SuspectMap {
   readonly sizeClass: SizeClass;
   readonly states: Uint8Array;
 }
 
-/** Blocks of a store that dead clients may have lost, as a sweep narrows them down: sweep.ts. */
+/** Blocks of a store that dead clients may have lost; a sweep narrows them down (sweep.ts). */
 export class SuspectBlocks {
   readonly #pool: Pool;
   readonly #catalog: number;
@@ -35,7 +35,7 @@ export class SuspectBlocks {
     return suspects;
   }
 
-  /** The block is not suspect. The address may be any number. */
+  /** Clears a block of suspicion. The address may be any number. */
   clear(address: Address): void {
     if (!this.#pool.chunks.isBlockAddress(address)) return;
     const { chunks, layout } = this.#pool;
@@ -48,8 +48,8 @@ export class SuspectBlocks {
   }
 
   /**
-   * Step 6, in an announced epoch: frees those whose state has not changed; returns how many. The
-   * chunk's word is read before and after the states: what stands there in between are states.
+   * Step 6, in an announced epoch: frees the suspects whose state has not changed; returns how
+   * many. Reads the chunk's word before and after the states, so that they are known to be states.
    */
   *free(): Operation<number> {
     const { allocator, layout } = this.#pool;
@@ -76,7 +76,7 @@ export class SuspectBlocks {
     return freed;
   }
 
-  /** Chunks that serve another use by now have no suspects any more. */
+  /** Drops chunks that serve another use by now. */
   *#forgetRecycled(): Operation<void> {
     if (this.#maps.size === 0) return;
     const words = new Map(yield* this.#pool.chunks.words());

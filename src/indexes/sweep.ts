@@ -11,31 +11,31 @@ import { SuspectBlocks } from './suspect-blocks.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
-/** While it waits, a sweep looks so often whether those that it waits for are still there. */
+/** Waits between two checks whether the clients that a sweep waits for are still there. */
 const WAITS_PER_LOOK = 8;
-/** How long a client waits for the one that sweeps. */
+/** How often a client waits for the one that sweeps. */
 const TURN_WAITS_MAX = 500;
 
 /**
- * Brings back blocks that dead clients lost, whatever chunk they are in: claimed ahead, or retired
- * and never freed. It sweeps the caller's store, and every other one with which a client has died.
+ * Brings back blocks that dead clients lost, in any chunk: those that they had claimed ahead, or
+ * retired and never freed. It sweeps the caller's store and every store with which a client died.
  * One client sweeps at a time, between operations, when the pool is full. The others go on.
  *
- * 1. It begins a phase: the word `sweepPhase` becomes odd. A client reads it right behind each
+ * 1. Begin a phase: the word `sweepPhase` becomes odd. A client reads it right behind each
  *    announcement of an epoch. In a new phase it gives back what it has claimed ahead, and from
  *    then on its claims write another byte (`claimedIn`). During the phase it keeps no freed block.
- * 2. It waits until every client is idle or has announced an epoch in the phase.
- * 3. It reads the state bytes. Suspect is each block whose byte is not free and not of this phase.
- * 4. It walks the index. What the walk reaches is not suspect.
- * 5. It waits until every block that was unlinked before the walk ended has been freed.
- * 6. It frees the suspects whose byte has not changed, and ends the phase. Their chunks must still
- *    be of the same use: one that was emptied in step 5 may have data where its state bytes stood.
+ * 2. Wait until every client is idle or has announced an epoch in the phase.
+ * 3. Read the state bytes. A block is suspect when its byte is neither free nor of this phase.
+ * 4. Walk the index. Blocks that the walk reaches are not suspect.
+ * 5. Wait until every block that was unlinked before the walk ended has been freed.
+ * 6. Free the suspects whose byte has not changed, in chunks that still have the same use: one that
+ *    was emptied in step 5 may have data where its state bytes stood. Then end the phase.
  *
  * Why no block in use is freed. After step 2, no living client has a block of an earlier phase in
  * its cache or in an operation: it has given back the cached ones, and its operation has ended. So
- * at step 3 a suspect is linked, in a living client's limbo, or lost. A linked one is reached by
- * the walk, unless it is unlinked before; then it is in a limbo, too. Blocks in a limbo are freed
- * in step 5. A block that is freed and claimed again has this phase's byte, so step 6 leaves it.
+ * at step 3 a suspect is linked, in a living client's limbo, or lost. The walk reaches a linked
+ * one, unless it is unlinked first and so in a limbo too. Blocks in a limbo are freed in step 5. A
+ * block that is freed and claimed again has this phase's byte, so step 6 leaves it alone.
  *
  * Crash points. A sweeper that dies leaves the phase odd. Clients keep no freed blocks until the
  * next sweeper takes over; it begins a phase of its own. Each block that was freed stays free.
@@ -52,20 +52,20 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
     const brought = (yield* compact(pool, index, forDeletion)) + (yield* sweepStores(pool, index));
     return brought > 0 ? brought : yield* pool.catalog.releaseUnfinished();
   } finally {
-    // Also of a sweep that fails: others wait for what this client has retired.
+    // Even if the sweep fails: others wait for what this client has retired.
     yield* pool.reclamation.goOffline();
     yield* pool.sweeper.leave();
   }
 }
 
-/** Whether a client comes to sweep. */
+/** This client sweeps. */
 const TAKEN = 0;
-/** Another one has swept meanwhile. */
+/** Another client has swept meanwhile. */
 const MISSED = 1;
-/** Another one stands still in a sweep. */
+/** Another client is stuck in a sweep. */
 const HELD_UP = 2;
 
-/** Waits for the client that sweeps, if there is one and it lives. */
+/** Becomes the sweeper, or waits for a living client that is. */
 function* takeTurn(pool: Pool): Operation<number> {
   for (let waits = 0; waits < TURN_WAITS_MAX; waits++) {
     const taken = yield* pool.sweeper.take();
@@ -82,7 +82,7 @@ function* takeTurn(pool: Pool): Operation<number> {
   return HELD_UP;
 }
 
-/** Returns how many parts of the index it has changed. */
+/** Returns how many parts of the index it changed. */
 function* compact(pool: Pool, index: Index, forDeletion: boolean): Operation<number> {
   if (index.compact === undefined) return 0;
   yield* pool.reclamation.quiesce();
@@ -100,7 +100,7 @@ function* sweepStores(pool: Pool, index: Index): Operation<number> {
     }
     return brought;
   } finally {
-    // Not if another sweeper has begun a phase since, because this one was declared dead.
+    // A CAS: if this client was declared dead, another sweeper may have begun a phase since.
     yield* control.swap(SUPERBLOCK.sweepPhase, BigInt(phase), BigInt(phase + 1));
   }
 }
@@ -113,7 +113,7 @@ function* beginPhase(): Operation<number> {
   return phase;
 }
 
-/** Another store, unless it is dropped or damaged: its own clients meet that. */
+/** Sweeps another store. Damage there is for its own clients to report. */
 function* sweepNamed(pool: Pool, name: string): Operation<number> {
   const opened = yield* pool.stores.open(name);
   if (opened === undefined) return 0;

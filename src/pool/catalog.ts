@@ -184,7 +184,7 @@ export class Catalog {
     return { ...made, ready: true, dropped: false, unswept: 0 };
   }
 
-  /** Unless a client's row still names the store: it may write to its chunks. */
+  /** Does nothing while a client's row names the store: that client may write to the chunks. */
   *#giveBack(id: number): Operation<void> {
     if ((yield* this.#membership.namedStores()).has(id)) return;
     yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
@@ -299,7 +299,7 @@ export class Catalog {
       if (entry.ready || entry.dropped) continue;
       yield* control.store(rowAt(entry.id), 0n);
     }
-    // A maker that failed may still have blocks that it claimed for a store in the row.
+    // A maker that failed may still hold blocks that it claimed for its store.
     const taken = yield* this.#membership.namedStores();
     for (const { ready, dropped, id } of yield* this.entries()) if (ready || dropped) taken.add(id);
     for (let id = 1; id <= CATALOG_ENTRIES; id++) if (!taken.has(id)) return id;

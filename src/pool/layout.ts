@@ -37,9 +37,9 @@ export const SUPERBLOCK = {
   drops: 280,
   /** The phase of sweeps: odd during one. See indexes/sweep.ts. */
   sweepPhase: 288,
-  /** About where the chunks begin that were never taken: see memory/chunks.ts. */
+  /** A hint of where chunks begin that were never taken: see memory/chunks.ts. */
   frontier: 296,
-  /** Changes when chunks were recycled, or much of them came free: see memory/chunk-survey.ts. */
+  /** Counts chunks that were recycled, or much of which came free: see memory/chunk-survey.ts. */
   chunkNews: 320,
   sweeper: 384,
 } as const;
@@ -228,7 +228,7 @@ export class PoolLayout {
     return chunk < this.#firstChunks ? 1 : this.#firstRegion(chunk) + 1;
   }
 
-  /** Where the state byte of a block of this size stands. */
+  /** The address of the state byte of a block of this size. */
   stateByteOf(address: Address, units: number): Address {
     const start = this.chunkStart(this.chunkAt(regionOf(address), offsetOf(address)));
     const mapBytes = stateMapBytes(blocksPerChunk(units));

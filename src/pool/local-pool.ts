@@ -9,7 +9,7 @@ import { Pool } from './pool.ts';
 
 /** Operations between two quiescent points: what an announcement costs is shared by so many. */
 const OPERATIONS_PER_QUIESCENCE = 64;
-/** In a full pool, where others lack what this client has retired. */
+/** The same in a full pool, where other clients lack what this one has retired. */
 const TIGHT_OPERATIONS = 16;
 const IDLE_COLLECT_MS = 25;
 const LIVENESS_INTERVAL_MS = 50;
@@ -120,7 +120,7 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Of the last operations, too, and when what this client holds has come free. */
+  /** Also after the last operations, and when memory that this client holds has come free. */
   #tellLater(): void {
     const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
@@ -168,7 +168,7 @@ export class LocalPool extends Pool {
     this.run(this.recovering(() => true));
   }
 
-  /** Leaves the pool: blocks go back, the row is free. */
+  /** Leaves the pool: gives its blocks back and frees its row. */
   close(): void {
     if (this.#closed) return;
     this.#closed = true;

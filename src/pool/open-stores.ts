@@ -24,9 +24,9 @@ export interface OpenStore {
  *   chunk for a store that it makes. A client that drops a store marks it in the catalog first and
  *   reads the rows afterwards. So one of the two sees the other, and either the store is not opened
  *   or its memory stays.
- * - A client takes the name out of its row when no handle of the store is open, and no block of the
- *   store is in its cache or waits for an epoch. Afterwards it writes to no byte of the store. A
- *   client that dies keeps the name until its row is recovered.
+ * - A client takes the name out of its row when it has no open handle of the store, and no block of
+ *   the store in its cache or waiting for an epoch. Afterwards it writes to no byte of the store. A
+ *   dead client's row keeps the name until it is recovered.
  * - The row of the catalog is used again only when no row of a client names it. So what a handle
  *   knows by the number of its store never comes to mean another store.
  */
@@ -86,7 +86,7 @@ export class OpenStores {
       // A client claims blocks only in an epoch, of a store that it makes, too.
       return yield* this.#reclamation.duringEpoch(build);
     } catch (error) {
-      // At once, if it can be: the chunks that it took can then serve another store.
+      // As soon as possible, so that the chunks it took can serve another store.
       yield* this.#leave(catalog);
       throw error;
     }

@@ -19,7 +19,7 @@ import { recycleEmptied, unlockEmptied } from './memory/emptied-chunks.ts';
 import { OpenStores } from './open-stores.ts';
 import { UnwaitedWrites } from './unwaited-writes.ts';
 
-/** Chunks that are recycled at one quiescent point: no operation waits for more. */
+/** Most chunks recycled at one quiescent point, so that no operation waits for more. */
 const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
 /** For an epoch that stands still: a process that waits for a processor is no laggard yet. */
@@ -56,7 +56,7 @@ export class Pool {
   readonly #livenessIntervalMs: number;
   /** Whether this client may write to nothing but its row: it cleans up after no other. */
   readonly #readOnly: boolean;
-  /** The epoch in which this client has waited in vain for others. */
+  /** The epoch in which this client last waited for others without success. */
   #stoodStillAt = 0;
   /** When the operating system was last asked about lagging clients. */
   #askedAt = Number.NEGATIVE_INFINITY;
@@ -102,13 +102,13 @@ export class Pool {
 
   /** Milliseconds until there is something to tell; Infinity when there is nothing. */
   get tellsInMs(): number {
-    // An idle client has claimed nothing: this is asked whenever its event loop turns.
+    // An idle client has claimed nothing. Skipping the sum matters: each turn of the loop asks.
     const claimed = this.reclamation.online ? this.allocator.claimedUnits : 0;
     this.meter.noteHeld(claimed, this.reclamation.waitingUnits);
     return this.meter.dueInMs;
   }
 
-  /** Tells others what this client has done and holds. Nothing when it has left the pool. */
+  /** Publishes what this client has done and holds, unless it has left the pool. */
   *telling(): Operation<void> {
     const { id } = this.membership;
     this.meter.noteHeld(this.allocator.claimedUnits, this.reclamation.waitingUnits);
@@ -125,18 +125,18 @@ export class Pool {
     }
   }
 
-  /** What an idle client does: frees what it retired, and recycles chunks that this empties. */
+  /** For an idle client: frees what it retired, and recycles chunks that this empties. */
   *collectIdle(): Operation<void> {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();
     if (reclamation.retired > 0 || !allocator.hasEmptied) return;
-    // No caller hears of it: the next operation tells.
+    // No caller would see an error here: the next operation raises it.
     if (!(yield* this.usable())) return;
     allocator.leaveChunks();
     yield* reclamation.duringEpoch(() => recycleEmptied(this, EMPTIED_AT_ONCE));
   }
 
-  /** At a quiescent point: recycles chunks that this client may have emptied. */
+  /** Recycles chunks that this client may have emptied. Only at a quiescent point. */
   *recyclingOwn(): Operation<void> {
     if (this.allocator.hasEmptied) yield* recycleEmptied(this, EMPTIED_AT_ONCE);
   }
@@ -158,9 +158,9 @@ export class Pool {
   }
 
   /**
-   * Tries to bring back memory after SW_POOL_FULL: only between operations. It gives back what this
-   * client has claimed ahead, recycles chunks that have no block in use, of any store and size, and
-   * frees what this client has retired. True when something may have come free.
+   * Tries to bring back memory after SW_POOL_FULL, only between operations. Gives back what this
+   * client has claimed ahead, frees what it has retired, and recycles chunks of any store and size
+   * that have no block in use. True when something may have come free.
    */
   *reclaiming(): Operation<boolean> {
     const { allocator, reclamation } = this;
@@ -182,12 +182,12 @@ export class Pool {
   }
 
   /**
-   * Frees what this client has retired: only between operations. True when nothing is left that
-   * waited, or less than before.
+   * Frees what this client has retired, only between operations. True when less waits than before,
+   * or nothing.
    */
   *ripening(): Operation<boolean> {
     const { reclamation } = this;
-    // A quiescent point frees some, too.
+    // `quiesce` may free some, too.
     const before = reclamation.retired;
     yield* reclamation.quiesce();
     if (reclamation.retired === 0) return true;
@@ -196,8 +196,8 @@ export class Pool {
   }
 
   /**
-   * Is idle until fewer blocks and chunks wait than so many; false when others hold them back: no
-   * longer than the epoch stands still. Where it stood still before, this does not wait again.
+   * Stays idle until fewer than `most` blocks and chunks wait. False when other clients hold them
+   * back: it gives up when the epoch stands still, at once if it did so at the last call.
    */
   *#outwaiting(most: number): Operation<boolean> {
     const { reclamation } = this;
@@ -263,8 +263,8 @@ export class Pool {
   /**
    * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
    * about to link may be swept. That may fail, so the row is claimed only afterwards. What it had
-   * half done without locks is finished by the client that meets it, and a sweep brings back the
-   * blocks that it had claimed or retired.
+   * half done without locks is finished by the client that meets it. A sweep brings back the blocks
+   * that it had claimed or retired.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.repairs.settleRow(row))) return;
@@ -282,15 +282,15 @@ export class Pool {
 
   /**
    * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
-   * store that its row names. Comes before its row is free: a recoverer that dies in between lets
-   * the client be counted twice, and a sweep never finds such blocks uncounted.
+   * store that its row names. This comes before its row is free: if the recoverer dies in between,
+   * the client is counted twice, but blocks are never left uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
     for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
   }
 
-  /** What a client that is gone had begun to do with chunks of its own. */
+  /** Undoes or finishes what a client that is gone had begun with chunks that it owned. */
   *#settleChunks(owner: number, incarnation: number): Operation<void> {
     for (const chunk of yield* this.chunks.settleOwned(owner, incarnation)) {
       yield* unlockEmptied(this, chunk, owner);

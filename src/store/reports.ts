@@ -39,7 +39,7 @@ export interface PoolReport {
     self: boolean;
     attachedAt: string;
     epoch: number;
-    /** Bytes, up to a second old, as in `MemoryReport`; 0 of a client that has told nothing. */
+    /** Bytes as in `MemoryReport`, up to a second old; 0 if the client has published nothing. */
     claimed: number;
     waiting: number;
     /** Whether memory waits for this client: it is in an operation, or was stopped in one. */
@@ -71,7 +71,7 @@ export interface MemoryReport {
   total: number;
   /** In use by records and indexes. */
   live: number;
-  /** Blocks that clients have claimed and not used yet. */
+  /** Blocks that clients have claimed but not used yet. */
   claimed: number;
   /** Removed or replaced, but another client may still read it: waits until the epoch moves on. */
   waiting: number;
@@ -82,15 +82,15 @@ export interface MemoryReport {
   /** Tables, intents, block states and the remainders of chunks. */
   overhead: number;
   stores: {
-    /** Empty where no store has the chunks: a store that was dropped, or not completed. */
+    /** Empty for chunks of a store that was dropped, or never completed. */
     store: string;
-    /** Bytes in use, claimed or waiting, and free. */
+    /** `used` also has what is claimed or waiting. Both are bytes. */
     used: number;
     free: number;
-    /** Null when clients hold memory that may be of this store or of another one. */
+    /** Null when clients hold memory that may belong to this store or to another one. */
     live: number | null;
   }[];
-  /** By store and block size. Chunks that are used whole count as blocks of a chunk's size. */
+  /** By store and block size. A chunk that is used whole counts as one block. */
   blocks: { store: string; blockSize: number; chunks: number; used: number; free: number }[];
 }
 
@@ -99,9 +99,9 @@ export interface CheckOptions {
   /** Called as the walk goes on, with steps done and in all. */
   onProgress?: ((done: number, total: number) => void) | undefined;
   /**
-   * In a pool without problems: gives back the blocks of all stores that clients left when they
-   * died, so that the next check is certain of each record that no search finds. Other clients may
-   * go on working; one that stands still in the middle of a call keeps the blocks from being freed.
+   * If there are no problems, gives back the blocks that dead clients left, in all stores. The next
+   * check is then certain about each record that no search finds. Other clients may go on working,
+   * but one that is stopped in the middle of a call keeps the blocks from being freed.
    */
   sweep?: boolean | undefined;
 }
@@ -122,13 +122,13 @@ export interface CheckReport {
     unswept: number;
     /**
      * Blocks that these clients left: claimed ahead, or retired and never freed. No damage: the
-     * next client that finds the pool full brings them back, and so does a check with `sweep`. With
-     * `atMost` some may be claims of living clients that are at work. `swept` says whether this
-     * check has brought them back.
+     * next client that finds the pool full brings them back, and so does a check with `sweep`. If
+     * `atMost` is set, some of them may be claims of living clients at work. `swept` tells whether
+     * this check has brought them back.
      */
     leftover: { blocks: number; bytes: number; atMost: boolean; swept: boolean };
   }[];
-  /** Claimed are those in use that no key reaches: of living clients, leftover or lost. */
+  /** `claimed`: in use but reached by no key, so a living client's, leftover or lost. */
   blocks: { reachable: number; claimed: number; free: number };
   /** The sums of the stores' `leftover`. */
   leftover: { blocks: number; bytes: number };
@@ -143,7 +143,7 @@ export interface CheckReport {
    * have. No damage: the maker of the next store takes it up, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
-  /** Also blocks that are in use, that no key reaches, and that no client can have left. */
+  /** Also blocks in use that no key reaches and no client can have left. */
   problems: string[];
 }
 

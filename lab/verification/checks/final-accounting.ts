@@ -38,9 +38,9 @@ export function checkMemory(
     const problems = account(pool, subject, index, holders);
     if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
   };
-  // Who dies between unlinking a chain and retiring its blocks, one by one, leaves them in
-  // anybody's chunks. So does a server of others' calls, which dies in none of its own, and whoever
-  // gives up a call that is done all the same.
+  // A client that dies while it retires the blocks of an unlinked chain, one by one, leaves blocks
+  // that others had claimed. So do a server of other clients' calls, which dies in none of its own,
+  // and a client that gives up a call which is done all the same.
   const { answersTheDead, unlinksMany } = subject;
   const unlinked =
     losses > 0 ||

@@ -13,7 +13,7 @@ import { type AccessObserver, type AdversaryMemory, WORD } from '../schedules/ad
 import type { LinesOfBlock } from './block-of.ts';
 
 const POISON = 0xdb;
-/** Of blocks of one line. */
+/** State bytes of a chunk with blocks of one line. */
 const STATES_MAX = stateMapBytes(blocksPerChunk(1));
 
 interface RetiredBlock {
@@ -54,7 +54,7 @@ export class ReclamationOracle implements AccessObserver {
   readonly #retired = new Map<Address, RetiredBlock>();
   /** By unit: the client that gave its block back, and that block. */
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
-  /** By word: the clients that have tried to swap it, such as one of state bytes for a claim. */
+  /** By word: clients that have tried a CAS on it, such as a claim on a word of state bytes. */
   readonly #swappers = new Map<Address, Set<number>>();
   /** By client: how many of its operations may be reading state bytes. */
   readonly #readingMaps = new Map<number, number>();
@@ -103,8 +103,8 @@ export class ReclamationOracle implements AccessObserver {
   }
 
   /**
-   * A client reads the state bytes of a chunk before it knows what the chunk serves by now. Blocks
-   * of another size may stand in their place.
+   * Allows clients to read state bytes of a chunk before they know what the chunk serves by now:
+   * blocks of another size may stand in their place.
    */
   #noteMapReads(client: number, allocator: LocalPool['allocator']): void {
     const reading = (by: number) => {

@@ -353,7 +353,7 @@ export class SimulatedClient {
     else this.#duties.push(this.#duty('pause', this.#reclaim()));
   }
 
-  /** As `Pool.reclaiming`, which would wait for others longer. */
+  /** As `Pool.reclaiming`, but without its longer wait for other clients. */
   *#reclaim(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     yield* this.pool.allocator.surrender();

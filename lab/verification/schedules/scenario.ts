@@ -151,7 +151,7 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
   return { seed, subject, parameters, chunks, keys, ...plan };
 }
 
-/** Chunks of either size come empty when their records change to the other one. */
+/** Chunks of either size become empty when their records change to the other one. */
 function chooseSizes(prng: Prng, clients: readonly ClientPlan[], { resizes }: Swarm): void {
   for (const { call } of clients.flatMap(({ items }) => items)) {
     if (typeof call !== 'object' || (call.kind !== 'write' && call.kind !== 'modify')) continue;

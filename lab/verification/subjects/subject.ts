@@ -55,8 +55,8 @@ export interface Subject {
   /** Switches a client's techniques on and off: each run has a mix of its own. */
   vary?(index: Index, prng: Prng): void;
   /**
-   * Whether a call may take effect after its client has died: the record that it replaces is then
-   * nobody's to free, whichever client's chunk it is in, until a sweep.
+   * Whether a call may take effect after its client has died: no client frees the record that it
+   * replaces then, until a sweep.
    */
   readonly answersTheDead?: boolean;
   /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */

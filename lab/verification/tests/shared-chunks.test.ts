@@ -59,7 +59,7 @@ const EVENTS: Record<string, Event> = {
   },
 };
 
-/** In which order A and B go on. */
+/** The order in which A and B go on. */
 type Ending = (a: UnderWay<void>, b: UnderWay<void>) => void;
 
 const inTurn: Ending = (a, b) => {
@@ -83,7 +83,7 @@ const ENDINGS: Record<string, Ending> = {
   },
 };
 
-/** A sweep that has run so long alone does nothing but wait, for so many doorbells. */
+/** After so many doorbells alone a sweep only waits, for WAITING doorbells. */
 const WAITING_AFTER = 70;
 const WAITING = 200;
 
@@ -103,7 +103,7 @@ function play({ begin, a, b, events = EVENTS, endings = ENDINGS, stride = 1 }: P
   let pairs = 0;
   for (const [event, happen] of Object.entries(events)) {
     for (const [ending, end] of Object.entries(endings)) {
-      // Of a dead one and another all orders are the same.
+      // With a dead client all orders are the same.
       if (ending !== Object.keys(endings)[0] && /dies/.test(event)) continue;
       for (let i = 0, isOver = false; !isOver; i += i < WAITING_AFTER ? 1 : WAITING) {
         for (let j = i % stride, isOtherOver = false; !isOtherOver; j += stride) {
@@ -165,7 +165,7 @@ test('a client frees a block while another recycles the chunk: each stands still
   assert.ok(pairs > 200, `${pairs} pairs`);
 });
 
-/** The chunk's count is too high, as of a client that died before it had counted its claim. */
+/** The chunk's count is too high, as when a client died before it had counted its claim. */
 function overcounted(yard: Yard): Cast {
   const cast = emptied(yard);
   yard.overcount(cast.chunk, 3);
@@ -334,14 +334,14 @@ function* working({ b }: Cast): Operation<void> {
   yield* b.put(0, SHORT, { marks: true });
   yield* b.remove(2);
   yield* b.quiesce();
-  // All that is free in the chunk.
+  // All free blocks of the chunk.
   for (let i = 0; i < 12; i++) yield* b.put(70 + i, SHORT);
   yield* b.quiesce();
   yield* reclamation.collect();
   yield* b.idle();
 }
 
-/** A goes on with its walk alone. */
+/** A continues its walk alone. */
 const AHEAD: Record<string, Ending> = {
   'A ahead': (a, b) => {
     a.steps(40);
@@ -411,7 +411,7 @@ for (const [bug, plant] of Object.entries(SWEEP_BUGS)) {
   });
 }
 
-/** A chunk of blocks that wait for an epoch is recycled before the sweep of them ends. */
+/** Recycles a chunk whose blocks wait for an epoch, before the sweep of them ends. */
 function recycledAfter(steps: number): boolean {
   const yard = new Yard();
   const [sweeper, owner, other, laggard] = Array.from({ length: 4 }, () => yard.client());
@@ -428,7 +428,7 @@ function recycledAfter(steps: number): boolean {
   other.run(other.recycle());
   yard.rest([owner, other]);
   other.run(other.quiesce());
-  // What is written is what the state bytes in its place were.
+  // The data written there equals the state bytes that stood in its place.
   other.run(other.put(300, LONG, { filling: claimedIn(0) }));
   yard.rest([other, laggard]);
   underWay.finish();

@@ -15,7 +15,7 @@ const BAR_WIDTH = 20;
 const ABSENT = '-';
 /** Below it a store and a client are still worth their line. */
 const ROWS_MIN = 2;
-/** Clients that are named beside what waits. */
+/** How many clients to name whose memory is waiting. */
 const OWNERS_MAX = 3;
 
 const STORE_COLUMNS: readonly Column[] = [
@@ -95,7 +95,7 @@ function headLines(figures: PoolFigures): string[] {
   ];
 }
 
-/** Where the memory is, which clients' waits for an epoch, and which clients hold that back. */
+/** Where the memory is, whose memory waits for an epoch, and which clients hold it back. */
 function memoryLines({ memory, clients }: PoolFigures): string[] {
   const size = (of: 'live' | 'freeBlocks' | 'freeChunks' | 'claimed' | 'waiting' | 'overhead') =>
     formatSize(memory[of]);

@@ -34,7 +34,7 @@ export function unitsBeside(units: number): number {
   return beside;
 }
 
-/** Of a block for so many bytes: of few sizes, as each takes a chunk, which a full pool lacks. */
+/** Lines of the block for so many bytes. Sizes are few: each needs chunks, which run short. */
 export function unitsFor(bytes: number): number {
   return unitsBeside(2 ** Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
 }

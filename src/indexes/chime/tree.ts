@@ -219,7 +219,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    // Rarely: where others, or damage, stand in the way, it finds the same again and again.
+    // Not at every attempt: behind other clients, or damage, it would find the same every time.
     const isTime = (attempt & (attempt - 1)) === 0 && request.side === AT_KEY;
     if (isTime && (yield* finishPending(this, keyOf(request)))) {
       yield* refresh(this, request);

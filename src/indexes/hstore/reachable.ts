@@ -34,7 +34,7 @@ export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {
   return block.address === 0 || pair.geometry.isOwnRecord(block.address) ? undefined : block;
 }
 
-/** Visits the blocks of the records that unanswered requests name, and those of scans. */
+/** Visits the blocks of records that unanswered requests name, and the blocks of scans. */
 export function* eachWaiting(table: HStoreTable, pair: Pair, visit: Visit): Operation<void> {
   for (const { block, units } of yield* waitingRequests(pair)) {
     yield* visitRecord(table, block, units, visit);

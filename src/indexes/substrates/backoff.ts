@@ -36,8 +36,8 @@ export function* backOff<R extends string>(
 }
 
 /**
- * Compares, every ATTEMPTS_PER_LOOK attempts in a row, what the operation has read behind `from`
- * with what it had read the last time. Raises SW_POOL_CORRUPT when that is the same.
+ * Every ATTEMPTS_PER_LOOK attempts, compares what the operation has read behind `from` with what it
+ * had read at the last comparison. Raises SW_POOL_CORRUPT if nothing changed.
  */
 export function lookForChange(request: Request, reason: string, attempt: number, from = 0): void {
   if (attempt === 0 || attempt % ATTEMPTS_PER_LOOK !== 0) return;

@@ -138,7 +138,7 @@ export class DirectoryParts {
   *deepen(depth: number, memory: Reserves): Operation<boolean> {
     const now = yield* this.readDepth();
     if (now > depth) return false;
-    // Only what the directory leads to is split.
+    // A client splits only what the directory leads to.
     invariant(now === depth, `a split at depth ${depth} of a directory of depth ${now}`);
     this.#reserveAhead(memory, depth + 1);
     // From exactly `depth`: a slow splitter can never write a smaller depth back.

@@ -181,9 +181,9 @@ export class RecordIo {
   }
 
   /**
-   * How many blocks of the size that the request has written this client lacks: none when they are
-   * not scarce. In a full pool it may hold so many, claimed or retired, that half of them ripen
-   * while it uses the other half.
+   * How many more blocks of the request's size this client should evict; 0 when they are not
+   * scarce. In a full pool it should hold two claims' worth, claimed or retired, so that half of
+   * them ripen while it uses the other half.
    */
   shortage({ headUnits }: Request): number {
     const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));

@@ -323,7 +323,7 @@ export class Membership {
     return rows.filter(({ stores }) => (stores & bitOf(catalog)) !== 0n);
   }
 
-  /** The stores that some row names. */
+  /** All stores that rows name. */
   *namedStores(): Operation<Set<number>> {
     return new Set((yield* this.rows()).flatMap(({ stores }) => [...storesIn(stores)]));
   }

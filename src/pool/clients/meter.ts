@@ -3,8 +3,8 @@ import type { UnwaitedWrites } from '../unwaited-writes.ts';
 import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
 
 /**
- * Words of a client's row that no protocol reads: what the client has done so far, and what memory
- * it holds that is neither free nor in use. `TOLD_AT` is the
+ * Words of a client's row that no protocol reads: what the client has done so far, and how much
+ * memory it has claimed ahead or retired. `TOLD_AT` is the
  * wall-clock time in milliseconds at which it wrote them, 0 in a row whose client never did.
  */
 const TOLD_AT = 48;
@@ -12,7 +12,7 @@ const TOLD_AT = 48;
 const LATENCIES_AT = 56;
 const READS_AND_MISSES_AT = 104;
 const WRITES_AND_SCANNED_AT = 112;
-/** Units of memory, 32 bits each: claimed ahead, and waiting for an epoch. */
+/** Units claimed ahead, and units waiting for an epoch, 32 bits each. */
 const HELD_AT = 120;
 const HELD_MAX = 2 ** 32 - 1;
 
@@ -61,9 +61,9 @@ export interface ClientFigures {
   writes: number;
   /** Records that walks and scans have met; modulo 2^32. */
   scanned: number;
-  /** Bytes of blocks that it has claimed and not used yet. */
+  /** Bytes of blocks that it has claimed but not used yet. */
   claimed: number;
-  /** Bytes of blocks and spans that it has retired and that may not be used again yet. */
+  /** Bytes of blocks and spans that it has retired and that wait for an epoch. */
   waiting: number;
   /** Of operations on one key that were timed in the last 10 to 20 seconds before. */
   read: Percentiles;
@@ -130,7 +130,7 @@ export class Meter {
     this.#hasNews = true;
   }
 
-  /** What the client holds now of memory that is neither free nor in use. */
+  /** Notes how much memory the client has claimed ahead, and how much waits for an epoch. */
   noteHeld(claimedUnits: number, waitingUnits: number): void {
     if (claimedUnits === this.#claimedUnits && waitingUnits === this.#waitingUnits) return;
     this.#claimedUnits = claimedUnits;
@@ -144,7 +144,7 @@ export class Meter {
     return this.#toldAt + this.tellEveryMs - performance.now();
   }
 
-  /** Writes what has been counted and noted into the row. Its time is written last. */
+  /** Writes what was counted and noted into the row, the time last. */
   *tell(unwaited: UnwaitedWrites, row: number): Operation<void> {
     this.#hasNews = false;
     this.#toldAt = performance.now();

@@ -35,7 +35,7 @@ const FREED_AT_ONCE = 512;
 const CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES;
 /** Stands for the units of a chunk that is part of a span. */
 const SPAN_CHUNK = 0;
-/** Stands for the units of a chunk that its owner recycles: see memory/emptied-chunks.ts. */
+/** Stands for the units of a chunk that this client recycles: see memory/emptied-chunks.ts. */
 const EMPTIED_CHUNK = 2 ** 16 - 1;
 
 /** As they stand in the superblock from the epoch on, so that one READ brings all of them. */
@@ -99,7 +99,7 @@ export class Reclamation {
     return this.#limbo.length;
   }
 
-  /** Units of blocks and spans that wait. The chunk table tells of chunks that are recycled. */
+  /** Units of blocks and spans that wait, without chunks that are recycled. */
   get waitingUnits(): number {
     return this.#waitingUnits;
   }
@@ -150,7 +150,7 @@ export class Reclamation {
     return this.#limbo.addresses();
   }
 
-  /** How many of these are of a store and size. */
+  /** How many of these belong to a store and have this size. */
   waitingOf(catalog: number, units: number): number {
     return this.#limbo.count(catalog * 65536 + units);
   }
@@ -260,8 +260,8 @@ export class Reclamation {
   }
 
   /**
-   * This client will hold no address, and no block that it has claimed ahead, until it announces an
-   * epoch again. One that was declared dead gives nothing back: a sweep has done that for it.
+   * From now on, until it announces an epoch again, this client holds no address and no claimed
+   * block. A client that was declared dead gives nothing back: its blocks are not its own any more.
    */
   *goOffline(): Operation<void> {
     yield* this.#publishFloor();

@@ -162,8 +162,8 @@ export class Repairs {
   }
 
   /**
-   * Before a dead client's row is given away and its chunks are adopted: every intent of its slots
-   * is done, or was never whole, and no repair of one is under way. So no lock names the row any
+   * Comes before a dead client's row is given away: every intent of its slots is done, or was never
+   * whole, and no repair of one is under way. So no lock names the row any
    * more, and nothing that an intent links is swept before it is linked. Only a client that holds
    * no lock does this. False when there is something to settle and this client has no slot for it.
    */

@@ -30,11 +30,11 @@ import { Spans } from './spans.ts';
 
 /** Catalog numbers are below this. */
 const CATALOG_KEYS = 256;
-/** Chunks whose state bytes are read in one doorbell when all of them are looked through. */
+/** Most chunks whose state bytes are read in one doorbell. */
 const MAPS_AT_ONCE = 64;
-/** A store that can make room leaves a chunk free in a pool of so many, and two in a large one. */
+/** A store that can make room keeps one chunk free for each of these pool sizes, in chunks. */
 const RESERVED_OF = [24, 96];
-/** The pool has room again when a client sees so many recycled chunks. */
+/** With so many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 
 /**
@@ -43,25 +43,25 @@ const ROOMY_CHUNKS = 4;
  * none waits for another.
  *
  * A client claims only between announcing an epoch and going idle. Before each claim it reads the
- * chunk's word again, because the chunk may serve another size by now: what the word says holds for
- * the rest of the epoch (emptied-chunks.ts). When it goes idle it gives back what it has claimed
- * ahead, so a client that sleeps holds nothing.
+ * chunk's word again, because the chunk may serve another size by now; what the word says holds for
+ * the rest of the epoch (emptied-chunks.ts). When a client goes idle it gives back the blocks that
+ * it has claimed ahead, so a sleeping client holds nothing.
  */
 export class Allocator {
   readonly #layout: PoolLayout;
   readonly #chunks: ChunkTable;
   readonly #classes = new Map<number, SizeClass>();
   readonly spans: Spans;
-  /** On their way back. */
+  /** Freed blocks that are not marked free yet. */
   readonly #returning: FreedBlocks;
-  /** Words of the chunks that this client recycles. */
+  /** By chunk: the word of a chunk that this client recycles. */
   readonly #emptied = new Map<number, bigint>();
-  /** Uses of which this client allocates on chosen memory nodes. */
+  /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
   readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
   freed = 0;
-  /** Whether this client has freed the last block of a chunk since it looked for such chunks. */
+  /** Whether this client has emptied a chunk since it last looked for empty chunks. */
   hasEmptied = false;
   #owner = 0;
   #incarnation = 0;
@@ -69,15 +69,15 @@ export class Allocator {
   #isOnline = false;
   /** The phase of sweeps that it read when it announced the epoch. */
   #phase = 0;
-  /** Where it read then that unused chunks begin. */
+  /** The frontier of unused chunks that it read then. */
   #frontier = 0;
   /** Whether the pool was full when this client last looked for memory. */
   isTight = false;
-  /** What it looked for then: of which store, and how many lines. */
+  /** The store and block size, in lines, that it looked for then. */
   lacking: { readonly catalog: number; readonly units: number } | undefined;
-  /** Stores that leave some chunks free for what makes room. */
+  /** Stores that keep some chunks free, because making room takes memory. */
   readonly #reserving = new Set<number>();
-  /** How many chunks such a store may take next without regard to those. */
+  /** How many of those chunks such a store may take next. */
   reserveAllowed = 0;
   /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
   readonly draining = new Set<number>();
@@ -100,8 +100,8 @@ export class Allocator {
   }
 
   /**
-   * This client has announced an epoch, and then read which phase sweeps are in, and the frontier
-   * of unused chunks. In a new phase it first gives back what it has claimed in an earlier one: see
+   * Called after this client has announced an epoch and then read the phase of sweeps and the
+   * frontier. In a new phase it first gives back what it claimed in an earlier one: see
    * indexes/sweep.ts.
    */
   *begin(phase: number, frontier: number): Operation<void> {
@@ -118,8 +118,8 @@ export class Allocator {
   }
 
   /**
-   * Whether the pool has been used up, maybe by others: then memory comes only from what is given
-   * back. A client learns it with each announcement, at no round trip.
+   * Whether no chunk was left unused when this client last looked: then memory comes only from what
+   * clients free. Each announcement of an epoch refreshes this, at no extra round trip.
    */
   get isUsedUp(): boolean {
     return this.isTight || this.#frontier + RESERVED_OF.length >= this.#layout.chunksMax;
@@ -131,14 +131,14 @@ export class Allocator {
   }
 
   /**
-   * The store can make room when it finds none, but needs memory for that: to evict for blocks of
-   * another size, or to merge leaves.
+   * For a store that can make room in a full pool but needs memory to do so: it evicts to get
+   * blocks of another size, or merges leaves.
    */
   keepReserve(catalog: number): void {
     this.#reserving.add(catalog);
   }
 
-  /** What the state byte of a block becomes that this client claims now. */
+  /** The state byte of a block that this client claims now. */
   get claim(): number {
     return claimedIn(Math.ceil(this.#phase / 2));
   }
@@ -200,8 +200,8 @@ export class Allocator {
   }
 
   /**
-   * Claims blocks until the cache of the class holds some; more each time that it has run dry.
-   * Raises SW_POOL_FULL. Of interleaved operations one refills and the others wait for it.
+   * Claims blocks until the cache of the class holds some, twice as many each time it has run dry.
+   * Raises SW_POOL_FULL. If operations are interleaved, one refills and the others wait for it.
    */
   *refill(sizeClass: SizeClass): Operation<void> {
     while (sizeClass.refilling) {
@@ -236,8 +236,8 @@ export class Allocator {
   }
 
   /**
-   * Claims free blocks of a chunk, from where the last claim in it ended. Returns how many: none
-   * when the chunk serves something else by now, has no free block, or others were faster.
+   * Claims free blocks of a chunk, from where the last claim in it ended. Returns how many: 0 when
+   * the chunk serves another use by now, has no free block, or other clients claimed them first.
    */
   *#claimIn(sizeClass: SizeClass, current: NonNullable<SizeClass['current']>): Operation<number> {
     const { chunk } = current;
@@ -266,8 +266,8 @@ export class Allocator {
   }
 
   /**
-   * A chunk to claim in: one that is worth returning to, else an unused one, else any that has a
-   * free block. Raises SW_POOL_FULL.
+   * A chunk to claim in: one with an eighth of its blocks free, else an unused one, else any with a
+   * free block. A full pool tries the fullest chunk before the unused ones. Raises SW_POOL_FULL.
    */
   *#nextChunk(sizeClass: SizeClass): Operation<NonNullable<SizeClass['current']>> {
     const { catalog, units, node } = sizeClass;
@@ -275,7 +275,7 @@ export class Allocator {
     const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node);
     sizeClass.isScarce = roomy === undefined;
     if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
-    // In a full pool, a look at the chunk table would come first.
+    // Otherwise `take` would read the chunk table each time, and find nothing to take.
     if (this.isTight && this.#chunks.survey.recycled <= this.#spared(sizeClass)) {
       const some = this.#chunks.fullest(use, node);
       if (some !== undefined) return this.#enteredBeside(sizeClass, some);
@@ -294,7 +294,7 @@ export class Allocator {
     }
   }
 
-  /** Clients that choose the same chunk begin at different blocks of it. */
+  /** Clients that choose the same chunk begin claiming at different blocks. */
   #enteredBeside(sizeClass: SizeClass, chunk: number): { chunk: number; next: number } {
     return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
   }
@@ -315,15 +315,15 @@ export class Allocator {
     return { chunk, next: 0 };
   }
 
-  /** How many free chunks the class leaves to others. */
+  /** How many free chunks this class must leave free. */
   #spared({ catalog, node }: SizeClass): number {
     if (this.reserveAllowed > 0 || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
     return RESERVED_OF.filter((least) => this.#layout.chunksMax >= least).length;
   }
 
   /**
-   * Takes back a block that no client can reach any more. A client that writes keeps some of them,
-   * claimed, in its cache. During a sweep it keeps none: see indexes/sweep.ts. `flushFreed` marks
+   * Takes back a block that no client can reach any more. A client that writes keeps some such
+   * blocks, claimed, in its cache, but none during a sweep (indexes/sweep.ts). `flushFreed` marks
    * the others free.
    */
   free(address: Address, units: number, catalog: number): void {
@@ -336,15 +336,15 @@ export class Allocator {
     else this.#returning.add(address, units, catalog);
   }
 
-  /** Marks free what was freed: any client can claim it. */
+  /** Marks freed blocks free, so that any client can claim them. */
   *flushFreed(): Operation<void> {
     if (this.#returning.length === 0) return;
     const emptied = yield* this.#returning.flush();
-    // The one that blocks are claimed in would soon be taken again.
+    // The chunk that this client claims in would soon be taken again.
     if (emptied.some((chunk) => !this.isClaimingIn(chunk))) this.hasEmptied = true;
   }
 
-  /** Where the state byte of a block of this size stands. */
+  /** The address of the state byte of a block of this size. */
   stateByteOf(address: Address, units: number): Address {
     return this.#layout.stateByteOf(address, units);
   }
@@ -360,7 +360,7 @@ export class Allocator {
       const sizeClass = new SizeClass(catalog, word.units);
       const start = this.#layout.chunkStart(chunk);
       const map = yield* control.readBytes(start, sizeClass.mapBytes);
-      // An emptied one may have been recycled since: then that was no map of this use.
+      // If the chunk was emptied, it may have been recycled: then these were no state bytes.
       const isSure = holdsBlocks(word.state);
       if (!isSure && !isFor(catalog, word.units, yield* this.#chunks.wordOf(chunk))) continue;
       const current: Address[] = [];
@@ -377,7 +377,7 @@ export class Allocator {
     return false;
   }
 
-  /** This client claims its next blocks in whatever chunks the survey finds. */
+  /** Forgets which chunks this client claims in, so that these can be recycled too. */
   leaveChunks(): void {
     for (const sizeClass of this.#classes.values()) sizeClass.current = undefined;
   }
@@ -395,17 +395,17 @@ export class Allocator {
     return claimed;
   }
 
-  /** They belong to other clients by now. */
+  /** Drops the cached blocks, which belong to other clients by now. */
   forgetClaims(): void {
     for (const sizeClass of this.#classes.values()) sizeClass.empty();
   }
 
-  /** This client has locked the chunk, whose word is this, and retires it: emptied-chunks.ts. */
+  /** Notes the word of a chunk that this client has locked, to retire it: emptied-chunks.ts. */
   noteEmptied(chunk: number, word: bigint): void {
     this.#emptied.set(chunk, word);
   }
 
-  /** Adds what makes such a chunk free for any use. */
+  /** Adds the verbs that make such a chunk free for any use. */
   recycle(chunk: number, batch: Batch): void {
     const from = this.#emptied.get(chunk);
     invariant(from !== undefined, `chunk ${chunk} was not emptied by this client`);
@@ -413,7 +413,7 @@ export class Allocator {
     this.spans.recycle(chunk, from, batch);
   }
 
-  /** Gives up all that this client has of a store. */
+  /** Gives back everything that this client holds of a store. */
   *leaveStore(catalog: number): Operation<void> {
     yield* this.surrender(catalog);
     this.#reserving.delete(catalog);
@@ -421,7 +421,7 @@ export class Allocator {
     this.#last = new SizeClass(0, 1);
   }
 
-  /** Marks the blocks free that this client has claimed ahead, of all stores or of one. */
+  /** Marks the blocks that this client has claimed ahead free: those of one store, or all. */
   *surrender(catalog?: number): Operation<void> {
     for (const sizeClass of this.#classes.values()) {
       if (catalog !== undefined && sizeClass.catalog !== catalog) continue;
@@ -433,10 +433,7 @@ export class Allocator {
     yield* this.flushFreed();
   }
 
-  /**
-   * The state bytes of all chunks of a store, by chunk. `visit` gets the bytes as they were read,
-   * to keep.
-   */
+  /** Visits the state bytes of all chunks of a store. `visit` may keep the bytes that it gets. */
   *eachMap(
     catalog: number,
     visit: (sizeClass: SizeClass, chunk: number, map: Uint8Array) => void,
@@ -473,12 +470,12 @@ export class Allocator {
   }
 }
 
-/** Which free blocks of a chunk are to be claimed, word by word of its state bytes. */
+/** The free blocks of a chunk to claim, by words of its state bytes. */
 class WordClaim {
   readonly #sizeClass: SizeClass;
   readonly #seen: Scratch;
   readonly #state: number;
-  /** Numbers of the state words, and in #swaps what is expected and what becomes of them. */
+  /** Numbers of the state words; #swaps has the expected and the new value of each. */
   readonly #chosen: number[] = [];
   #swaps = new Scratch(0);
   /** Where the next claim in the chunk begins. */
@@ -494,7 +491,7 @@ class WordClaim {
     return this.#chosen.length;
   }
 
-  /** Chooses up to `most` free blocks from the word of block `from` on, once around. */
+  /** Chooses up to `most` free blocks, from the word of block `from` on, wrapping around. */
   choose(from: number, most: number): void {
     const { blocks } = this.#sizeClass;
     const all = Math.ceil(blocks / 8);
@@ -539,7 +536,7 @@ class WordClaim {
     });
   }
 
-  /** Adds the blocks of the words that no other client has changed; returns how many. */
+  /** Adds the blocks of the words whose CAS succeeded; returns how many. */
   collect(start: Address, into: Address[]): number {
     let claimed = 0;
     const { u8 } = this.#swaps;

@@ -5,11 +5,11 @@ import type { ChunkMemory } from './chunk-memory.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, holdsBlocks, useOf } from './chunk-word.ts';
 
 const WORDS_AT_ONCE = 4096;
-/** Chunks of one use that are noted between two readings of the table. */
+/** Most chunks of one use that `note` adds to a list. */
 const NOTED_MAX = 64;
-/** Readings of the table for which a chunk is left out that was tried in vain. */
+/** After so many readings of the table, chunks that were tried to no avail are tried again. */
 const FUTILE_READINGS = 64;
-/** The lower part of what `useOf` returns. */
+/** Above the units of a block: the factor of the catalog number in `useOf`. */
 const UNITS_MAX = 65536;
 
 interface PartlyFree {
@@ -18,15 +18,15 @@ interface PartlyFree {
 }
 
 const STATE_BITS = 15;
-/** Decides between chunks of which about the same part is free. */
+/** Weight of chance between chunks of which about the same share is free. */
 const TIE = 2 ** -8;
 
-/** From the lower half of a chunk's word, as `useOf`. */
+/** The use (`useOf`) in the lower half of a chunk's word. */
 function usedFor(low: number): number {
   return useOf((low >>> 4) & 255, (low >>> 12) & 65535);
 }
 
-/** From the upper half of the word of a chunk of blocks. */
+/** The count of free blocks in the upper half of a chunk's word. */
 function freeOf(high: number): number {
   return high >> 16;
 }
@@ -37,10 +37,10 @@ function isEmptied(use: number, free: number): boolean {
 }
 
 /**
- * Which chunks this client could use when it last read the chunk table. Others use them meanwhile,
- * so each is only worth a try. The superblock counts news: chunks that were recycled, or of which
- * an eighth came free, and that the pool may hold more. As long as that count stands still the
- * table is hardly worth reading again.
+ * Chunks that this client could use when it last read the chunk table. Other clients use them
+ * meanwhile, so each is only a candidate. The superblock counts news: chunks that were recycled, or
+ * in which an eighth of the blocks came free, and growth of the pool. While that count stands
+ * still, the client does not read the table again.
  */
 export class ChunkSurvey {
   readonly #layout: PoolLayout;
@@ -49,16 +49,16 @@ export class ChunkSurvey {
   #readings = 0;
   readonly #recycled: number[] = [];
   /**
-   * By chunk: how many blocks were said to be free when none was. A client that dies leaves such
-   * counts. Nothing corrects them: a block that is being freed is counted before it is free, which
-   * is why these are forgotten now and then.
+   * By chunk: a count of free blocks that proved wrong, because none was free. Either a client died
+   * and left the count too high, which nothing corrects, or a client had counted blocks that it had
+   * not marked free yet. Because of the latter, these are forgotten now and then.
    */
   readonly #futile = new Map<number, number>();
-  /** The same of chunks that were said to have no block in use, and had one. */
+  /** By chunk: a count by which no block was in use, although one was. */
   readonly #occupied = new Map<number, number>();
-  /** By use, those with the most free blocks last. */
+  /** By use: chunks with free blocks, those with the most last. */
   readonly #partlyFree = new Map<number, PartlyFree[]>();
-  /** Without a block in use. */
+  /** Chunks without a block in use. */
   readonly #emptied: number[] = [];
 
   constructor(layout: PoolLayout, memory: ChunkMemory) {
@@ -83,7 +83,7 @@ export class ChunkSurvey {
     return at < 0 ? undefined : list.splice(at, 1)[0].chunk;
   }
 
-  /** Takes the chunk with the most free blocks that `suits`, if at least so many are free. */
+  /** Takes the chunk with the most free blocks that `suits`, if at least `least` are free. */
   takePartlyFree(
     use: number,
     least: number,
@@ -95,8 +95,8 @@ export class ChunkSurvey {
   }
 
   /**
-   * Whether a use that `suits` has more memory than it needs: a chunk of which half is free, and
-   * free blocks for a whole chunk.
+   * Whether a use that `suits` has more memory than it needs: enough free blocks to fill a chunk,
+   * and one chunk of which half is free.
    */
   hasSlack(suits: (catalog: number, units: number) => boolean): boolean {
     for (const [use, list] of this.#partlyFree) {
@@ -117,19 +117,21 @@ export class ChunkSurvey {
     if (list.length < NOTED_MAX && list.at(-1)?.chunk !== chunk) list.push({ chunk, free: 1 });
   }
 
-  /** Not to be tried again for a while as long as it has the same count. */
+  /**
+   * No block was free there. The chunk is left out for a while as long as its count is the same.
+   */
   noteFutile(chunk: number, free: number): void {
     this.#futile.set(chunk, free);
   }
 
-  /** The same for recycling it: some of its blocks are free, and others are in use. */
+  /** A block was in use there. The chunk is not recycled for a while, as with `noteFutile`. */
   noteOccupied(chunk: number, free: number): void {
     this.#occupied.set(chunk, free);
   }
 
   /**
    * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
-   * that. Returns whether there is a chunk to be tried again.
+   * that. Returns whether there is a chunk to try again.
    */
   forgetVain(): boolean {
     const some = this.#futile.size + this.#occupied.size > 0;
@@ -138,12 +140,12 @@ export class ChunkSurvey {
     return some;
   }
 
-  /** Chunks of blocks none of which was in use. */
+  /** Chunks that had no block in use. */
   get emptied(): readonly number[] {
     return this.#emptied;
   }
 
-  /** Reads the table, but only if there are news, or it has to be `thorough`. */
+  /** Reads the table if there are news, or if it must be `thorough`. */
   *refresh(thorough: boolean): Operation<void> {
     const news = yield* control.load(SUPERBLOCK.chunkNews);
     if (news === this.#newsSeen && !thorough) return;
@@ -162,8 +164,8 @@ export class ChunkSurvey {
   }
 
   /**
-   * Visits the words of all chunks by their halves; `unpackChunk` would take milliseconds for those
-   * of a large pool.
+   * Visits the words of all chunks, as halves: `unpackChunk` would take milliseconds in a large
+   * pool.
    */
   *#readTable(visit: (chunk: number, low: number, high: number) => void): Operation<void> {
     const regions = yield* this.#memory.regionCount();
@@ -177,10 +179,7 @@ export class ChunkSurvey {
     }
   }
 
-  /**
-   * The chunk of blocks, of those that `suits`, of which the greatest part is free; of equal ones
-   * any.
-   */
+  /** The chunk of blocks that `suits` with the greatest share of free ones; ties are random. */
   *emptiest(
     chance: () => number,
     suits: (chunk: number, catalog: number, units: number) => boolean,

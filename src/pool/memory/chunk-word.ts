@@ -6,15 +6,15 @@ export const CHUNK_FREE = 1;
 export const CHUNK_BLOCKS = 2;
 /** Part of a contiguous run that belongs to an index. */
 export const CHUNK_SPAN = 3;
-/** Recycled and taken; its state bytes are not zero yet, so no client may claim blocks of it. */
+/** Recycled and taken. Its state bytes are not zero yet, so no client may claim its blocks. */
 export const CHUNK_PREPARING = 4;
 /** Intent slots of a group of clients: see intents/intent-slots.ts. */
 export const CHUNK_INTENTS = 5;
 /** Its owner is about to recycle it, because no block of it is in use: emptied-chunks.ts. */
 export const CHUNK_EMPTIED = 6;
 /**
- * Carved into blocks, as CHUNK_BLOCKS, but no client claims blocks of it any more: a store evicts
- * its records so that the chunk can serve another size. Any client may go on with that, or end it.
+ * Carved into blocks, as CHUNK_BLOCKS, but no client claims them: a store evicts the chunk's
+ * records so that it can serve another size. Any client may continue that, or end it.
  */
 export const CHUNK_DRAINING = 7;
 
@@ -24,21 +24,21 @@ export interface ChunkWord {
   catalog: number;
   /** Lines of a block; for a span, of which kind it is; for intent slots, their group. */
   units: number;
-  /** The client whose chunk it is; 0 for CHUNK_BLOCKS, which no client owns. */
+  /** The client that owns the chunk; 0 for CHUNK_BLOCKS and CHUNK_DRAINING, which none owns. */
   owner: number;
   incarnation: number;
   /**
-   * Of a chunk of blocks: how many of them are free. It is a hint: a client that dies leaves it
-   * too high by what it was about to claim or to free.
+   * How many of its blocks are free. A client that dies leaves this hint too high by the
+   * blocks that it was about to claim or to free.
    */
   free: number;
 }
 
-/** State, catalog, units, owner; then unused bits. */
+/** Bits of state, catalog, units and owner; the last 8 are unused. */
 const FIELDS = [4, 8, 16, 12, 8] as const;
 /**
- * The highest bits are the owner's incarnation or, for chunks of blocks, the count of free ones.
- * Clients add to that count without looking, and a carry out of the highest field is lost.
+ * The highest bits are the owner's incarnation or, for chunks of blocks, the count of free blocks.
+ * The count is the highest field, so that clients can change it by FAA: a carry is lost.
  */
 const TOP_SHIFT = 48n;
 
@@ -63,8 +63,8 @@ export function holdsBlocks(state: number): boolean {
 }
 
 /**
- * Whether the chunk is carved into blocks. Some of a chunk that a client is about to recycle may be
- * in use: another client has claimed them meanwhile, or the count was too high.
+ * Whether the chunk is carved into blocks. In a chunk that a client is about to recycle, some may
+ * be in use: another client has claimed them meanwhile, or the count was too high.
  */
 export function isCarved(state: number): boolean {
   return holdsBlocks(state) || state === CHUNK_EMPTIED;
@@ -79,12 +79,12 @@ function signed(top: bigint): number {
   return Number(BigInt.asIntN(16, top));
 }
 
-/** What to add to the word of a chunk of which so many blocks come free, or are claimed. */
+/** Added to a chunk's word when `count` of its blocks come free; negative for a claim. */
 export function freeBlocks(count: number): bigint {
   return BigInt(count) << TOP_SHIFT;
 }
 
-/** What the blocks of a chunk are for: chunks of one use can stand in for each other. */
+/** A use is a store and a block size: chunks of the same use are interchangeable. */
 export function useOf(catalog: number, units: number): number {
   return catalog * 65536 + units;
 }

@@ -33,7 +33,7 @@ import {
 } from './chunk-word.ts';
 
 const TABLE_READ_WORDS = 512;
-/** Of a recycled span, at once. */
+/** Bytes of a recycled span that one WRITE clears. */
 const CLEARED_BYTES = 32 * 1024;
 const SWAPS_AT_ONCE = 64;
 
@@ -87,10 +87,10 @@ export class ChunkTable {
   }
 
   /**
-   * Takes one chunk, a recycled one or a fresh one. The word of a fresh one, whose bytes are all
-   * zero, becomes `word` at once; a recycled one is `owned` until the caller has zeroed its state
-   * bytes and calls `prepared`. Raises SW_POOL_FULL, also when only the node that is asked for is
-   * full, and when no more than `spared` chunks are free for any use.
+   * Takes one chunk, recycled or fresh. The word of a fresh one, whose bytes are all zero, becomes
+   * `word` at once. That of a recycled one is `owned` until the caller has zeroed its state bytes
+   * and calls `prepared`. Raises SW_POOL_FULL when the pool or the chosen node is full, and when no
+   * more than `spared` chunks are free for any use.
    */
   *take(
     word: ChunkWord,
@@ -114,7 +114,7 @@ export class ChunkTable {
   }
 
   /**
-   * Whether more than so many chunks are free for any use. With `backed`, unused ones do not count
+   * Whether more than `spared` chunks are free for any use. With `backed`, unused ones do not count
    * if the system refused memory for one when this client last asked.
    */
   *hasMoreThan(spared: number, backed = false): Operation<boolean> {
@@ -127,8 +127,8 @@ export class ChunkTable {
   }
 
   /**
-   * A chunk of this use of which at least so many blocks were free when this client last read the
-   * table; it reads the table again if there are news, or if it has to be `thorough`.
+   * A chunk of this use that had at least `least` free blocks when this client last read the table.
+   * Reads the table again first if there are news, or if it must be `thorough`.
    */
   *partlyFree(
     use: number,
@@ -160,7 +160,7 @@ export class ChunkTable {
     return recycled;
   }
 
-  /** Another one of this use with a free block, as of that reading: the fullest. */
+  /** The fullest chunk of this use that had a free block at that reading. */
   fullest(use: number, node: number): number | undefined {
     return this.survey.takeFullest(use, (chunk) => this.#isOn(node, chunk));
   }
@@ -180,7 +180,7 @@ export class ChunkTable {
     return node === ANY_NODE || this.#layout.nodeOfChunk(chunk) === node;
   }
 
-  /** Recycled chunks that stand one behind the other, cleared. */
+  /** A run of contiguous recycled chunks, cleared. */
   *#takeRecycledRun(demand: Demand, count: number): Operation<number | undefined> {
     const { word, node } = demand;
     const { chunksPerRegion, stripe, parameters } = this.#layout;
@@ -220,7 +220,7 @@ export class ChunkTable {
     return first;
   }
 
-  /** Leaves out chunks that the system has no memory for: others may have theirs already. */
+  /** Skips chunks for which the system has no memory: others may already have theirs. */
   *#takeRecycled(demand: Demand, owned: ChunkWord): Operation<number | undefined> {
     for (;;) {
       const chunk = this.survey.takeRecycled((one) => this.#isOn(demand.node, one));
@@ -230,7 +230,7 @@ export class ChunkTable {
     }
   }
 
-  /** Replaces chunk words, many in a doorbell; returns those whose word was what it should be. */
+  /** Replaces chunk words, many in a doorbell; returns the swaps that succeeded. */
   *swapMany(swaps: readonly ChunkSwap[]): Operation<ChunkSwap[]> {
     const batch = new Batch();
     const words = new Scratch(SWAPS_AT_ONCE * CAS_BYTES);
@@ -249,7 +249,7 @@ export class ChunkTable {
     return done;
   }
 
-  /** Tells all clients that the chunk table is worth reading. */
+  /** Tells all clients to read the chunk table again. */
   *announceNews(): Operation<void> {
     yield* control.add(SUPERBLOCK.chunkNews, 1n);
   }
@@ -403,12 +403,12 @@ export class ChunkTable {
     return words;
   }
 
-  /** A recycled chunk has zero state bytes now: any client may claim blocks of it. */
+  /** The state bytes of a recycled chunk are zero now: any client may claim its blocks. */
   *prepared(chunk: number, owned: ChunkWord, word: ChunkWord): Operation<void> {
     yield* this.swap(chunk, packChunk(owned), word);
   }
 
-  /** Makes an own chunk free for any use. */
+  /** Makes a chunk that this client owns free for any use. */
   *release(chunk: number, owned: ChunkWord): Operation<void> {
     const isReleased = yield* control.swap(
       this.#layout.chunkWord(chunk),
@@ -484,14 +484,14 @@ export class ChunkTable {
     return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;
   }
 
-  /** Changes a chunk, unless it is no more what it was. */
+  /** Changes a chunk's word if it is still `from`. */
   *handOver(chunk: number, from: ChunkWord, to: ChunkWord): Operation<boolean> {
     return yield* control.swap(this.#layout.chunkWord(chunk), packChunk(from), packChunk(to));
   }
 
   /**
-   * Settles what a client that has left, or died, was about to do with chunks of its own. Returns
-   * those that it was about to recycle: see emptied-chunks.ts.
+   * Undoes or finishes what a client that left or died had begun with chunks that it owned. Returns
+   * the chunks that it was about to recycle: see emptied-chunks.ts.
    */
   *settleOwned(owner: number, incarnation: number): Operation<number[]> {
     const emptied: number[] = [];
@@ -505,7 +505,9 @@ export class ChunkTable {
     return emptied;
   }
 
-  /** Its taker died or left before it let go of the chunk: nobody's, if it is its group's. */
+  /**
+   * Its taker died or left before giving up ownership. Frees the chunk unless its group names it.
+   */
   *#settleIntents(chunk: number, word: ChunkWord): Operation<void> {
     const node = this.#layout.nodeOfChunk(chunk);
     const isGroup = word.units < this.#layout.intentGroups;

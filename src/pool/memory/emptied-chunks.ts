@@ -23,31 +23,32 @@ export interface PoolOfChunks {
   readonly reclamation: Reclamation;
 }
 
-/** How often a chunk's word may change under a client that wants to replace it. */
+/** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 64;
 
 /**
- * Recycles chunks that have no block in use, of any store and size, so that they can serve another
- * one: `most` of them. A client calls it between operations, in an epoch that it has announced.
+ * Recycles up to `most` chunks that have no block in use, so that they can serve any store and
+ * size. A client calls it between operations, in an epoch that it has announced.
  *
  * 1. CAS of the chunk's word to CHUNK_EMPTIED, with this client as its owner. Clients that read the
  *    word from now on claim no blocks of the chunk.
  * 2. CAS of each word of state bytes from free to BLOCK_LOCKED. If one fails, a client has claimed
- *    a block meanwhile. Then the locked words become free again, and the chunk's word CHUNK_BLOCKS.
- * 3. The chunk is retired. It is free for any use when three epochs have passed.
+ *    a block meanwhile. Then the client unlocks the words and makes the chunk CHUNK_BLOCKS again.
+ * 3. Retire the chunk. Three epochs later it is free for any use.
  *
  * Why three epochs. A client reads the chunk's word before each claim, and claims within the epoch
- * that it had announced. One that has read the word before step 1 may still try its CAS after step
- * 2, which fails as long as the bytes are locked. Were the chunk given to another size at once, its
- * new state bytes, or data in their place, could be what this CAS expects.
+ * that it had announced. A client that read the word before step 1 may still try its CAS after step
+ * 2. The CAS fails as long as the bytes are locked. If the chunk went to another size at once, its
+ *    new state bytes, or data in their place, could match what that CAS expects.
  *
- * Why no count is under way to the word in step 3, where it must not change any more. A client that
- * frees a block counts it before it marks it free, and a client that claims counts before it uses
- * the block. So all counts came before the state bytes that step 2 has found free.
+ * Why the word's count of free blocks cannot change in step 3. A client that frees a block counts
+ * it before it marks it free, and a client that claims a block counts it before it uses it. So all
+ * counts were made before step 2 found the state bytes free.
  *
- * Crash points. A client that dies leaves the chunk as CHUNK_EMPTIED with its id. Before its row is
- * free, its recoverer makes locked words free and the chunk's word CHUNK_BLOCKS again
- * (`unlockEmptied`). A recoverer that dies leaves the rest to the next one.
+ * Crash points. A client that dies leaves the chunk as CHUNK_EMPTIED with its id. Before it frees
+ * the client's row, a recoverer unlocks the words and makes the chunk CHUNK_BLOCKS again
+ * (`unlockEmptied`). If the recoverer dies, the next one continues.
+ * `lab/verification/tests/shared-chunks.test.ts` stops and kills clients at each doorbell.
  */
 export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<number> {
   const { allocator, chunks, reclamation } = pool;
@@ -108,7 +109,7 @@ function lockedWords(units: number): bigint[] {
   return [...new BigInt64Array(bytes.buffer)];
 }
 
-/** Only the locker, or its recoverer, writes words of locked bytes. */
+/** A WRITE is enough: only the locker, or its recoverer, writes words of locked bytes. */
 function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): Operation<void> {
   if (words.length === 0) return;
   const start = pool.layout.chunkStart(chunk);
@@ -118,7 +119,7 @@ function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): O
   yield batch;
 }
 
-/** The chunk is one of blocks again. Clients that have read its word may still change the count. */
+/** Makes the chunk CHUNK_BLOCKS again, while clients that had read its word change its count. */
 function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = membership.id) {
   for (let i = 0; i < SWAPS_MAX; i++) {
     const word: ChunkWord = yield* chunks.wordOf(chunk);
@@ -130,7 +131,7 @@ function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = m
   }
 }
 
-/** Undoes what a client that is gone has done to a chunk that it was about to recycle. */
+/** Undoes a recycling that a client that is gone had begun. */
 export function* unlockEmptied(pool: PoolOfChunks, chunk: number, owner: number): Operation<void> {
   const { state, units, owner: locker } = yield* pool.chunks.wordOf(chunk);
   if (state !== CHUNK_EMPTIED || locker !== owner) return;

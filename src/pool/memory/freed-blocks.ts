@@ -5,7 +5,7 @@ import { freeBlocks, unpackChunk, useOf } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 import { worthwhileOf } from './size-class.ts';
 
-/** Blocks that are marked free in one doorbell, at most. */
+/** Most blocks that are marked free in one doorbell. */
 const FREED_AT_ONCE = 512;
 
 interface FreedBlock {
@@ -15,15 +15,15 @@ interface FreedBlock {
 }
 
 /**
- * Blocks on their way back. `flush` counts them in the words of their chunks and then marks them
- * free, by a WRITE of each state byte. In that order: when no block of a chunk is in use, no count
- * is under way to its word, and the chunk can be recycled. A client that dies in between leaves the
- * count too high, and blocks claimed that a sweep finds.
+ * Blocks to be marked free. `flush` first counts them in the words of their chunks and then WRITEs
+ * their state bytes. Because of that order, when no block of a chunk is in use, no count is under
+ * way to its word, and the chunk can be recycled. A client that dies in between leaves the count
+ * too high, and a sweep finds the blocks.
  */
 export class FreedBlocks {
   readonly #layout: PoolLayout;
   readonly #chunks: ChunkTable;
-  /** What a state byte of a free block is written from. */
+  /** Source of the WRITEs of state bytes. */
   readonly #freeByte = new Scratch(8);
   #blocks: FreedBlock[] = [];
 
@@ -63,7 +63,7 @@ export class FreedBlocks {
     return emptied;
   }
 
-  /** Returns, by chunk, its word as it was before and how many of its blocks were freed. */
+  /** Returns for each chunk its word from before, and how many of its blocks were freed. */
   *#mark(
     blocks: readonly FreedBlock[],
   ): Operation<[chunk: number, before: bigint, count: number][]> {

@@ -2,15 +2,15 @@ import type { Operation } from '../../verbs/index.ts';
 import { CHUNK_SPAN, type ChunkWord, holdsBlocks, unpackChunk } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 
-/** A chunk of a store that is not there, as it was read. */
+/** A chunk of a store that does not exist, as it was read. */
 export interface LeftChunk {
   chunk: number;
   word: ChunkWord;
 }
 
 /**
- * Chunks of stores that are not there, of which only their makers knew: spans and chunks of blocks.
- * A store counts as there as long as a client's row names it.
+ * Spans and chunks of blocks of stores that do not exist: only the makers of these knew of them.
+ * A store counts as existing while a client's row names it.
  */
 export function* chunksLeft(
   chunks: ChunkTable,

@@ -3,10 +3,10 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../layout.ts';
 import { ANY_NODE } from './chunks.ts';
 
-/** How much a client claims at once, at most: its loss if it dies, until a sweep. */
+/** Most that a client claims at once. If it dies, so much is lost until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
 export const CLAIM_BLOCKS_MAX = 128;
-/** The same in a full pool, where what one client holds another one lacks. */
+/** The same in a full pool, where other clients lack what this one holds. */
 const TIGHT_CLAIM_BYTES_MAX = 8 * 1024;
 const TIGHT_CLAIM_BLOCKS_MAX = 16;
 
@@ -20,12 +20,12 @@ export class SizeClass {
   readonly mapBytes: number;
   /** Claimed blocks that are not in use, the next one last. Empty while the client is idle. */
   readonly cache: Address[] = [];
-  /** The chunk that blocks are claimed in, and where the search for free ones goes on. */
+  /** The chunk to claim in, and the block from which to search for free ones. */
   current: { chunk: number; next: number } | undefined;
-  /** How many blocks are claimed at once: few at first, more as long as they are used up. */
+  /** How many blocks to claim at once: few at first, more each time that they are used up. */
   batch = 1;
   refilling = false;
-  /** Whether no chunk was worth claiming in, at the last look, and none was free for any use. */
+  /** Whether, at the last look, no chunk was worth claiming in and none was free for any use. */
   isScarce = false;
   /** Blocks taken since the cache was given back. */
   #taken = 0;
@@ -68,14 +68,14 @@ export class SizeClass {
     return this.#taken > 0;
   }
 
-  /** Takes out all cached blocks. The next burst begins with as many as this one has used. */
+  /** Takes out all cached blocks. The next burst first claims as many as this one has used. */
   empty(): Address[] {
     this.batch = Math.max(1, Math.min(this.batch, this.#taken));
     this.#taken = 0;
     return this.cache.splice(0);
   }
 
-  /** A chunk is worth returning to before an unused one is taken when an eighth of it is free. */
+  /** With so many free blocks, a chunk is claimed in before an unused one is taken. */
   get worthwhile(): number {
     return worthwhileOf(this.blocks);
   }

@@ -83,7 +83,7 @@ export class Spans {
     words.i64[0] = BigInt.asIntN(64, from);
     words.i64[1] = BigInt.asIntN(64, RECYCLED);
     words.i64[CAS_BYTES >> 3] = 1n;
-    // Should the chunk be another's by now, the news only make a client look once in vain.
+    // If the CAS fails, the news only make a client read the table once more.
     batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.chunkNews, words, CAS_BYTES);
   }
 

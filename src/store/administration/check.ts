@@ -46,10 +46,10 @@ const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'S
  * by a client, or free. A reachable block that is marked free would be handed out again; a record
  * in a claimed one that no key reaches may have been lost.
  *
- * Blocks in use that no key reaches belong to living clients, or dead clients left them and a sweep
- * brings them back, or they are lost. Only a store that no living client names can tell which: a
- * client that uses it may have claimed them, or retired them, and a client that names it no more
- * has given all of them back (OpenStores).
+ * A block in use that no key reaches belongs to a living client, was left by a dead one, or is
+ * lost. A sweep brings back what dead clients left. A block is known to be lost only if no living
+ * client names its store: a client that names it may have claimed or retired the block. A client
+ * that no longer names it has given all its blocks back (OpenStores).
  */
 export function* checkStores(
   pool: Pool,
@@ -88,15 +88,15 @@ export function* checkStores(
   return { url, stores, blocks, leftover, unreachable: lost.count, unfinished, problems };
 }
 
-/** All rows of the client table but this client's: also free ones, for their incarnations. */
+/** All rows of the client table except this client's, including free ones: for incarnations. */
 function* otherRows(pool: Pool): Operation<ClientRow[]> {
   return (yield* pool.membership.rows(true)).filter(({ id }) => id !== pool.membership.id);
 }
 
-/** What other clients may have of a store: nothing; nothing, because all are idle; or blocks. */
+/** How other clients use a store: none names it, all that do are idle, or some hold blocks. */
 type Use = 'none' | 'idle' | 'busy';
 
-/** As the client table tells that was read before and after. */
+/** Judged from the client table as it was read before and after. */
 function useOfStore(
   before: readonly ClientRow[],
   after: readonly ClientRow[],
@@ -107,7 +107,7 @@ function useOfStore(
     const now = after[i];
     const hasJoined = row.incarnation !== now.incarnation;
     if (!hasJoined && !storesIn(row.stores | now.stores).includes(catalog)) return;
-    // A client gives back what it has claimed before it goes idle; its floor tells what waits.
+    // An idle client has given back its claims; its floor shows whether retired blocks wait.
     const isIdle = [row, now].every(({ epoch, limboFloor }) => epoch === 0 && limboFloor === 0);
     if (hasJoined || !isIdle) use = 'busy';
     else if (use === 'none') use = 'idle';
@@ -115,7 +115,7 @@ function useOfStore(
   return use;
 }
 
-/** The first sweep covers each store with which a client has died. */
+/** The first sweep already covers every store with which a client has died. */
 function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> {
   for (const { index } of stores) {
     if ((yield* pool.catalog.unswept(index.catalog)) > 0) yield* sweep(pool, index, false);
@@ -168,7 +168,7 @@ function* checkStore(
 
 interface WalkedStore extends Walked {
   report: CheckReport['stores'][number];
-  /** Blocks in use that no key reaches, and that are not this client's. */
+  /** Blocks in use that no key reaches and that this client does not hold. */
   unreached?: { blocks: number; bytes: number };
 }
 
@@ -204,7 +204,7 @@ class BlockAccounts {
     return [...this.#walked.values()];
   }
 
-  /** Says of each store whose the blocks are that are in use and that nothing reaches. */
+  /** Decides, store by store, whether unreached blocks are leftover or a problem. */
   judge(use: (catalog: number) => Use): void {
     for (const { index, isSwept, report, unreached } of this.#walked.values()) {
       const others = use(index.catalog);
@@ -253,7 +253,7 @@ class BlockAccounts {
     return Number.isInteger(index) && index >= 0 && index < blocks ? index : undefined;
   }
 
-  /** Among the blocks of a store that no other client uses it also looks for lost records. */
+  /** Also looks for lost records in the blocks of stores that no other client uses. */
   *compare(use: (catalog: number) => Use): Operation<CheckReport['blocks']> {
     const own = new Set(this.#ownBlocks());
     const totals = { reachable: this.#spans, claimed: 0, free: 0 };

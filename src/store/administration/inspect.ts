@@ -47,7 +47,7 @@ export function* reportPool(
     ...(place.whyNoHugePages && { whyNoHugePages: place.whyNoHugePages }),
     maxClients: parameters.clientsMax,
     ...(place.fabric && { fabric: place.fabric }),
-    // After the walk of the stores, which is time enough for a busy client to move on.
+    // After the walk of the stores, which gives a busy client time to move on.
     clients: yield* reportClients(pool, heldByClients(words, rows), laggards(rows, epoch)),
     stores,
   };

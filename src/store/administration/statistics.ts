@@ -18,7 +18,7 @@ import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { StoreStats } from '../api.ts';
 import type { MemoryReport } from '../reports.ts';
 
-/** The words of all chunks that were ever taken. */
+/** Words of all chunks that were ever taken. */
 export function* readChunkWords(pool: Pool): Operation<ChunkWord[]> {
   return (yield* pool.chunks.words()).map(([, word]) => unpackChunk(word));
 }
@@ -52,13 +52,13 @@ export function sumByKind(
   return memory;
 }
 
-/** Bytes that a client holds and that are neither free nor in use. */
+/** Bytes that a client has claimed ahead or retired. */
 export interface HeldMemory {
   claimed: number;
   waiting: number;
 }
 
-/** By client, from what each has told, and from the chunks that each is about to recycle. */
+/** By client: what it published, and the chunks that it is recycling. */
 export function heldByClients(
   words: readonly ChunkWord[],
   rows: readonly ClientRow[],
@@ -75,9 +75,9 @@ export function heldByClients(
 }
 
 /**
- * Clients that keep the epoch from moving on while memory waits for that, and the epoch that each
- * has announced. A busy client is one for a moment now and then. One that is at the next look, too,
- * with the same epoch, stands in an operation.
+ * Clients that hold back the epoch while memory waits for it, each with the epoch that it has
+ * announced. A busy client may appear here for a moment. A client that appears at the next look,
+ * too, with the same epoch, is stuck in an operation.
  */
 export function laggards(rows: readonly ClientRow[], epoch: number): Map<number, number> {
   if (!rows.some(({ limboFloor }) => limboFloor !== 0)) return new Map();
@@ -87,7 +87,7 @@ export function laggards(rows: readonly ClientRow[], epoch: number): Map<number,
 
 type SizeMemory = MemoryReport['blocks'][number] & { catalog: number };
 
-/** Where the memory of a pool is, from its tables alone. */
+/** Computes where the memory of a pool is, from its tables alone. */
 export function measureMemory(
   layout: PoolLayout,
   words: readonly ChunkWord[],
@@ -111,7 +111,7 @@ export function measureMemory(
   );
   const held = heldByClients(words, rows);
   const used = emptied + sumOf(blocks, 'used');
-  // What clients have told may be older than the chunk table.
+  // What clients published may be older than the chunk table.
   const waiting = Math.min(used, sumOf([...held.values()], 'waiting'));
   const claimed = Math.min(used - waiting, sumOf([...held.values()], 'claimed'));
   return {
@@ -127,7 +127,7 @@ export function measureMemory(
   };
 }
 
-/** Adds a chunk to those of its store and size; returns what of it is no block. */
+/** Adds a chunk to its store and size; returns how many of its bytes are outside of blocks. */
 function addChunk(sizes: Map<number, SizeMemory>, word: ChunkWord, store: string): number {
   const { state, catalog, units } = word;
   const isCarved = holdsBlocks(state) || state === CHUNK_PREPARING;
@@ -144,8 +144,8 @@ function addChunk(sizes: Map<number, SizeMemory>, word: ChunkWord, store: string
 }
 
 /**
- * A client tells one sum for all of its stores. So what is live in a store can be told when every
- * client that holds memory and names the store names no other one.
+ * A client publishes one sum for all its stores. So a store's live memory is known only if every
+ * client that holds memory and names the store names no other store.
  */
 function byStore(
   blocks: readonly SizeMemory[],

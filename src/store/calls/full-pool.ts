@@ -22,8 +22,8 @@ import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
- * In a bounded store records make room also when the pool is full before the store is: sampled ones
- * for a write of about their size, then those of one chunk.
+ * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
+ * helps a write of about their size, then the records of one chunk.
  */
 const BOUNDED_REMEDIES = [
   'reclaim',
@@ -37,14 +37,14 @@ const BOUNDED_REMEDIES = [
 ] as const;
 
 /**
- * How often a write waits for an epoch before other remedies. Of many in flight a few get on each
- * time, and each can be the last.
+ * How often a write waits for an epoch before other remedies. Each wait lets only a few of the
+ * writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
 
 type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 
-/** Records that are evicted for one write by samples, at most. */
+/** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
 /** Samples in vain that end a remedy. */
 const VAIN_MAX = 16;
@@ -79,7 +79,7 @@ export class FullPool {
   /**
    * After a write has failed, and before it is run again: applies remedies from number `first` on
    * until one helps, and returns the number of the next one. Raises the error when it is another
-   * one, or nothing helps. What a `request` writes is not evicted for when it would not fit then.
+   * one, or nothing helps. Evicts nothing for a `request` whose record would not fit even then.
    */
   *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
@@ -98,7 +98,7 @@ export class FullPool {
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
-  /** A record of several chunks needs as many drained, and twice that if others take some. */
+  /** A record of several chunks needs as many drained, or up to twice if others take some. */
   #remedies(request: Request | undefined): readonly Remedy[] {
     if (!this.#evictor?.store.evicts) return REMEDIES;
     const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
@@ -168,8 +168,9 @@ export class FullPool {
   }
 
   /**
-   * Evicts until there are some blocks of the size that the write lacks. It does not while so many
-   * blocks of another size lie free that draining one of their chunks costs fewer records.
+   * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
+   * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
+   * records.
    */
   *#evict(): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
@@ -196,10 +197,10 @@ export class FullPool {
   }
 
   /**
-   * Takes chunks of the reserve, and owes as many; what is not there it empties at once, by
-   * evicting all records of a chunk. A record of several blocks may need a chunk for each size, and
-   * the index one for its tables. It needs them together: a write that has got some of them, and
-   * fails, gives them back. So it is given one more each time that this was not enough.
+   * Lets the write take chunks of the reserve, and owes as many; for what the reserve lacks, evicts
+   * all records of a chunk at once. A record of several blocks may need a chunk for each size, and
+   * the index one for its tables. It needs them together: a write that got only some of them fails
+   * and gives them back. So each further attempt may take one more.
    */
   *#drain(drains: number, request?: Request): Operation<boolean> {
     const { allocator, chunks } = this.#attachment.pool;
@@ -221,7 +222,7 @@ export class FullPool {
     return true;
   }
 
-  /** Not while what was evicted before cannot be used again: that would empty the store in vain. */
+  /** False while evicted memory cannot be used again: more evictions would only empty the store. */
   *#canUseEvicted(): Operation<boolean> {
     const { reclamation } = this.#attachment.pool;
     if (reclamation.retired === 0 || (yield* this.#reclaim())) return true;
@@ -243,8 +244,8 @@ export class FullPool {
   }
 
   /**
-   * Whether a sweep may bring something that evictions do not. It walks the whole index in one
-   * epoch, for which all others wait.
+   * Whether a sweep may free something that evictions do not. It is expensive: it walks the whole
+   * index in one epoch, and all other clients wait for that epoch.
    */
   *#hasLost(): Operation<boolean> {
     if (!this.#evictor?.store.evicts || this.#index.compact !== undefined) return true;
@@ -261,11 +262,11 @@ export class FullPool {
     if (!(yield* this.#vain.mayBring(kind))) return false;
     const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
     const brought = yield* this.#attachment.exclusive(sweeping);
-    // Inside a callback nothing was swept, so nothing was in vain.
+    // Inside a callback nothing was swept, so this says nothing about sweeps.
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
     yield* this.#vain.note(kind, brought);
-    // Chunks that it emptied can serve other sizes.
+    // Chunks that the sweep emptied can serve other sizes.
     if (brought > 0) yield* this.#reclaim();
     return brought > 0;
   }

@@ -16,14 +16,14 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 
-/** Most keys stand in so many bytes, with the header. */
+/** Enough bytes for the header and most keys. */
 const READ_AT_FIRST = 128;
-/** In a further block of a chained value: where its first block is. */
+/** Where a further block of a chained value has the address of the first block. */
 const HEAD = 16;
 
 /**
- * Searches for the record that has a block in use. Whatever the block holds, the index decides: the
- * record counts only if a search for its key leads to that place.
+ * Finds the record that a block belongs to. The index decides, whatever the block holds: the record
+ * counts only if a search for its key leads to that block.
  */
 export class BlockRecord {
   readonly #pool: Pool;
@@ -35,7 +35,7 @@ export class BlockRecord {
     this.#index = index;
   }
 
-  /** Whether there is one; it is the request's found one then. */
+  /** Whether there is such a record; it is then the request's found record. */
   *find(request: Request, block: Address, units: number): Operation<boolean> {
     if (yield* this.#isHead(request, block, units)) return true;
     if (units * UNIT_BYTES < CONTINUATION_HEADER_BYTES) return false;

@@ -86,7 +86,7 @@ export class BoundedStore {
     return this.evicts && this.recordsOver > 0;
   }
 
-  /** About how many records have to go. */
+  /** About how many more records to evict, besides evictions under way. */
   get recordsOver(): number {
     const { excess, perRecord } = this.ledger;
     return Math.ceil(excess / perRecord) - this.underWay;

@@ -12,41 +12,41 @@ import { SizeClass } from '../../pool/memory/size-class.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
 
-/** Chunks that are begun in vain before this is given up: of tables, or of what stays. */
+/** Chunks to try before giving up, if none has a record that can be evicted. */
 const VAIN_MAX = 8;
-/** Blocks that one payment looks at, at most. */
+/** Most blocks that one payment looks at. */
 const LOOKS_MAX = 64;
-/** How often a chunk's word may change under a client that wants to replace it. */
+/** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 16;
 
-/** Evicts the record that has a block of so many lines; false when there is none, or it stays. */
+/** Evicts the record that has this block; false when there is none, or it must stay. */
 type EvictAt = (block: Address, units: number) => Operation<boolean>;
 
 /** A chunk whose records are being evicted. */
 interface Target {
   readonly chunk: number;
   readonly sizeClass: SizeClass;
-  /** The blocks of it that were in use. */
+  /** Its blocks that were in use. */
   blocks: readonly Address[];
-  /** How many of these were looked at. */
+  /** How many of these blocks it has tried. */
   seen: number;
-  /** Records that were evicted since the chunk's state bytes were read last, and in all. */
+  /** Records evicted since the chunk's state bytes were last read, and in all. */
   evictedInPass: number;
   evicted: number;
 }
 
 /**
  * Empties chunks, so that a store whose records change in size finds memory for blocks of another
- * size: sampled victims are all over the pool, and leave no chunk without a record.
+ * size. Sampled victims would not do: they are scattered over the pool and empty no chunk.
  *
- * The store takes a chunk of the reserve at once, and owes the pool another one. It pays with each
- * write about as many bytes as that stores: it evicts the records of the emptiest chunk of records,
- * one block after the other. A block tells its record's key, and a search for the key tells whether
- * the record is there. No client claims blocks of such a chunk any more. The client that frees the
- * last block recycles it.
+ * The store takes a chunk of the reserve at once, and owes the pool a chunk for it. With each write
+ * it pays back about as many bytes as the write stores, by evicting the records of the emptiest
+ * chunk of records, block by block. A block holds its record's key, and a search for the key tells
+ * whether the record is still in the index. No client claims blocks of that chunk any more, and the
+ * client that frees its last block recycles it.
  *
- * A client that dies or goes idle leaves the chunk as it is. The greatest part of it is free then,
- * so the next client that owes a chunk goes on with it.
+ * A client that dies or goes idle leaves the chunk as it is. Most of it is free then, so the next
+ * client that owes a chunk picks it again.
  */
 export class ChunkDrain {
   readonly #evictAt: EvictAt;
@@ -67,7 +67,7 @@ export class ChunkDrain {
     return this.#owed > 0;
   }
 
-  /** Whether blocks of some size lie free that no write of that size is going to need soon. */
+  /** Whether more blocks of some size lie free than writes of that size will soon need. */
   get hasSlack(): boolean {
     return this.#attachment.pool.chunks.survey.hasSlack(this.#isOfRecords);
   }
@@ -77,7 +77,7 @@ export class ChunkDrain {
     this.#owed++;
   }
 
-  /** Evicts at least so many bytes, or one record, of what it owes. */
+  /** Evicts at least so many bytes towards what it owes. */
   *pay(bytes: number): Operation<void> {
     if (this.#owed === 0) return;
     this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
@@ -129,7 +129,7 @@ export class ChunkDrain {
     return blocks;
   }
 
-  /** Whether it is done with the chunk. */
+  /** Evicts at least so many bytes; returns whether the chunk is done. */
   *#evict(target: Target, bytes: number): Operation<boolean> {
     const { chunk, sizeClass } = target;
     const looksMax = bytes === Number.POSITIVE_INFINITY ? sizeClass.blocks : LOOKS_MAX;
@@ -152,8 +152,8 @@ export class ChunkDrain {
   }
 
   /**
-   * Clients that had claimed blocks of the chunk ahead may have written records into them since. So
-   * after a pass that has evicted something there is another one.
+   * Another pass, after one that evicted something: clients that had claimed blocks of the chunk
+   * ahead may have written records into them since.
    */
   *#lookAgain(target: Target): Operation<boolean> {
     if (target.evictedInPass === 0) return false;

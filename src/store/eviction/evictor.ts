@@ -18,13 +18,13 @@ import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
 
-/** Records that are evicted together over a network: they share each doorbell. */
+/** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 8;
-/** Samples in vain that one write takes before it leaves what is too much to the next one. */
+/** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
-/** Of what a write stores, a chunk that is owed is paid with a bit more. */
+/** Bytes that a write pays for a chunk owed, for each byte that it stores. */
 const PAYMENT = 1.25;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
 const LEFT: readonly ErrorCode[] = [
@@ -150,7 +150,7 @@ export class Evictor {
     this.#attachment.pool.clock.refuseFault();
   }
 
-  /** In a full pool makes room for about what was written, so that the next write finds some. */
+  /** In a full pool, evicts about as much as was written, so that the next write finds room. */
   *#keepPace(request: Request): Operation<void> {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
@@ -165,7 +165,7 @@ export class Evictor {
     return Math.min(TOGETHER, this.#attachment.width);
   }
 
-  /** Evicts so many records in flight together, not that of `spared`; returns how many it did. */
+  /** Evicts `count` records at the same time, but not `spared`'s; returns how many it evicted. */
   *#evictSome(count: number, spared: Request | undefined): Operation<number> {
     if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
     const all = Array.from({ length: count }, (_, i) => i);
@@ -185,14 +185,14 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    // A write that is not the last one leaves some to the next, so that they go together.
+    // Unless it is the last one, a write leaves a small excess to the next, to evict several.
     if (request !== undefined && this.#gathers) return;
     while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
-      // What is more than this write has added other clients may be about to evict, too.
+      // Other clients may be about to evict the excess that is not of this write.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);
-      // Of those in flight together several may have chosen the same record.
+      // Evictions in flight together may have chosen the same record.
       if ((yield* this.#evictSome(some, request)) === 0) vain += some;
       tries += some;
     }
@@ -201,7 +201,7 @@ export class Evictor {
     if (store.isOver) store.noteVain();
   }
 
-  /** Whether too few records are too much for an eviction of several. */
+  /** Whether the excess is still too small to evict several records together. */
   get #gathers(): boolean {
     const { ledger, recordsOver } = this.store;
     const most = Math.floor(ledger.slack / ledger.perRecord);
@@ -213,7 +213,7 @@ export class Evictor {
     return this.#tried(() => this.#evict(spared));
   }
 
-  /** Evicts the record that has the block; false when there is none, or it stays. */
+  /** Evicts the record that has the block; false when there is none, or it must stay. */
   #evictAt(block: Address, units: number): Operation<boolean> {
     return this.#tried(() => this.#removeAt(block, units));
   }

@@ -30,7 +30,7 @@ const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
 const LOOK_AFTER = 64;
-/** It adds no more than such a part of the limit before it looks, or before it evicts. */
+/** A client adds at most this part of the limit before it looks, or before it evicts. */
 const PARTS = 128;
 
 /** Sums over all clients of a store, for ever. */

@@ -44,7 +44,7 @@ export interface ClientRates extends Rates {
   /** Bytes, as in `MemoryReport`. */
   claimed: number;
   waiting: number;
-  /** Whether memory has waited for it since the last look: it stands in an operation. */
+  /** Whether memory has waited for it since the last look: it is stuck in an operation. */
   lags: boolean;
   /** How old its figures are, in milliseconds; null when it has told none. */
   toldAgo: number | null;

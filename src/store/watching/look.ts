@@ -33,7 +33,7 @@ export interface ClientLook extends HeldMemory {
   /** False when this machine knows that it is gone. */
   alive: boolean;
   attachedAt: number;
-  /** The epoch that it has announced, if memory waits until it announces a later one; else 0. */
+  /** Its announced epoch, if memory waits for it to announce a later one; otherwise 0. */
   lagsAt: number;
   /** What it has told of its operations; undefined when it told nothing. */
   figures: ClientFigures | undefined;

@@ -22,10 +22,10 @@ const COLUMNS: readonly Column[] = [
 
 const WIDTH = 1000;
 const HEIGHT = 14;
-/** Block sizes that are shown: those with the most free memory. */
+/** How many block sizes to show: those with the most free memory. */
 const SIZES_MAX = 12;
 
-/** Where the memory of the pool is: all of it as a bar, then blocks by store and size. */
+/** Where the memory of the pool is: a bar of all of it, then blocks by store and size. */
 export function memoryPanel({ memory, clients }: PoolFigures): Node[] {
   const { total, stores, blocks } = memory;
   const largest = [...blocks].sort((a, b) => b.free - a.free).slice(0, SIZES_MAX);

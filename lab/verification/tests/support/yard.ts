@@ -42,15 +42,15 @@ export const STORE = 1;
 export const SHORT = 240;
 export const LONG = 480;
 const THREAD = currentThread();
-/** An operation that is not over after so many doorbells does not end. */
+/** An operation that takes more doorbells is considered endless. */
 const DOORBELLS_MAX = 20_000;
-/** Epochs that pass when all are idle, and more. */
+/** Rounds of idling: more than enough for all epochs to pass. */
 const ROUNDS = 3;
 
 interface Held {
   readonly address: Address;
   readonly units: number;
-  /** All bytes of its first and last lines. Blocks that overlap with it share one of them. */
+  /** Every byte of its first and last lines. A block that overlaps shares one of these lines. */
   readonly filling: number;
 }
 
@@ -65,9 +65,9 @@ export type Marking = (state: number) => number;
 export class Worker {
   readonly pool: LocalPool;
   readonly #yard: Yard;
-  /** It does nothing any more. */
+  /** It issues no verbs any more. */
   dead = false;
-  /** Others take it for dead, and it goes on. */
+  /** Other clients believe that it is dead, but it goes on. */
   expelled = false;
   marking: Marking = nextState;
 
@@ -76,7 +76,7 @@ export class Worker {
     this.#yard = yard;
   }
 
-  /** Within an announced epoch: fills a block, and links it in place of another one. */
+  /** Fills a block and links it in place of another one, in an announced epoch. */
   *put(
     slot: number,
     units: number,
@@ -125,7 +125,7 @@ export class Worker {
     yield* this.pool.collectIdle();
   }
 
-  /** Recycles what it finds empty, whoever has emptied it. */
+  /** Recycles the chunks that it finds empty, whichever client emptied them. */
   *recycle(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     yield* recycleEmptied(this.pool, CHUNKS);
@@ -183,8 +183,8 @@ export class UnderWay<T> {
 }
 
 /**
- * A small pool, and slots in place of an index: what its clients do are the steps of
- * allocation, reclamation and sweeps alone. At the end each block must be linked once or be free.
+ * A small pool with slots in place of an index, so that its clients only run the steps of
+ * allocation, reclamation and sweeps. At the end each block must be linked once or be free.
  */
 export class Yard {
   readonly memory: AdversaryMemory;
@@ -249,7 +249,7 @@ export class Yard {
     return emptier.pool.chunks.chunkOf(held.address);
   }
 
-  /** What a client leaves that dies after it has claimed blocks and before it has counted them. */
+  /** Makes the count too high, as a client does that dies between claiming and counting. */
   overcount(chunk: number, blocks: number): void {
     const [{ pool }] = this.workers;
     const at = pool.layout.chunkWord(chunk);
@@ -262,7 +262,7 @@ export class Yard {
     return this.workers.filter(({ dead, expelled }) => !dead && !expelled);
   }
 
-  /** All that live do what idle clients do, for some time. */
+  /** For some time all living clients do what idle clients do. */
   rest(workers = this.#living): void {
     for (let round = 0; round < ROUNDS; round++) {
       for (const worker of workers) worker.run(worker.idle());
@@ -304,7 +304,7 @@ export class Yard {
     assert.equal(left.size, 0, `${when}: blocks of chunks that serve something else are in use`);
   }
 
-  /** Allocates all that is left, as a client does that meets a full pool. */
+  /** Allocates all that is left, as a client that fills a pool does. */
   #fill(worker: Worker, when: string): void {
     const room = this.#room(worker);
     let taken = 0;

@@ -39,7 +39,7 @@ export function* eachLeaf(
     const { words } = request;
     const pivotBytes = sibling === undefined ? 0 : pivotBytesIn(words, at);
     if (isLong(pivotBytes)) visitor.block(pivotBlockIn(words, at), pivotUnits(pivotBytes));
-    // Leaves that lead back to themselves would be visited without end.
+    // Without this, a chain that leads back to itself would be walked for ever.
     const ascends = pivot === undefined || compareWhole(from, pivot) < 0;
     invariant(ascends, `the pivot of the leaf at ${request.leaf} is below its keys`);
     checkReplicas(tree, request, visitor);

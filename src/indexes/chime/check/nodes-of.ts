@@ -26,7 +26,7 @@ export interface Part {
   /** Internal nodes above, without those that are to be absorbed. */
   height: number;
   isRoot: boolean;
-  /** Links from the root on that led there. */
+  /** How many links lead there from the root. */
   steps: number;
 }
 
@@ -39,8 +39,8 @@ interface NodeVisitor {
 }
 
 /**
- * Visits all nodes that the root leads to, in the order of their keys. Raises SW_POOL_CORRUPT where
- * they do not ascend: a node that is below itself would be visited without end.
+ * Visits all nodes below the root in key order. Raises SW_POOL_CORRUPT where keys do not ascend:
+ * otherwise a node that is below itself would be visited for ever.
  */
 export function* eachNode(tree: ChimeTree, visitor: NodeVisitor): Operation<void> {
   const link = yield* rootLink(tree);

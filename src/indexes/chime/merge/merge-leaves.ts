@@ -175,7 +175,7 @@ function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operati
     // An item's home is told by the hop bitmap that names it: no key has to be hashed.
     for (let hops = hopsOf(right.words, imageOf(tree, home)); hops !== 0; hops &= hops - 1) {
       const away = 31 - Math.clz32(hops & -hops);
-      // Items get new checksums in the left leaf, which must not make a damaged one look whole.
+      // Items get new checksums in the left leaf. A damaged item must not come to look intact.
       if (!isWhole(tree, right, home, away)) return false;
       left.home = home;
       const free = yield* makeRoom(tree, left);

@@ -42,9 +42,9 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
 export const ROUNDS_MAX = 8;
 export const LOWEST = new Uint8Array(0);
-/** Chunks that a merge takes at most: of the intent, and of two sizes of nodes. */
+/** Chunks that a merge takes at most: for its intent, and for two sizes of nodes. */
 const MERGE_CHUNKS_MAX = 3;
-/** Deletions from one leaf between two looks whether it should be merged, in a full pool. */
+/** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, and the borders of its keys. */
@@ -76,8 +76,8 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
 }
 
 /**
- * Whether the leaf is under-full, and emptier by half than at the last look. In a full pool, looks
- * come earlier and more often, because the memory of leaves is what insertions lack.
+ * Whether the leaf is under-full, and has half as many items as at the last check. In a full pool
+ * checks begin earlier and come more often, because insertions lack the memory of leaves.
  */
 function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
   const { span } = geometry.shape;
@@ -86,11 +86,11 @@ function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeReques
   return 4 * used <= span && (used & (used - 1)) === 0;
 }
 
-/** Whether two leaves should become one, the emptier of which has `own` items. */
+/** Whether to merge two leaves that have `together` items, `own` of them in the emptier one. */
 function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
   const { span } = geometry.shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
-  // A leaf that is nearly empty goes even if the other one is about half full.
+  // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
 
@@ -109,13 +109,13 @@ export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   }
 }
 
-/** What a merge returns, or undefined when it cannot be done now. */
+/** Runs a merge; returns undefined when it cannot be done now. */
 export function* orNothing<T>(
   tree: ChimeTree,
   merge: () => Operation<T>,
 ): Operation<T | undefined> {
   const { allocator } = tree;
-  // A merge needs blocks for its intent and a node, of two sizes, and gives back a larger one.
+  // A merge needs blocks of several sizes for its intent and nodes, and frees a larger one.
   allocator.reserveAllowed = MERGE_CHUNKS_MAX;
   try {
     return yield* merge();

@@ -57,7 +57,7 @@ function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operati
     invariant(step <= PATH_MAX, 'the path to a leaf does not end');
     if (!isInUse(tree, node) && !isAbsorbed(node)) {
       const to = replacementOf(node);
-      // Raises SW_POOL_CORRUPT, before anything leads there, where no node can stand.
+      // Raises SW_POOL_CORRUPT for an address where no node can be, before linking it.
       yield* visit(node.owner, to);
       const gone = yield* goneWith(tree, node);
       if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;

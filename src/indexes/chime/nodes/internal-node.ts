@@ -196,7 +196,7 @@ export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
   };
 }
 
-/** Bytes of the node that a link leads to. Raises SW_POOL_CORRUPT for one that no node has. */
+/** Bytes of the node that a link leads to. Raises SW_POOL_CORRUPT for an impossible size. */
 export function bytesOfNode({ high }: Pick<Link, 'high'>): number {
   const size = sizeOfLink(high);
   invariant(size <= NODE_SIZE_MAX, 'a link says that a node is longer than any');
@@ -204,8 +204,8 @@ export function bytesOfNode({ high }: Pick<Link, 'high'>): number {
 }
 
 /**
- * Of a node of so many bytes that was read. Raises SW_POOL_CORRUPT unless all stands within it, and
- * its children are leaves or internal nodes alike.
+ * Checks a node of so many bytes that was read. Raises SW_POOL_CORRUPT unless everything lies
+ * within it, and its children are all leaves or all internal nodes.
  */
 export function checkNode(image: Scratch, bytes: number): void {
   if (isWithin(image, bytes) && areAlike(image)) return;

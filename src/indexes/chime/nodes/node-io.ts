@@ -44,7 +44,7 @@ import {
 } from './link.ts';
 import type { Bench, NodeClient } from './node-client.ts';
 
-/** Levels of the tree, and replacements that are not yet linked, on the path to a leaf. */
+/** Most nodes on a path to a leaf: levels, and replacements that are not linked yet. */
 export const PATH_MAX = 1000;
 
 /** An internal node as it was read, and the word that links it into the tree. */
@@ -115,14 +115,14 @@ export function replacementOf({ image }: Visit): Link {
   return internalLink({ low: image.i32[0], high: image.i32[1] });
 }
 
-/** A link that was read where there can be none but to an internal node. */
+/** Raises SW_POOL_CORRUPT unless a link that was read leads to an internal node. */
 export function internalLink(link: Link): Link {
   const leads = isInternal(link.high) && addressOfLink(link.low, link.high) > 0;
   invariant(leads, 'a link that must lead to an internal node leads to none');
   return link;
 }
 
-/** The root link. */
+/** Reads the root link. */
 export function* rootLink(tree: Pick<NodeClient, 'root'>): Operation<Link> {
   const word = new Scratch(8);
   yield new Batch().read(tree.root, 8, word, 0);

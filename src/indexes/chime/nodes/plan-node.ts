@@ -32,7 +32,7 @@ export type Piece =
   /** The children of two internal nodes that become one. */
   | { kind: 'nodes'; plan: Plan };
 
-/** Nodes one below the other that are absorbed together. */
+/** Most nodes, one below the other, that are absorbed together. */
 const DEPTH_MAX = 64;
 
 /** `gone` gets the nodes that are absorbed. */

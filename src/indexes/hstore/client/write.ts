@@ -99,8 +99,8 @@ export function* remove(
  */
 function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number | undefined> {
   const { records } = table;
-  // A short key takes a block of the size of turns: a full pool has a chunk of those, and may have
-  // none of smaller ones, for which each deletion would look in vain.
+  // A short key takes a block of the size that turns take. A full pool has a chunk of those, but
+  // may have none of smaller ones, and each deletion would look for one.
   request.headUnits = Math.max(request.headUnits, unitsOfRecord(1));
   try {
     if (!records.take(request)) yield* records.allocate(request);

@@ -9,7 +9,7 @@ import { type PairState, readState } from './pair-state.ts';
 import { Replies } from './replies.ts';
 import { PATIENCE, type Patience, Waiting } from './waiting.ts';
 
-/** Blocks that a client frees before its turns ask a pool that was full for memory again. */
+/** Blocks that a client frees before its turns ask a full pool for memory again. */
 const FREED_BEFORE_ASKING = 64;
 
 /** The words of a pair of servers, as one client reads and writes them. */
@@ -82,8 +82,8 @@ export class PairAccess {
   }
 
   /**
-   * Whether the pool had no memory for a turn, and this client has hardly freed any since: a turn
-   * that asks again reads the chunk table in vain, several times.
+   * Whether the pool had no memory for a turn, and this client has hardly freed any since. Asking
+   * again would read the chunk table several times and find nothing.
    */
   get wasJustFull(): boolean {
     return this.pool.allocator.freed < this.#fullUntilFreed;

@@ -17,8 +17,8 @@ interface Named {
 }
 
 /**
- * What the requests name that wait for the hash server and whose clients are gone; and those that
- * this client has given up, if it is called between operations.
+ * Records that requests name which wait for the hash server and whose clients are gone. Called
+ * between operations, it includes requests that this client has given up.
  */
 export function* abandonedRequests(pair: Pair): Operation<Named[]> {
   const { membership } = pair.pool;
@@ -30,7 +30,7 @@ export function* abandonedRequests(pair: Pair): Operation<Named[]> {
   return owning(yield* readBodies(pair.mailbox.geometry, rows, decodeRequest));
 }
 
-/** The same of all clients: one that lives may have given up a request that is answered later. */
+/** The same for all clients: a living one may have given up a request that is answered later. */
 export function* waitingRequests(pair: Pair): Operation<Named[]> {
   return owning(yield* waiting(pair.mailbox.geometry, decodeRequest));
 }
@@ -41,12 +41,14 @@ export function* waitingScans(pair: Pair): Operation<Address[]> {
   return scans.map(({ block }) => block);
 }
 
-/** A removal by the key's record does not own that. */
+/** Leaves out removals that name the key's own record, which they do not own. */
 function owning<T extends { operation: number }>(requests: readonly T[]): T[] {
   return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
 }
 
-/** A row that is unanswered before and after its body was read: no next request is among that. */
+/**
+ * Requests unanswered before and after their bodies were read, so that no body is a later one's.
+ */
 function* waiting<T>(
   geometry: MailboxGeometry,
   decode: (words: Scratch, at: number) => T,

@@ -15,10 +15,10 @@ const UNITS_MIN = 9;
 const LIMIT_SHARE = 1 / 32;
 
 /**
- * Sizes of the blocks of MainSegments. Each class of each client holds chunks of its own, so they
- * are few: eighths of a full MainSegment from its half on, and below that a quarter each time,
- * because a segment is so small only until its first splits. Each fills its chunks to the end. All
- * are odd and none is that of long records: statistics tell tables from records.
+ * Sizes of the blocks of MainSegments. Each class takes chunks of its own, so they are few: eighths
+ * of a full MainSegment from its half on, and below that a quarter each time, because a segment is
+ * so small only until its first splits. Each fills its chunks to the end. All are odd and none is
+ * that of long records: statistics tell tables from records.
  */
 export class MainSizes {
   /** Entries beyond which a MainSegment is split. */

@@ -10,7 +10,7 @@ import { attachTo, fixChances, freshStore } from '../../../store/tests/support/p
 /** The least capacity of a later round, of the first: an index may take two of 16 chunks more. */
 const SHARE_MIN = 3 / 4;
 const OPTIONS = { size: 4 * 2 ** 20, maxClients: 8, index: 'sephash' } as const;
-/** Two clients' own chunks matter less in it. */
+/** The chunks that two clients claim in matter less in it. */
 const LARGER = 6 * 2 ** 20;
 const SMALL_INDEX = { kind: 'sephash', segmentBytes: 128, ratio: 8, maxDepth: 12 } as const;
 const SMALL_SEGMENTS = { ...OPTIONS, index: SMALL_INDEX };
@@ -106,7 +106,7 @@ for (const [mebibytes, bytes] of [
     fixChances(t);
     const size = mebibytes * 2 ** 20;
     const first = freshStore(t, 'memory', { ...SMALL_SEGMENTS, size });
-    // In turn: each has chunks of its own for records and for parts of the index.
+    // In turn, so that records and parts of the index of all three are mixed in the pool.
     const clients = [first, attachTo(t, first), attachTo(t, first)];
     const keys: string[] = [];
     for (let left = clients; left.length > 0; await turn()) {

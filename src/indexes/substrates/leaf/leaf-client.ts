@@ -194,12 +194,12 @@ export abstract class LeafClient<
   }
 
   /**
-   * Counts a retry. Bounded: raises SW_CONTENTION when others are always faster, SW_POOL_CORRUPT
-   * when no client has changed what the request has read, so that the leaf contradicts itself.
+   * Counts a retry. After too many it raises SW_CONTENTION. It raises SW_POOL_CORRUPT if no client
+   * changes what the request has read, because then the leaf contradicts itself.
    */
   count(reason: LeafRetry, attempt: number, request: R): void {
     this.retries[reason]++;
-    // Behind the owner word, which each attempt to lock the leaf changes.
+    // From behind the owner word, which every attempt to lock the leaf changes.
     lookForChange(request, reason, attempt, IMAGE_AT + IDENTITY_AT);
     if (attempt < ATTEMPTS_MAX) return;
     const reasons = JSON.stringify(this.retries);

@@ -153,8 +153,8 @@ export function* outwait(
 }
 
 /**
- * Looks at a holder that stands still are no attempts: its time is bounded. So is that of repairs
- * after which the lock of a dead one is still there: of what a damaged lock names none can end.
+ * Waiting for a holder that stands still is bounded by time, not by attempts. So are repairs after
+ * which a dead holder's lock is still there: no repair can end a lock that is damaged.
  */
 function keepWaiting(
   client: LeafClient,

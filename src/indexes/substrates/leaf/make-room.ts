@@ -81,7 +81,7 @@ function hopInto(client: LeafClient, request: LeafRequest, away: number): number
     const nearest = 31 - Math.clz32(hops & -hops);
     if (hops === 0 || nearest >= back) continue;
     const from = geometry.after(other, nearest);
-    // What says how long it is must be an item's: a damaged one stays where it is.
+    // The length must come from an intact item: a damaged one stays where it is.
     const { idLow, idHigh } = request;
     if (!client.sums.holds(words, imageOf(client, from), idLow, idHigh)) continue;
     moveItem(client, request, from, empty);

@@ -75,7 +75,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   }
 }
 
-/** Items get new checksums in the sibling, which must not make a damaged one look whole. */
+/** Items get new checksums in the sibling. A damaged item must not come to look intact. */
 function refuseDamaged(
   client: LeafClient,
   { words, upper, leaf, idLow, idHigh }: LeafRequest,

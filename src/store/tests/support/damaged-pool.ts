@@ -27,7 +27,7 @@ export class Work {
   constructor(t: TestContext) {
     const work = this;
     const { now } = performance;
-    // Pauses take no time, and yet it passes: who waits for a lock holder gives up.
+    // Pauses take no real time but advance the clock, so that a wait for a lock holder ends.
     t.mock.method(performance, 'now', () => now.call(performance) + work.#paused / 1000);
     const { execute } = SharedFabric.prototype;
     const counted = t.mock.method(

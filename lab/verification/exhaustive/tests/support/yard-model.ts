@@ -21,18 +21,18 @@ const CLIENT = BATCHES * ROWS * PIECES;
 
 const pieceBytes = (bytes: number) => (bytes < LINE ? WORD : LINE);
 
-/** What one client of a yard does, within the epoch that it has announced. */
+/** The operation that one client of a yard runs, within the epoch that it has announced. */
 export type YardPart = (worker: Worker, yard: Yard) => Operation<void>;
 
-/** A client dies after so many verbs that changed something. */
+/** The client dies after so many verbs that changed something. */
 export interface YardCrash {
   client: number;
   after: number;
 }
 
 /**
- * Clients that claim, free and recycle blocks of one chunk, in one epoch each. What follows, with
- * epochs, recovery and a sweep, is the audit of the yard.
+ * Clients that claim, free and recycle blocks of one chunk, each within one epoch. The yard's audit
+ * then adds epochs, recovery and a sweep.
  */
 export class YardModel implements Model {
   readonly #memory = newYardMemory();
@@ -93,7 +93,7 @@ export class YardModel implements Model {
   }
 }
 
-/** A client that goes on verb by verb. */
+/** A client that advances verb by verb. */
 class Actor {
   readonly worker: Worker;
   readonly #number: number;
@@ -104,7 +104,7 @@ class Actor {
   #batches = 0;
   #changes = 0;
   #over = false;
-  /** The steps of the batch on its way that have happened, by row. */
+  /** By row: the steps of the batch under way that have happened. */
   #steps: number[][] = [];
   #posted: number | undefined;
 
@@ -124,7 +124,7 @@ class Actor {
     const execution = this.#execution;
     if (execution === undefined || execution.finished) return this.#over ? [] : [this.#name(0, 0)];
     const rows = execution.openRows();
-    // A client that may die after a verb does them in order: the rest must not depend on chance.
+    // A client that may die executes its verbs in order: the rest must not depend on chance.
     if (this.#diesAfter !== Number.POSITIVE_INFINITY) rows.length = 1;
     return rows.flatMap((row) => {
       const starts = execution.pieces(row).filter((_, i) => i % 2 === 0);
