@@ -75,11 +75,10 @@ class Survey {
 
   get lines(): string[] {
     const all = [...this.#chunks.values()];
-    const orphans = all.filter(({ word }) => word.owner === 0).length;
     const lost = all.reduce((sum, { claimed, reached }) => sum + claimed - reached, 0);
     const sizes = this.#bySize(() => 1);
     return [
-      `chunks: ${this.#free} free, ${this.#spans} in spans, ${orphans} orphans; by lines ${sizes}`,
+      `chunks: ${this.#free} free, ${this.#spans} in spans; by lines ${sizes}`,
       `blocks: ${lost} claimed that nothing reaches; the index by lines ${this.#bySize(
         ({ reached }) => reached,
       )}`,

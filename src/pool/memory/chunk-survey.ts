@@ -1,6 +1,6 @@
 import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { control } from '../control.ts';
-import { blocksPerChunk, type PoolLayout, SUPERBLOCK } from '../layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, SUPERBLOCK } from '../layout.ts';
 import type { ChunkMemory } from './chunk-memory.ts';
 import { CHUNK_BLOCKS, CHUNK_FREE, holdsBlocks, useOf } from './chunk-word.ts';
 
@@ -29,6 +29,12 @@ function usedFor(low: number): number {
 /** The count of free blocks in the upper half of a chunk's word. */
 function freeOf(high: number): number {
   return high >> 16;
+}
+
+/** Whether it is the word of a chunk of blocks. The pool may be damaged. */
+function isOfBlocks(low: number): boolean {
+  const units = usedFor(low) % UNITS_MAX;
+  return holdsBlocks(low & STATE_BITS) && units > 0 && units <= BLOCK_UNITS_MAX;
 }
 
 /** Whether no block of such a chunk is in use. */
@@ -114,7 +120,7 @@ export class ChunkSurvey {
   note(use: number, chunk: number): void {
     const list = this.#partlyFree.get(use) ?? [];
     this.#partlyFree.set(use, list);
-    if (list.length < NOTED_MAX && list.at(-1)?.chunk !== chunk) list.push({ chunk, free: 1 });
+    if (list.length < NOTED_MAX && list[0]?.chunk !== chunk) list.unshift({ chunk, free: 1 });
   }
 
   /**
@@ -188,13 +194,9 @@ export class ChunkSurvey {
     let most = Number.NEGATIVE_INFINITY;
     yield* this.#readTable((chunk, low, high) => {
       const use = usedFor(low);
-      if (
-        !holdsBlocks(low & STATE_BITS) ||
-        !suits(chunk, Math.floor(use / UNITS_MAX), use % UNITS_MAX)
-      ) {
-        return;
-      }
-      const share = freeOf(high) / blocksPerChunk(use % UNITS_MAX) + TIE * chance();
+      const units = use % UNITS_MAX;
+      if (!isOfBlocks(low) || !suits(chunk, Math.floor(use / UNITS_MAX), units)) return;
+      const share = freeOf(high) / blocksPerChunk(units) + TIE * chance();
       if (share > most) [best, most] = [chunk, share];
     });
     return best;
@@ -204,7 +206,7 @@ export class ChunkSurvey {
     const state = low & STATE_BITS;
     if (state === CHUNK_FREE) this.#recycled.push(chunk);
     const free = freeOf(high);
-    if (!holdsBlocks(state) || free <= 0 || this.#futile.get(chunk) === free) return;
+    if (!isOfBlocks(low) || free <= 0 || this.#futile.get(chunk) === free) return;
     const use = usedFor(low);
     const isEmpty = isEmptied(use, free) && this.#occupied.get(chunk) !== free;
     if (isEmpty) this.#emptied.push(chunk);
