@@ -1,5 +1,4 @@
 import { type Address, readInteger, type Scratch, writeInteger } from '../../verbs/index.ts';
-import { unitsFor } from './geometry.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
@@ -57,11 +56,6 @@ export function pivotAt(at: number): number {
 
 export function pivotBlockIn(memory: Scratch, at: number): Address {
   return readInteger(memory, at + PIVOT_AT);
-}
-
-/** Lines of the block of a pivot. */
-export function pivotUnits(pivotBytes: number): number {
-  return unitsFor(pivotBytes);
 }
 
 export function writePivot(memory: Scratch, at: number, pivot: Uint8Array, block: Address): void {

@@ -28,7 +28,7 @@ import { makeRoom } from '../substrates/leaf/make-room.ts';
 import { countItems } from '../substrates/leaf/picture.ts';
 import { imageOf, prepare } from '../substrates/leaf/read-leaf.ts';
 import { newLeaf, writeReplicas } from '../substrates/leaf/split-leaf.ts';
-import { isLong, pivotUnits, siblingIn, writePivot, writeSibling } from './bounds.ts';
+import { isLong, siblingIn, writePivot, writeSibling } from './bounds.ts';
 import { unitsFor } from './geometry.ts';
 import { mergeOnce } from './merge/merge-underfull.ts';
 import { finishPending } from './nodes/finish-pending.ts';
@@ -228,7 +228,7 @@ class Load {
   }
 
   *#writeLongPivot(pivot: Uint8Array, batch: Batch): Operation<Address> {
-    const block = yield* this.#allocate(pivotUnits(pivot.length));
+    const block = yield* this.#allocate(unitsFor(pivot.length));
     const image = new Scratch(Math.ceil(pivot.length / UNIT_BYTES) * UNIT_BYTES);
     image.u8.set(pivot);
     batch.write(block, image.u8.length, image, 0);

@@ -39,13 +39,12 @@ import {
   pivotAt,
   pivotBlockIn,
   pivotBytesIn,
-  pivotUnits,
   siblingIn,
   writePivot,
   writeSibling,
 } from './bounds.ts';
 import { divideByMedian } from './divide.ts';
-import type { ChimeGeometry, ChimeShape } from './geometry.ts';
+import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { descend, reach, refresh } from './nodes/descent.ts';
 import { finishPending } from './nodes/finish-pending.ts';
@@ -300,7 +299,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     request.newPivot = pivot;
     this.entriesAtSplit += countItems(this, request);
     if (!isLong(pivot.length)) return true;
-    const units = pivotUnits(pivot.length);
+    const units = unitsFor(pivot.length);
     if (request.newPivotBlock !== NULL_ADDRESS && request.pivotUnits === units) return true;
     // Nothing is allocated under a lock: the next attempt has claimed the block before.
     request.wantedUnits = units;

@@ -4,8 +4,8 @@ import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
 
 /**
  * Words of a client's row that no protocol reads: what the client has done so far, and how much
- * memory it has claimed ahead or retired. `TOLD_AT` is the
- * wall-clock time in milliseconds at which it wrote them, 0 in a row whose client never did.
+ * memory it has claimed ahead or retired. `TOLD_AT` is the wall-clock time in milliseconds at which
+ * it wrote them, 0 in a row whose client never did.
  */
 const TOLD_AT = 48;
 /** A byte each: p50, p90, p99 and p99.9 of reads, then of writes; see latency-code.ts. */

@@ -163,9 +163,9 @@ export class Repairs {
 
   /**
    * Comes before a dead client's row is given away: every intent of its slots is done, or was never
-   * whole, and no repair of one is under way. So no lock names the row any
-   * more, and nothing that an intent links is swept before it is linked. Only a client that holds
-   * no lock does this. False when there is something to settle and this client has no slot for it.
+   * whole, and no repair of one is under way. So no lock names the row any more, and nothing that
+   * an intent links is swept before it is linked. Only a client that holds no lock does this. False
+   * when there is something to settle and this client has no slot for it.
    */
   *settleRow(row: ClientRow): Operation<boolean> {
     for (const head of yield* this.#readHeads(row.id)) {

@@ -5,7 +5,8 @@ import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { outwait } from '../../substrates/leaf/lock-leaf.ts';
 import { isPicture } from '../../substrates/leaf/picture.ts';
 import { isLeafStill, postBracket } from '../../substrates/leaf/read-leaf.ts';
-import { isLong, pivotBlockIn, pivotBytesIn, pivotUnits } from '../bounds.ts';
+import { isLong, pivotBlockIn, pivotBytesIn } from '../bounds.ts';
+import { unitsFor } from '../geometry.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
@@ -38,7 +39,7 @@ export function* eachLeaf(
     const at = IMAGE_AT + BOUNDS_AT;
     const { words } = request;
     const pivotBytes = sibling === undefined ? 0 : pivotBytesIn(words, at);
-    if (isLong(pivotBytes)) visitor.block(pivotBlockIn(words, at), pivotUnits(pivotBytes));
+    if (isLong(pivotBytes)) visitor.block(pivotBlockIn(words, at), unitsFor(pivotBytes));
     // Without this, a chain that leads back to itself would be walked for ever.
     const ascends = pivot === undefined || compareWhole(from, pivot) < 0;
     invariant(ascends, `the pivot of the leaf at ${request.leaf} is below its keys`);

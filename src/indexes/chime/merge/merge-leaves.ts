@@ -23,7 +23,6 @@ import {
   isLong,
   pivotBlockIn,
   pivotBytesIn,
-  pivotUnits,
   siblingIn,
   writeSibling,
 } from '../bounds.ts';
@@ -217,7 +216,7 @@ function longPivotOf({ words }: ChimeRequest): { address: Address; units: number
   const at = IMAGE_AT + BOUNDS_AT;
   const bytes = pivotBytesIn(words, at);
   if (!isLong(bytes)) return undefined;
-  return { address: pivotBlockIn(words, at), units: pivotUnits(bytes) };
+  return { address: pivotBlockIn(words, at), units: unitsFor(bytes) };
 }
 
 /** Adds all WRITEs but the release of the left leaf. */
