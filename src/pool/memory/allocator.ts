@@ -79,7 +79,7 @@ export class Allocator {
   readonly #reserving = new Set<number>();
   /** How many of those chunks such a store may take next. */
   reserveAllowed = 0;
-  /** Chunks that this client drains: see store/eviction/chunk-drain.ts. */
+  /** Chunks that this client drains or has drained: see store/eviction/chunk-drain.ts. */
   readonly draining = new Set<number>();
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
@@ -429,6 +429,17 @@ export class Allocator {
       const { units } = sizeClass;
       for (const address of sizeClass.empty())
         this.#returning.add(address, units, sizeClass.catalog);
+    }
+    yield* this.flushFreed();
+  }
+
+  /** Marks the blocks of one chunk that this client has claimed ahead free. */
+  *surrenderIn(chunk: number): Operation<void> {
+    for (const { cache, units, catalog } of this.#classes.values()) {
+      const isThere = (address: Address) => this.#chunks.chunkOf(address) === chunk;
+      for (let at = cache.findIndex(isThere); at >= 0; at = cache.findIndex(isThere)) {
+        this.#returning.add(cache.splice(at, 1)[0], units, catalog);
+      }
     }
     yield* this.flushFreed();
   }

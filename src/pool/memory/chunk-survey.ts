@@ -188,14 +188,15 @@ export class ChunkSurvey {
   /** The chunk of blocks that `suits` with the greatest share of free ones; ties are random. */
   *emptiest(
     chance: () => number,
-    suits: (chunk: number, catalog: number, units: number) => boolean,
+    suits: (chunk: number, state: number, catalog: number, units: number) => boolean,
   ): Operation<number | undefined> {
     let best: number | undefined;
     let most = Number.NEGATIVE_INFINITY;
     yield* this.#readTable((chunk, low, high) => {
       const use = usedFor(low);
       const units = use % UNITS_MAX;
-      if (!isOfBlocks(low) || !suits(chunk, Math.floor(use / UNITS_MAX), units)) return;
+      const state = low & STATE_BITS;
+      if (!isOfBlocks(low) || !suits(chunk, state, Math.floor(use / UNITS_MAX), units)) return;
       const share = freeOf(high) / blocksPerChunk(units) + TIE * chance();
       if (share > most) [best, most] = [chunk, share];
     });

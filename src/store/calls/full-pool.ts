@@ -23,14 +23,18 @@ const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] 
 
 /**
  * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
- * helps a write of about their size, then the records of one chunk.
+ * helps a write of about their size, then the records of one chunk. An index that does not free the
+ * blocks of deleted records at once does so in a sweep.
  */
 const BOUNDED_REMEDIES = [
   'reclaim',
   'expire',
   'evict',
   'drain',
+  'sweep',
   'evict',
+  'drain',
+  'sweep',
   'drain',
   'sweep',
   'drain',
@@ -260,11 +264,14 @@ export class FullPool {
     const { pool } = this.#attachment;
     yield* this.#recover();
     if (!(yield* this.#vain.mayBring(kind))) return false;
-    const sweeping = () => sweep(pool, this.#index, kind === 'deletion');
+    // An evicting store needs the records that were deleted freed, at any rate.
+    const forDeletion = kind === 'deletion' || this.#evictor?.store.evicts === true;
+    const sweeping = () => sweep(pool, this.#index, forDeletion);
     const brought = yield* this.#attachment.exclusive(sweeping);
     // Inside a callback nothing was swept, so this says nothing about sweeps.
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
+    this.#evictor?.drain.noteSweep();
     yield* this.#vain.note(kind, brought);
     // Chunks that the sweep emptied can serve other sizes.
     if (brought > 0) yield* this.#reclaim();

@@ -19,8 +19,10 @@ const LOOKS_MAX = 64;
 /** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 16;
 
-/** Evicts the record that has this block; false when there is none, or it must stay. */
-type EvictAt = (block: Address, units: number) => Operation<boolean>;
+/** 'stays', too, when no record has the block; 'full' when the index needs memory to remove it. */
+export type Fate = 'evicted' | 'stays' | 'full';
+
+type EvictAt = (block: Address, units: number) => Operation<Fate>;
 
 /** A chunk whose records are being evicted. */
 interface Target {
@@ -30,9 +32,12 @@ interface Target {
   blocks: readonly Address[];
   /** How many of these blocks it has tried. */
   seen: number;
-  /** Records evicted since the chunk's state bytes were last read, and in all. */
+  /** Records evicted since the chunk's state bytes were last read. */
   evictedInPass: number;
-  evicted: number;
+  /** Blocks of all evicted records. Some may not be free yet. */
+  readonly evicted: Set<Address>;
+  /** Whether the index lacked memory to remove some. */
+  isFull: boolean;
 }
 
 /**
@@ -43,7 +48,8 @@ interface Target {
  * it pays back about as many bytes as the write stores, by evicting the records of the emptiest
  * chunk of records, block by block. A block holds its record's key, and a search for the key tells
  * whether the record is still in the index. No client claims blocks of that chunk any more, and the
- * client that frees its last block recycles it.
+ * client that frees its last block recycles it. That may be long after: SepHash frees the block of a
+ * deleted record when its segment has been merged twice.
  *
  * A client that dies or goes idle leaves the chunk as it is. Most of it is free then, so the next
  * client that owes a chunk picks it again.
@@ -54,8 +60,10 @@ export class ChunkDrain {
   readonly #index: Index;
   #owed = 0;
   #target: Target | undefined;
-  /** Chunks with blocks that could not be evicted. */
+  /** Chunks with records that could not be evicted. */
   readonly #stuck = new Set<number>();
+  /** Chunks whose records were evicted. Some of their blocks may not be free until a sweep. */
+  readonly #drained = new Set<number>();
 
   constructor(index: Index, attachment: Attachment, evictAt: EvictAt) {
     this.#evictAt = evictAt;
@@ -72,6 +80,11 @@ export class ChunkDrain {
     return this.#attachment.pool.chunks.survey.hasSlack(this.#isOfRecords);
   }
 
+  /** What is not free after a sweep has a record again, or never had one. */
+  noteSweep(): void {
+    this.#drained.clear();
+  }
+
   /** This client is about to take a chunk of the reserve. */
   owe(): void {
     this.#owed++;
@@ -84,35 +97,43 @@ export class ChunkDrain {
     if (this.#target === undefined || (yield* this.#evict(this.#target, bytes))) this.#owed--;
   }
 
-  /** Evicts all records of one chunk; returns how many. */
+  /** Evicts the records of one chunk; returns how many. */
   *drainOne(): Operation<number> {
     for (let vain = 0; vain < VAIN_MAX; vain++) {
       this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
       const target = this.#target;
       if (target === undefined) return 0;
       yield* this.#evict(target, Number.POSITIVE_INFINITY);
-      if (target.evicted > 0) return target.evicted;
+      if (target.evicted.size > 0 || target.isFull) return target.evicted.size;
     }
     return 0;
   }
 
   *#choose(): Operation<Target | undefined> {
     const { pool } = this.#attachment;
-    const suits = (chunk: number, catalog: number, units: number) => {
+    const suits = (chunk: number, state: number, catalog: number, units: number) => {
+      if (state !== CHUNK_DRAINING) {
+        this.#drained.delete(chunk);
+        pool.allocator.draining.delete(chunk);
+      }
       if (!this.#isOfRecords(catalog, units)) return false;
-      return !this.#stuck.has(chunk) && !pool.allocator.isClaimingIn(chunk);
+      const isVain = this.#stuck.has(chunk) || this.#drained.has(chunk);
+      return !isVain && !pool.allocator.isClaimingIn(chunk);
     };
     const chunk = yield* pool.chunks.survey.emptiest(pool.clock.chance, suits);
     if (chunk === undefined) {
       this.#stuck.clear();
+      this.#drained.clear();
       return undefined;
     }
     const word = yield* this.#mark(chunk, CHUNK_DRAINING);
     if (word === undefined) return undefined;
     pool.allocator.draining.add(chunk);
+    yield* pool.allocator.surrenderIn(chunk);
     const sizeClass = new SizeClass(word.catalog, word.units);
     const blocks = yield* this.#inUse(chunk, sizeClass);
-    return { chunk, sizeClass, blocks, seen: 0, evictedInPass: 0, evicted: 0 };
+    const evicted = new Set<Address>();
+    return { chunk, sizeClass, blocks, seen: 0, evictedInPass: 0, evicted, isFull: false };
   }
 
   readonly #isOfRecords = (catalog: number, units: number): boolean => {
@@ -123,32 +144,54 @@ export class ChunkDrain {
     const start = this.#attachment.pool.layout.chunkStart(chunk);
     const states = yield* control.readBytes(start, sizeClass.mapBytes);
     const blocks: Address[] = [];
+    // Only now: these were no state bytes if the chunk had been recycled.
+    if (!(yield* this.#isDraining(chunk, sizeClass))) return blocks;
     for (let i = 0; i < sizeClass.blocks; i++) {
       if (states[i] !== BLOCK_FREE) blocks.push(sizeClass.blockAt(start, i));
     }
     return blocks;
   }
 
+  *#isDraining(chunk: number, { catalog, units }: SizeClass): Operation<boolean> {
+    const word = yield* this.#attachment.pool.chunks.wordOf(chunk);
+    return word.state === CHUNK_DRAINING && word.catalog === catalog && word.units === units;
+  }
+
   /** Evicts at least so many bytes; returns whether the chunk is done. */
   *#evict(target: Target, bytes: number): Operation<boolean> {
     const { chunk, sizeClass } = target;
-    const looksMax = bytes === Number.POSITIVE_INFINITY ? sizeClass.blocks : LOOKS_MAX;
+    if (!(yield* inSection(this.#attachment, () => this.#isDraining(chunk, sizeClass)))) {
+      this.#target = undefined;
+      return target.evicted.size > 0;
+    }
+    const looksMax = bytes === Number.POSITIVE_INFINITY ? 2 * sizeClass.blocks : LOOKS_MAX;
     let evicted = 0;
     for (let looks = 0; evicted < bytes && looks < looksMax; looks++) {
       if (target.seen === target.blocks.length && !(yield* this.#lookAgain(target))) break;
-      if (yield* this.#evictAt(target.blocks[target.seen++], sizeClass.units)) {
-        evicted += sizeClass.units * UNIT_BYTES;
-        target.evictedInPass++;
-        target.evicted++;
-      }
+      const block = target.blocks[target.seen++];
+      const fate = yield* this.#evictAt(block, sizeClass.units);
+      if (fate === 'full') target.isFull = true;
+      if (fate !== 'evicted') continue;
+      evicted += sizeClass.units * UNIT_BYTES;
+      target.evictedInPass++;
+      target.evicted.add(block);
     }
     if (target.seen < target.blocks.length) return false;
+    yield* this.#end(target);
+    return target.evicted.size > 0;
+  }
+
+  /** A chunk in which nothing could be evicted would never come free: its blocks serve again. */
+  *#end({ chunk, evicted, isFull }: Target): Operation<void> {
     this.#target = undefined;
-    this.#attachment.pool.allocator.draining.delete(chunk);
-    if (target.evicted > 0) return true;
-    this.#stuck.add(chunk);
-    yield* inSection(this.#attachment, () => this.#mark(chunk, CHUNK_BLOCKS));
-    return false;
+    if (isFull) return;
+    if (evicted.size > 0) {
+      this.#drained.add(chunk);
+    } else {
+      this.#stuck.add(chunk);
+      this.#attachment.pool.allocator.draining.delete(chunk);
+      yield* inSection(this.#attachment, () => this.#mark(chunk, CHUNK_BLOCKS));
+    }
   }
 
   /**
@@ -158,9 +201,11 @@ export class ChunkDrain {
   *#lookAgain(target: Target): Operation<boolean> {
     if (target.evictedInPass === 0) return false;
     const { chunk, sizeClass } = target;
-    target.blocks = yield* inSection(this.#attachment, () => this.#inUse(chunk, sizeClass));
+    const blocks = yield* inSection(this.#attachment, () => this.#inUse(chunk, sizeClass));
+    target.blocks = blocks.filter((block) => !target.evicted.has(block));
     target.seen = 0;
     target.evictedInPass = 0;
+    target.isFull = false;
     return target.blocks.length > 0;
   }
 

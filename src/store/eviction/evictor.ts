@@ -15,7 +15,7 @@ import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
 import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
-import { ChunkDrain } from './chunk-drain.ts';
+import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
@@ -210,19 +210,23 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#tried(() => this.#evict(spared));
+    return this.#tried(
+      () => this.#evict(spared),
+      () => false,
+    );
   }
 
   /** Evicts the record that has the block; false when there is none, or it must stay. */
-  #evictAt(block: Address, units: number): Operation<boolean> {
-    return this.#tried(() => this.#removeAt(block, units));
+  *#evictAt(block: Address, units: number): Operation<Fate> {
+    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
+    return yield* this.#tried<Fate>(() => this.#removeAt(block, units), left);
   }
 
-  *#tried(evict: () => Operation<boolean>): Operation<boolean> {
+  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
     try {
       return yield* inSection(this.#attachment, evict);
     } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return false;
+      if (LEFT.some((code) => hasCode(error, code))) return left(error);
       throw error;
     }
   }
@@ -246,23 +250,23 @@ export class Evictor {
     }
   }
 
-  *#removeAt(block: Address, units: number): Operation<boolean> {
+  *#removeAt(block: Address, units: number): Operation<Fate> {
     const { store } = this;
     const sampling = store.newSampling();
     const request = sampling.met;
     store.underWay++;
     try {
-      if (!(yield* this.#blocks.find(request, block, units))) return false;
+      if (!(yield* this.#blocks.find(request, block, units))) return 'stays';
       const isExpired = this.#index.records.isExpired(request);
-      if (request.foundCodec === CODEC_STATE && !isExpired) return false;
+      if (request.foundCodec === CODEC_STATE && !isExpired) return 'stays';
       request.displaced = false;
       yield* this.#index.remove(request, request.foundVersion);
-      if (!request.displaced) return false;
+      if (!request.displaced) return 'stays';
       store.ledger.evictedOne(foundBytes(request));
       if (!isExpired) store.ledger.countEviction();
       yield* store.ledger.publish();
       publish('eviction', () => ({ store: this.#name, expired: isExpired }));
-      return true;
+      return 'evicted';
     } finally {
       store.underWay--;
       store.giveBack(sampling);

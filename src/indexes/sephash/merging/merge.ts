@@ -65,6 +65,7 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
   if (yield* awaitOwnMerge(table, request)) return;
   const { batch, words } = request;
   if (request.isShutOut) {
+    yield* findRoom(table, request);
     yield* seal(table, request);
     return yield* merge(table, request);
   }
@@ -79,6 +80,20 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
     if (!request.metaHolds() || (yield* awaitOwnMerge(table, request))) return;
   }
   yield* merge(table, request);
+}
+
+/**
+ * Claims the block that a closed segment lacks, before the pads: if there is none, the segment would
+ * stay full, and no deletion would find an entry there to make room. Raises SW_POOL_FULL.
+ */
+function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const { batch, metaLow, metaHigh } = request;
+  const { allocator, catalog, geometry } = table;
+  const header = new Scratch(MAIN_HEADER_BYTES);
+  yield batch.clear().read(mainOf(metaLow, metaHigh), MAIN_HEADER_BYTES, header, 0);
+  const { count } = parseMainHeader(header, 0);
+  const units = geometry.mainUnits(count, 0);
+  allocator.discard(catalog, units, yield* allocator.allocate(catalog, units));
 }
 
 /**

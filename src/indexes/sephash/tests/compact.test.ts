@@ -7,7 +7,7 @@ import { CAS, READ, WRITE } from '../../../verbs/batch.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { eachSegment } from '../each-segment.ts';
-import { metaHigh, metaLow } from '../segments/header.ts';
+import { isClosed, metaHigh, metaLow } from '../segments/header.ts';
 import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
 import type { SepHashIndex } from '../sephash.ts';
 import { Snapshot } from '../snapshot.ts';
@@ -74,22 +74,28 @@ function insertInto(client: Client, header: Address, round: number): string[] {
   return rivals.filter((key) => isStored(client, key));
 }
 
+/** Compacts while another client puts keys behind each merge; returns how many merges there were. */
+function compactAmidInsertions({ hoarder, other, keys }: FullPool): number {
+  const { fabric } = other.pool;
+  const compacting = other.index.compact(atOnce, true);
+  let round = 0;
+  for (let step = compacting.next(); !step.done; step = compacting.next()) {
+    fabric.execute(step.value);
+    // A merge, or a MainSegment that was copied home: the CAS on a header comes last.
+    const { kind, address, length } = step.value;
+    const last = length - 1;
+    if (kind[0] !== WRITE || kind[last] !== CAS) continue;
+    keys.push(...insertInto(hoarder, address[last], round++));
+  }
+  return round;
+}
+
 for (const signs of [1, 0]) {
   const shape = signs === 1 ? '' : ', without signs';
   test(`insertions right behind the merges of a compaction leave deletions possible${shape}`, (t) => {
-    const { hoarder, other, keys } = fullPool(t, { signs });
-    const { fabric } = other.pool;
-    const compacting = other.index.compact(atOnce, true);
-    let round = 0;
-    for (let step = compacting.next(); !step.done; step = compacting.next()) {
-      fabric.execute(step.value);
-      // A merge, or a MainSegment that was copied home: the CAS on a header comes last.
-      const { kind, address, length } = step.value;
-      const last = length - 1;
-      if (kind[0] !== WRITE || kind[last] !== CAS) continue;
-      keys.push(...insertInto(hoarder, address[last], round++));
-    }
-    assert.ok(round > 0);
+    const full = fullPool(t, { signs });
+    const { hoarder, other, keys } = full;
+    assert.ok(compactAmidInsertions(full) > 0);
     hoarder.pool.betweenOperations(() => hoarder.pool.reclamation.goOffline());
     for (const key of keys) {
       const remove = () => other.index.remove(requestFor(other, key));
@@ -98,6 +104,34 @@ for (const signs of [1, 0]) {
     assert.equal(other.pool.run(other.index.shape()).records, 0);
   });
 }
+
+test('an insertion that a closed segment refuses leaves its entries to deletions', (t) => {
+  const full = fullPool(t);
+  const { hoarder, other, keys } = full;
+  compactAmidInsertions(full);
+  const closed = new Set<Address>();
+  other.pool.run(
+    eachSegment(other.index.table, function* ({ header, metaHigh: high }) {
+      yield* [];
+      if (isClosed(high)) closed.add(header);
+    }),
+  );
+  assert.ok(closed.size > 0);
+  const headerOf = (key: string) =>
+    other.index.table.directory.lookup(requestFor(other, key).hash.h1);
+  const news = Array.from({ length: 10_000 }, (_, i) => `new ${i}`);
+  for (const header of closed) {
+    const key = news.find((each) => headerOf(each) === header);
+    assert.equal(isStored(hoarder, key as string), false);
+  }
+  const { allocator } = other.pool;
+  allocator.allocate = noMemory;
+  allocator.refill = noMemory;
+  for (const key of keys) {
+    if (!closed.delete(headerOf(key))) continue;
+    assert.ok(other.pool.run(other.index.remove(requestFor(other, key))), key);
+  }
+});
 
 // biome-ignore lint/correctness/useYield: it raises before there is anything to do
 function* noMemory(): Operation<never> {
