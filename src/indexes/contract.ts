@@ -246,6 +246,16 @@ export interface Index {
     enough: number,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
+  /**
+   * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
+   * one of its tables: only there does an eviction make room for it. Visits none if `own` is kept in
+   * a block instead.
+   */
+  sampleBeside?(
+    own: Request,
+    request: Request,
+    visit: (request: Request, keyBytes: number) => void,
+  ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

@@ -19,7 +19,7 @@ import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
  * room for blocks of another size. Two sweeps: the first may have been another client's, or have
  * brought what others took.
  */
-const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
+const REMEDIES = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
  * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
@@ -27,6 +27,7 @@ const REMEDIES = ['reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] 
  * blocks of deleted records at once does so in a sweep.
  */
 const BOUNDED_REMEDIES = [
+  'ripen',
   'reclaim',
   'expire',
   'evict',
@@ -133,9 +134,10 @@ export class FullPool {
   }
 
   *#apply(remedy: Remedy, kind: WriteKind, drains: number, request?: Request): Operation<boolean> {
+    if (remedy === 'ripen') return yield* this.#ripen();
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
-    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict());
+    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(request));
     if (remedy === 'drain')
       return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
@@ -174,13 +176,15 @@ export class FullPool {
   /**
    * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
-   * records.
+   * records. Where a table is lacking, evicts what stands in the record's way in another one.
    */
-  *#evict(): Operation<boolean> {
+  *#evict(request: Request | undefined): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
     if (this.#evictor?.drain.hasSlack) return false;
     const { lacking } = allocator;
-    if (lacking === undefined || !this.#isOfRecords(lacking)) return false;
+    if (lacking === undefined) return false;
+    const evictor = this.#evictor as Evictor;
+    if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
     const { catalog, units } = lacking;
     const enough = allocator.sizeClass(catalog, units).claimsMax(true);
@@ -188,7 +192,7 @@ export class FullPool {
     let evicted = 0;
     for (let tries = 0; evicted < EVICTIONS_MAX && tries < EVICTIONS_MAX + VAIN_MAX; tries++) {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
-      if (yield* (this.#evictor as Evictor).evictOne()) evicted++;
+      if (yield* evictor.evictOne()) evicted++;
     }
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();
@@ -231,6 +235,15 @@ export class FullPool {
     const { reclamation } = this.#attachment.pool;
     if (reclamation.retired === 0 || (yield* this.#reclaim())) return true;
     return reclamation.lagging.length === 0;
+  }
+
+  /** Frees what this client has retired; whether it keeps some of the size that the write lacks. */
+  *#ripen(): Operation<boolean> {
+    const { pool } = this.#attachment;
+    const { lacking } = pool.allocator;
+    if (lacking === undefined || pool.reclamation.retired === 0) return false;
+    yield* this.#attachment.exclusive(() => pool.ripening());
+    return pool.allocator.sizeClass(lacking.catalog, lacking.units).cache.length > 0;
   }
 
   *#makeRoomToRemove(): Operation<boolean> {

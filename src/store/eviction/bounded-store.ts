@@ -159,11 +159,22 @@ export class BoundedStore {
    */
   *findVictim(sampling: Sampling, spared: Request | undefined): Operation<Candidate | undefined> {
     const { chance } = this.#pool.clock;
-    const { lru, lfu } = sampling;
     do {
       sampling.begin(this.#places, chance, spared);
       yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
+    return this.#chosenOf(sampling);
+  }
+
+  /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
+  *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
+    sampling.begin(1, this.#pool.clock.chance, own);
+    yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
+    return this.#chosenOf(sampling);
+  }
+
+  #chosenOf({ lru, lfu }: Sampling): Candidate | undefined {
+    const { chance } = this.#pool.clock;
     if (!lru.isFound || lru.isExpired) return lru.isFound ? lru : undefined;
     if (lru.isSame(lfu)) lru.experts = LRU | LFU;
     return this.#chosen(chance()) === LRU || lru.isSame(lfu) ? lru : lfu;

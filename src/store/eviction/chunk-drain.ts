@@ -48,8 +48,8 @@ interface Target {
  * it pays back about as many bytes as the write stores, by evicting the records of the emptiest
  * chunk of records, block by block. A block holds its record's key, and a search for the key tells
  * whether the record is still in the index. No client claims blocks of that chunk any more, and the
- * client that frees its last block recycles it. That may be long after: SepHash frees the block of a
- * deleted record when its segment has been merged twice.
+ * client that frees its last block recycles it. That may be long after: SepHash frees the block of
+ * a deleted record when its segment has been merged twice.
  *
  * A client that dies or goes idle leaves the chunk as it is. Most of it is free then, so the next
  * client that owes a chunk picks it again.

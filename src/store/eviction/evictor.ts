@@ -17,6 +17,7 @@ import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
+import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 8;
@@ -155,6 +156,7 @@ export class Evictor {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
     if (!this.#attachment.pool.allocator.isTight) return;
+    if (!request.displaced && (yield* this.evictBeside(request))) return;
     const together = this.#together;
     if (this.#index.records.shortage(request) >= together)
       yield* this.#evictSome(together, request);
@@ -211,7 +213,18 @@ export class Evictor {
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
     return this.#tried(
-      () => this.#evict(spared),
+      () => this.#evict((sampling) => this.store.findVictim(sampling, spared)),
+      () => false,
+    );
+  }
+
+  /**
+   * Evicts one of the records beside which the index keeps this one; false when it has a block of
+   * its own, so that it can be any.
+   */
+  evictBeside(own: Request): Operation<boolean> {
+    return this.#tried(
+      () => this.#evict((sampling) => this.store.findVictimBeside(sampling, own)),
       () => false,
     );
   }
@@ -231,13 +244,13 @@ export class Evictor {
     }
   }
 
-  *#evict(spared: Request | undefined): Operation<boolean> {
+  *#evict(find: (sampling: Sampling) => Operation<Candidate | undefined>): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
-      const victim = yield* store.findVictim(sampling, spared);
+      const victim = yield* find(sampling);
       if (victim === undefined || !(yield* victim.remove())) return false;
       store.ledger.evictedOne(foundBytes(victim.request));
       yield* store.noteEviction(victim);

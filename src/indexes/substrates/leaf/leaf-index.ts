@@ -17,7 +17,7 @@ import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
-import { sampleLeaves } from './sampling/sample-leaves.ts';
+import { sampleLeaves, sampleNeighbourhood } from './sampling/sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
 /** What the index contract asks for of operations on one key, over a client's handle. */
@@ -91,6 +91,17 @@ export abstract class LeafIndex<C extends LeafClient>
   ): Operation<void> {
     const requests = this.#sampled.pop() ?? [];
     yield* sampleLeaves(this.client, requests, request, places, enough, visit);
+    this.#sampled.push(requests);
+  }
+
+  *sampleBeside(
+    own: LeafRequest,
+    request: LeafRequest,
+    visit: (request: LeafRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    if (!own.inline) return;
+    const requests = this.#sampled.pop() ?? [];
+    yield* sampleNeighbourhood(this.client, requests, own, request, visit);
     this.#sampled.push(requests);
   }
 

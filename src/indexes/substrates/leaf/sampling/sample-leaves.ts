@@ -1,3 +1,4 @@
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../../records/layout.ts';
 import type { Operation } from '../../../../verbs/index.ts';
 import type { SlotRecord } from '../../record-visits.ts';
 import { visitSample } from '../../sample.ts';
@@ -5,7 +6,7 @@ import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '..
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
 import type { LeafClient } from '../leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from '../leaf-request.ts';
-import { adoptInline, imageOf, postEntries } from '../read-leaf.ts';
+import { adoptInline, imageOf, postEntries, prepare } from '../read-leaf.ts';
 
 /**
  * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
@@ -31,18 +32,44 @@ export function* sampleLeaves<R extends LeafRequest>(
 ): Operation<void> {
   const leaves = places.flatMap((place) => spread(place, 1 / places.length));
   const slots: SlotRecord[] = [];
+  const entries = Math.min(ENTRIES, client.geometry.shape.span);
   let met = 0;
   for (let i = 0; i < leaves.length && met + slots.length < enough; i += LEAVES_MAX) {
     const group = leaves.slice(i, i + LEAVES_MAX);
     yield* readEntries(client, requests, group);
     for (let leaf = 0; leaf < group.length; leaf++) {
-      met += visitInline(client, requests[leaf], request, slots, visit);
+      met += visitInline(client, requests[leaf], entries, request, slots, visit);
     }
   }
   if (slots.length === 0) return;
   const { seed } = client.geometry.shape;
   const part = { seed, place: places[0], enough: Math.max(1, enough - met) };
   yield* visitSample(client.records, request, slots, part, visit);
+}
+
+/**
+ * `Index.sampleBeside`: the entries in which the own key may stand, of the leaf that this client
+ * takes for its leaf. It has just written there, or found no room.
+ */
+export function* sampleNeighbourhood<R extends LeafRequest>(
+  client: LeafClient<LeafClient['geometry']['shape'], R>,
+  requests: R[],
+  own: R,
+  request: R,
+  visit: (request: LeafRequest, keyBytes: number) => void,
+): Operation<void> {
+  const { neighbourhood, seed } = client.geometry.shape;
+  if (requests.length === 0) requests.push(client.newRequest());
+  const [read] = requests;
+  read.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, seed);
+  prepare(client, read);
+  yield* client.begin(read);
+  read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
+  yield postEntries(client, read, read.home, neighbourhood, read.batch);
+  const slots: SlotRecord[] = [];
+  visitInline(client, read, neighbourhood, request, slots, visit);
+  const part = { seed, place: 0, enough: slots.length };
+  if (slots.length > 0) yield* visitSample(client.records, request, slots, part, visit);
 }
 
 /** Numbers at equal distances within a part of [0, 1) that begins at a place, round the end. */
@@ -79,15 +106,16 @@ function* readEntries<R extends LeafRequest>(
 function visitInline(
   client: LeafClient,
   read: LeafRequest,
+  entries: number,
   request: LeafRequest,
   slots: SlotRecord[],
   visit: (request: LeafRequest, keyBytes: number) => void,
 ): number {
   const { geometry, sums } = client;
   const { words, home, idLow, idHigh } = read;
-  const { seed, span } = geometry.shape;
+  const { seed } = geometry.shape;
   let visited = 0;
-  for (let i = 0; i < Math.min(ENTRIES, span); i++) {
+  for (let i = 0; i < entries; i++) {
     const at = imageOf(client, geometry.after(home, i));
     const item = itemHigh(words, at);
     if (isEmpty(item) || !sums.holds(words, at, idLow, idHigh)) continue;

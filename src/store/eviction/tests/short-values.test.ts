@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { INDEX_KINDS } from '../../../indexes/kinds.ts';
+import type { IndexName } from '../../api.ts';
+import { freshStore } from '../../tests/support/pools.ts';
+
+const WRITES = 60_000;
+
+for (const { manifest } of INDEX_KINDS) {
+  const index = manifest.name as IndexName;
+  test(`${index}: a full pool takes short values, each for about one evicted record`, (t) => {
+    const sizes = { size: 6 * 2 ** 20, index, maxRecords: 2 ** 30, eviction: 'lru' } as const;
+    const store = freshStore(t, 'memory', sizes);
+    const bound = () => store.stats().bound ?? assert.fail('the store has no bound');
+    let written = 0;
+    while (bound().evictions === 0) store.set(`k${written++}`, 'v'.repeat(8));
+    const before = bound();
+    for (let i = 0; i < WRITES; i++) store.set(`k${written + i}`, 'v'.repeat(8));
+    const after = bound();
+    assert.ok(after.records > 0.9 * before.records, `${before.records}, then ${after.records}`);
+    assert.ok(after.evictions < 1.5 * WRITES, `${after.evictions} evicted`);
+  });
+}
