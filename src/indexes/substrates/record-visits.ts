@@ -7,7 +7,7 @@ import {
   unitsOf,
   VALUE_BYTES,
 } from '../../records/layout.ts';
-import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
 
@@ -29,28 +29,32 @@ export const KEY_UNITS = 4;
 export function* visitRecords<R extends Request>(
   records: RecordIo,
   request: R,
-  whole: readonly SlotRecord[],
+  slots: readonly SlotRecord[],
   seed: number,
   accepts: (request: R) => boolean,
   visit: (request: R, keyBytes: number) => void,
   keysOnly = false,
 ): Operation<void> {
-  if (whole.length === 0) return;
-  const slots = keysOnly ? whole.map(keyPart) : whole;
-  const { incoming } = request;
-  const total = slots.reduce((sum, { units }) => sum + units * UNIT_BYTES, 0);
-  incoming.ensure(total);
-  const batch = new Batch();
+  if (slots.length === 0) return;
+  const { incoming, batch } = request;
+  let end = 0;
+  for (const slot of slots) end += readBytes(slot, keysOnly);
+  incoming.ensure(end);
+  batch.clear();
   let at = 0;
-  for (const { address, units } of slots) {
-    batch.read(address, units * UNIT_BYTES, incoming, at);
-    at += units * UNIT_BYTES;
+  for (const slot of slots) {
+    const bytes = readBytes(slot, keysOnly);
+    batch.read(slot.address, bytes, incoming, at);
+    at += bytes;
   }
   yield batch;
   at = 0;
   for (const slot of slots) {
-    const { found, keyBytes } = yield* wholeKey(request, slot, at, total, keysOnly);
-    at += slot.units * UNIT_BYTES;
+    const needed = bytesNeeded(request, at, keysOnly);
+    const isWhole = needed <= readBytes(slot, keysOnly);
+    const found = isWhole ? at : yield* readAgain(request, slot, end, needed);
+    at += readBytes(slot, keysOnly);
+    const keyBytes = keyBytesAt(request, found);
     request.adoptKey(incoming, found, keyBytes, seed);
     if (!accepts(request)) continue;
     if (!keysOnly) yield* records.complete(request);
@@ -63,33 +67,39 @@ function firstBytes(keyBytes: number, valueBytes: number): number {
   return Math.min(headBytes(keyBytes), UNIT_BYTES * headUnitsOf(keyBytes, valueBytes, true));
 }
 
-function keyPart({ address, units }: SlotRecord): SlotRecord {
-  return { address, units: Math.min(units, KEY_UNITS) };
+function readBytes({ units }: SlotRecord, keysOnly: boolean): number {
+  return UNIT_BYTES * (keysOnly ? Math.min(units, KEY_UNITS) : units);
+}
+
+function keyBytesAt({ incoming }: Request, at: number): number {
+  return incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
+}
+
+/** Bytes of the record at `at` that a visit needs; 0 when a slot's length covers them in any case. */
+function bytesNeeded(request: Request, at: number, keysOnly: boolean): number {
+  const { incoming } = request;
+  const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
+  if (keysOnly) return bytesToValue(kind);
+  if (((kind >>> 24) & FLAG_CHAINED) === 0) return 0;
+  return firstBytes(keyBytesAt(request, at), incoming.i32[(at + VALUE_BYTES) >> 2] >>> 0);
 }
 
 /**
- * Where the record is whose head stands at `at`. A key so long that a slot's length does not cover
- * it is read again behind all records, in one place, because they are visited one by one.
+ * A record whose key is so long that a slot's length does not cover it is read again, behind all
+ * others, in one place, because they are visited one by one. Returns where it stands.
  */
-function* wholeKey(
-  { incoming }: Request,
-  { address, units }: SlotRecord,
-  at: number,
+function* readAgain(
+  { incoming, batch }: Request,
+  { address }: SlotRecord,
   end: number,
-  keysOnly: boolean,
-): Operation<{ found: number; keyBytes: number }> {
-  const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
-  const keyBytes = kind & 0xffff;
-  const longer = keysOnly || ((kind >>> 24) & FLAG_CHAINED) !== 0;
-  const valueBytes = incoming.i32[(at + VALUE_BYTES) >> 2] >>> 0;
-  const needed = keysOnly ? bytesToValue(kind) : firstBytes(keyBytes, valueBytes);
-  if (!longer || needed <= units * UNIT_BYTES) return { found: at, keyBytes };
+  needed: number,
+): Operation<number> {
   const bytes = unitsOf(needed) * UNIT_BYTES;
   if (end + bytes > incoming.u8.length) {
     const read = incoming.u8.slice(0, end);
     incoming.ensure(end + bytes);
     incoming.u8.set(read, 0);
   }
-  yield new Batch().read(address, bytes, incoming, end);
-  return { found: end, keyBytes };
+  yield batch.clear().read(address, bytes, incoming, end);
+  return end;
 }

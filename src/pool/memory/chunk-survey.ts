@@ -12,6 +12,13 @@ const FUTILE_READINGS = 64;
 /** Above the units of a block: the factor of the catalog number in `useOf`. */
 const UNITS_MAX = 65536;
 
+/** What a chunk of blocks serves, and how many of its blocks are free. */
+interface Use {
+  catalog: number;
+  units: number;
+  free: number;
+}
+
 interface PartlyFree {
   chunk: number;
   free: number;
@@ -188,7 +195,7 @@ export class ChunkSurvey {
   /** The chunk of blocks that `suits` with the greatest share of free ones; ties are random. */
   *emptiest(
     chance: () => number,
-    suits: (chunk: number, state: number, catalog: number, units: number) => boolean,
+    suits: (chunk: number, state: number, use: Use) => boolean,
   ): Operation<number | undefined> {
     let best: number | undefined;
     let most = Number.NEGATIVE_INFINITY;
@@ -196,8 +203,10 @@ export class ChunkSurvey {
       const use = usedFor(low);
       const units = use % UNITS_MAX;
       const state = low & STATE_BITS;
-      if (!isOfBlocks(low) || !suits(chunk, state, Math.floor(use / UNITS_MAX), units)) return;
-      const share = freeOf(high) / blocksPerChunk(units) + TIE * chance();
+      const free = freeOf(high);
+      if (!isOfBlocks(low)) return;
+      if (!suits(chunk, state, { catalog: Math.floor(use / UNITS_MAX), units, free })) return;
+      const share = free / blocksPerChunk(units) + TIE * chance();
       if (share > most) [best, most] = [chunk, share];
     });
     return best;

@@ -241,7 +241,8 @@ export class FullPool {
   *#ripen(): Operation<boolean> {
     const { pool } = this.#attachment;
     const { lacking } = pool.allocator;
-    if (lacking === undefined || pool.reclamation.retired === 0) return false;
+    if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
+    if (pool.reclamation.retired === 0) return false;
     yield* this.#attachment.exclusive(() => pool.ripening());
     return pool.allocator.sizeClass(lacking.catalog, lacking.units).cache.length > 0;
   }
@@ -284,7 +285,7 @@ export class FullPool {
     // Inside a callback nothing was swept, so this says nothing about sweeps.
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
-    this.#evictor?.drain.noteSweep();
+    if (brought > 0) this.#evictor?.drain.noteSweep();
     yield* this.#vain.note(kind, brought);
     // Chunks that the sweep emptied can serve other sizes.
     if (brought > 0) yield* this.#reclaim();

@@ -146,7 +146,7 @@ export class BoundedStore {
 
   /** What an eviction needs; each is given back by `giveBack`. */
   newSampling(): Sampling {
-    return this.#idle.pop() ?? new Sampling(this.#index);
+    return this.#idle.pop() ?? new Sampling(this.#index, this.bound.eviction !== 'lru');
   }
 
   giveBack(sampling: Sampling): void {

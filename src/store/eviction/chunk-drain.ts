@@ -62,8 +62,8 @@ export class ChunkDrain {
   #target: Target | undefined;
   /** Chunks with records that could not be evicted. */
   readonly #stuck = new Set<number>();
-  /** Chunks whose records were evicted. Some of their blocks may not be free until a sweep. */
-  readonly #drained = new Set<number>();
+  /** Chunks whose records were evicted, and how many free blocks they have once all those are free. */
+  readonly #drained = new Map<number, number>();
 
   constructor(index: Index, attachment: Attachment, evictAt: EvictAt) {
     this.#evictAt = evictAt;
@@ -111,11 +111,11 @@ export class ChunkDrain {
 
   *#choose(): Operation<Target | undefined> {
     const { pool } = this.#attachment;
-    const suits = (chunk: number, state: number, catalog: number, units: number) => {
-      if (state !== CHUNK_DRAINING) {
-        this.#drained.delete(chunk);
-        pool.allocator.draining.delete(chunk);
-      }
+    const suits: Parameters<typeof pool.chunks.survey.emptiest>[1] = (chunk, state, use) => {
+      const { catalog, units, free } = use;
+      if (state !== CHUNK_DRAINING) pool.allocator.draining.delete(chunk);
+      const isThrough = free >= (this.#drained.get(chunk) ?? 0);
+      if (state !== CHUNK_DRAINING || isThrough) this.#drained.delete(chunk);
       if (!this.#isOfRecords(catalog, units)) return false;
       const isVain = this.#stuck.has(chunk) || this.#drained.has(chunk);
       return !isVain && !pool.allocator.isClaimingIn(chunk);
@@ -164,6 +164,7 @@ export class ChunkDrain {
       this.#target = undefined;
       return target.evicted.size > 0;
     }
+    target.isFull = false;
     const looksMax = bytes === Number.POSITIVE_INFINITY ? 2 * sizeClass.blocks : LOOKS_MAX;
     let evicted = 0;
     for (let looks = 0; evicted < bytes && looks < looksMax; looks++) {
@@ -181,12 +182,20 @@ export class ChunkDrain {
     return target.evicted.size > 0;
   }
 
-  /** A chunk in which nothing could be evicted would never come free: its blocks serve again. */
-  *#end({ chunk, evicted, isFull }: Target): Operation<void> {
+  /**
+   * A chunk in which nothing could be evicted would never come free: its blocks serve again. Where
+   * the index lacked memory to remove records, the target stays.
+   */
+  *#end(target: Target): Operation<void> {
+    const { chunk, sizeClass, evicted } = target;
+    if (target.isFull) {
+      target.seen = 0;
+      return;
+    }
     this.#target = undefined;
-    if (isFull) return;
     if (evicted.size > 0) {
-      this.#drained.add(chunk);
+      const staying = target.blocks.filter((block) => !evicted.has(block)).length;
+      this.#drained.set(chunk, sizeClass.blocks - staying);
     } else {
       this.#stuck.add(chunk);
       this.#attachment.pool.allocator.draining.delete(chunk);
@@ -205,7 +214,6 @@ export class ChunkDrain {
     target.blocks = blocks.filter((block) => !target.evicted.has(block));
     target.seen = 0;
     target.evictedInPass = 0;
-    target.isFull = false;
     return target.blocks.length > 0;
   }
 

@@ -158,9 +158,8 @@ export class Evictor {
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const together = this.#together;
-    const shortage = this.#index.records.shortage(request);
-    // Up to two for each write: with one, a client that has run dry once would do so again and again.
-    if (shortage >= together) yield* this.#evictSome(Math.min(2 * together, shortage), request);
+    if (this.#index.records.shortage(request) >= together)
+      yield* this.#evictSome(together, request);
   }
 
   /** How many records this client evicts at once. */

@@ -73,8 +73,11 @@ export class Sampling {
   readonly places: number[] = [];
   count = 0;
   #spared: Request | undefined;
+  /** Whether the second expert is asked at all. */
+  readonly #countsUses: boolean;
 
-  constructor(index: Index) {
+  constructor(index: Index, countsUses: boolean) {
+    this.#countsUses = countsUses;
     this.met = index.newRequest();
     this.lru = new Candidate(index, LRU);
     this.lfu = new Candidate(index, LFU);
@@ -96,7 +99,7 @@ export class Sampling {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
     this.lru.consider(met, keyBytes, isLessRecent);
-    this.lfu.consider(met, keyBytes, isLessFrequent);
+    if (this.#countsUses) this.lfu.consider(met, keyBytes, isLessFrequent);
   };
 }
 

@@ -14,6 +14,8 @@ import { adoptInline, imageOf, postEntries, prepare } from '../read-leaf.ts';
  */
 const LEAVES = 8;
 const ENTRIES = 3;
+/** Empty entries of a neighbourhood that is full, or nearly so. */
+const EMPTY_MAX = 1;
 /** Leaves that are read in one doorbell. */
 const LEAVES_MAX = 32;
 
@@ -49,7 +51,8 @@ export function* sampleLeaves<R extends LeafRequest>(
 
 /**
  * `Index.sampleBeside`: the entries in which the own key may stand, of the leaf that this client
- * takes for its leaf. It has just written there, or found no room.
+ * takes for its leaf, unless several are empty. It has just written there, or found no room: then
+ * none was empty, but another client may have emptied one since.
  */
 export function* sampleNeighbourhood<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
@@ -66,10 +69,20 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   yield* client.begin(read);
   read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
   yield postEntries(client, read, read.home, neighbourhood, read.batch);
+  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
   const slots: SlotRecord[] = [];
   visitInline(client, read, neighbourhood, request, slots, visit);
   const part = { seed, place: 0, enough: slots.length };
   if (slots.length > 0) yield* visitSample(client.records, request, slots, part, visit);
+}
+
+function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: number): number {
+  let empty = 0;
+  for (let i = 0; i < entries; i++) {
+    const at = imageOf(client, client.geometry.after(home, i));
+    if (isEmpty(itemHigh(words, at))) empty++;
+  }
+  return empty;
 }
 
 /** Numbers at equal distances within a part of [0, 1) that begins at a place, round the end. */
