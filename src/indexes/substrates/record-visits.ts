@@ -75,7 +75,7 @@ function keyBytesAt({ incoming }: Request, at: number): number {
   return incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
 }
 
-/** Bytes of the record at `at` that a visit needs; 0 when a slot's length covers them in any case. */
+/** Bytes of the record at `at` that a visit needs; 0 when a slot's length covers them anyhow. */
 function bytesNeeded(request: Request, at: number, keysOnly: boolean): number {
   const { incoming } = request;
   const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];

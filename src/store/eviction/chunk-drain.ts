@@ -62,7 +62,7 @@ export class ChunkDrain {
   #target: Target | undefined;
   /** Chunks with records that could not be evicted. */
   readonly #stuck = new Set<number>();
-  /** Chunks whose records were evicted, and how many free blocks they have once all those are free. */
+  /** Chunks whose records were evicted, and how many blocks are free there once those are. */
   readonly #drained = new Map<number, number>();
 
   constructor(index: Index, attachment: Attachment, evictAt: EvictAt) {

@@ -83,8 +83,8 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
 }
 
 /**
- * Claims the block that a closed segment lacks, before the pads: if there is none, the segment would
- * stay full, and no deletion would find an entry there to make room. Raises SW_POOL_FULL.
+ * Claims the block that a closed segment lacks, before the pads: if there is none, the segment
+ * would stay full, and no deletion would find an entry there to make room. Raises SW_POOL_FULL.
  */
 function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, metaLow, metaHigh } = request;
