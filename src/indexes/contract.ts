@@ -248,8 +248,8 @@ export interface Index {
   ): Operation<void>;
   /**
    * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
-   * one of its tables: only there does an eviction make room for it. Visits none if `own` is kept in
-   * a block instead.
+   * one of its tables: only there does an eviction make room for it. Visits none where there is
+   * room, and none if `own` is kept in a block instead.
    */
   sampleBeside?(
     own: Request,

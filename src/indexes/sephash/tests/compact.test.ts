@@ -74,7 +74,7 @@ function insertInto(client: Client, header: Address, round: number): string[] {
   return rivals.filter((key) => isStored(client, key));
 }
 
-/** Compacts while another client puts keys behind each merge; returns how many merges there were. */
+/** Compacts while another client puts keys behind each merge; returns how many there were. */
 function compactAmidInsertions({ hoarder, other, keys }: FullPool): number {
   const { fabric } = other.pool;
   const compacting = other.index.compact(atOnce, true);

@@ -7,7 +7,7 @@ import { clientByHand, requestFor } from '../../tests/support/by-hand.ts';
 import type { Scope } from '../../tests/support/pools.ts';
 import { ChunkDrain, type Fate } from '../chunk-drain.ts';
 
-/** Fills some chunks with records of one size, and drains them with an `evictAt` that only notes. */
+/** Fills some chunks with records of one size, to drain them with an `evictAt` that only notes. */
 function drainOf(t: Scope, fateOf: (block: Address) => Fate) {
   const client = clientByHand(t);
   const { pool, index } = client;

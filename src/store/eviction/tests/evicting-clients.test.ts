@@ -88,7 +88,7 @@ test('only a stopped client makes a bounded store full, and the error names it',
   };
   // Between two of its bursts it holds nothing back: then once more.
   let refused: unknown;
-  for (let attempt = 0; attempt < 20 && refused === undefined; attempt++) {
+  for (let attempt = 0; attempt < 60 && refused === undefined; attempt++) {
     if (attempt > 0) await child.signal('SIGCONT');
     await child.signal('SIGSTOP');
     refused = errorOf(() => write(5000 * attempt));
