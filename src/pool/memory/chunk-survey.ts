@@ -2,7 +2,7 @@ import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, type PoolLayout, SUPERBLOCK } from '../layout.ts';
 import type { ChunkMemory } from './chunk-memory.ts';
-import { CHUNK_BLOCKS, CHUNK_FREE, holdsBlocks, useOf } from './chunk-word.ts';
+import { CHUNK_BLOCKS, CHUNK_FREE, type ChunkWord, holdsBlocks, useOf } from './chunk-word.ts';
 
 const WORDS_AT_ONCE = 4096;
 /** Most chunks of one use that `note` adds to a list. */
@@ -12,12 +12,8 @@ const FUTILE_READINGS = 64;
 /** Above the units of a block: the factor of the catalog number in `useOf`. */
 const UNITS_MAX = 65536;
 
-/** What a chunk of blocks serves, and how many of its blocks are free. */
-interface Use {
-  catalog: number;
-  units: number;
-  free: number;
-}
+/** What the word of a chunk of blocks says. */
+export type BlocksWord = Pick<ChunkWord, 'state' | 'catalog' | 'units' | 'free'>;
 
 interface PartlyFree {
   chunk: number;
@@ -195,7 +191,7 @@ export class ChunkSurvey {
   /** The chunk of blocks that `suits` with the greatest share of free ones; ties are random. */
   *emptiest(
     chance: () => number,
-    suits: (chunk: number, state: number, use: Use) => boolean,
+    suits: (chunk: number, word: BlocksWord) => boolean,
   ): Operation<number | undefined> {
     let best: number | undefined;
     let most = Number.NEGATIVE_INFINITY;
@@ -205,7 +201,7 @@ export class ChunkSurvey {
       const state = low & STATE_BITS;
       const free = freeOf(high);
       if (!isOfBlocks(low)) return;
-      if (!suits(chunk, state, { catalog: Math.floor(use / UNITS_MAX), units, free })) return;
+      if (!suits(chunk, { state, catalog: Math.floor(use / UNITS_MAX), units, free })) return;
       const share = free / blocksPerChunk(units) + TIE * chance();
       if (share > most) [best, most] = [chunk, share];
     });

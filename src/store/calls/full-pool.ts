@@ -176,7 +176,7 @@ export class FullPool {
   /**
    * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
-   * records. Where a table is lacking, evicts what stands in the record's way in another one.
+   * records. Where a table cannot grow, evicts a record from where the table would keep this one.
    */
   *#evict(request: Request | undefined): Operation<boolean> {
     const { allocator } = this.#attachment.pool;

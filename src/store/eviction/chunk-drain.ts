@@ -1,6 +1,7 @@
 import type { Index } from '../../indexes/contract.ts';
 import { control } from '../../pool/control.ts';
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
+import type { BlocksWord } from '../../pool/memory/chunk-survey.ts';
 import {
   CHUNK_BLOCKS,
   CHUNK_DRAINING,
@@ -103,16 +104,17 @@ export class ChunkDrain {
       this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
       const target = this.#target;
       if (target === undefined) return 0;
+      const before = target.evicted.size;
       yield* this.#evict(target, Number.POSITIVE_INFINITY);
-      if (target.evicted.size > 0 || target.isFull) return target.evicted.size;
+      const evicted = target.evicted.size - before;
+      if (evicted > 0 || target.isFull) return evicted;
     }
     return 0;
   }
 
   *#choose(): Operation<Target | undefined> {
     const { pool } = this.#attachment;
-    const suits: Parameters<typeof pool.chunks.survey.emptiest>[1] = (chunk, state, use) => {
-      const { catalog, units, free } = use;
+    const suits = (chunk: number, { state, catalog, units, free }: BlocksWord) => {
       if (state !== CHUNK_DRAINING) pool.allocator.draining.delete(chunk);
       const isThrough = free >= (this.#drained.get(chunk) ?? 0);
       if (state !== CHUNK_DRAINING || isThrough) this.#drained.delete(chunk);
@@ -188,14 +190,15 @@ export class ChunkDrain {
    */
   *#end(target: Target): Operation<void> {
     const { chunk, sizeClass, evicted } = target;
+    const staying = target.blocks.filter((block) => !evicted.has(block));
     if (target.isFull) {
+      target.blocks = staying;
       target.seen = 0;
       return;
     }
     this.#target = undefined;
     if (evicted.size > 0) {
-      const staying = target.blocks.filter((block) => !evicted.has(block)).length;
-      this.#drained.set(chunk, sizeClass.blocks - staying);
+      this.#drained.set(chunk, sizeClass.blocks - staying.length);
     } else {
       this.#stuck.add(chunk);
       this.#attachment.pool.allocator.draining.delete(chunk);

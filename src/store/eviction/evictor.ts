@@ -35,6 +35,8 @@ const LEFT: readonly ErrorCode[] = [
   'SW_CONTENTION',
 ];
 
+type FindVictim = (sampling: Sampling) => Operation<Candidate | undefined>;
+
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
   readonly store: BoundedStore;
@@ -212,10 +214,7 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#tried(
-      () => this.#evict((sampling) => this.store.findVictim(sampling, spared)),
-      () => false,
-    );
+    return this.#evictFound((sampling) => this.store.findVictim(sampling, spared));
   }
 
   /**
@@ -223,10 +222,12 @@ export class Evictor {
    * its own, so that it can be any.
    */
   evictBeside(own: Request): Operation<boolean> {
-    return this.#tried(
-      () => this.#evict((sampling) => this.store.findVictimBeside(sampling, own)),
-      () => false,
-    );
+    return this.#evictFound((sampling) => this.store.findVictimBeside(sampling, own));
+  }
+
+  #evictFound(find: FindVictim): Operation<boolean> {
+    const evict = () => this.#evict(find);
+    return this.#tried(evict, () => false);
   }
 
   /** Evicts the record that has the block; false when there is none, or it must stay. */
@@ -244,7 +245,7 @@ export class Evictor {
     }
   }
 
-  *#evict(find: (sampling: Sampling) => Operation<Candidate | undefined>): Operation<boolean> {
+  *#evict(find: FindVictim): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.

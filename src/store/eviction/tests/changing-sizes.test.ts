@@ -23,14 +23,6 @@ for (const { manifest } of INDEX_KINDS) {
       }
       const { memory, bound } = store.stats();
       const held = (bound?.bytes ?? 0) + memory.subtables + memory.directory;
-      if (process.env.SHOW)
-        console.log(
-          index,
-          phase.length,
-          phase[0],
-          (held / POOL_BYTES).toFixed(3),
-          ((bound?.bytes ?? 0) / POOL_BYTES).toFixed(3),
-        );
       assert.ok(held > 0.6 * POOL_BYTES, `${held} bytes of records and tables`);
     }
   });
