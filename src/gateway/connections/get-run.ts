@@ -1,3 +1,4 @@
+import type { Operation } from '../../verbs/index.ts';
 import type { CommandContext } from '../command.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { Request } from '../protocol/request-reader.ts';
@@ -19,7 +20,7 @@ export class GetRun {
    * Serves the run that begins at `first`, if there is one of at least two, and returns how many
    * requests it was. 0 leaves the request, and the error that it may cause, to the command itself.
    */
-  serve(requests: readonly Request[], first: number, context: CommandContext): number {
+  *serve(requests: readonly Request[], first: number, context: CommandContext): Operation<number> {
     const endMax = Math.min(requests.length, first + this.#lengthMax);
     let end = first;
     while (end < endMax && isGet(requests[end])) end++;
@@ -27,9 +28,9 @@ export class GetRun {
     const keys = requests.slice(first, end).map((request) => request[1]);
     const { reply } = context;
     const before = reply.length;
-    let values: ReturnType<typeof context.store.getMany>;
+    let values: (Uint8Array | undefined)[];
     try {
-      values = context.store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
+      values = yield* context.store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
     } catch {
       return 0;
     }
