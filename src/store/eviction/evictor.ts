@@ -46,6 +46,8 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
+  /** Records added to a full pool since the last eviction, for an index that frees them late. */
+  #added = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -160,8 +162,20 @@ export class Evictor {
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const together = this.#together;
-    if (this.#index.records.shortage(request) >= together)
-      yield* this.#evictSome(together, request);
+    if (this.#lackedAfter(request) < together) return;
+    this.#added = 0;
+    yield* this.#evictSome(together, request);
+  }
+
+  /**
+   * How many records to evict for the writes to come. An index that frees their memory late needs
+   * as many evicted as were added: by the time that blocks are scarce, an eviction helps too late.
+   */
+  #lackedAfter(request: Request): number {
+    if (this.#index.releaseSome === undefined) return this.#index.records.shortage(request);
+    if (this.drain.owes || this.drain.hasSlack) this.#added = 0;
+    else if (!request.displaced) this.#added++;
+    return this.#added;
   }
 
   /** How many records this client evicts at once. */
