@@ -202,7 +202,7 @@ export class FullPool {
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
   }
 
-  /** Frees evicted records that wait for a merge, until there are blocks of the size that it lacks. */
+  /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
   *#release(): Operation<boolean> {
     const releasing = () => this.#releaseSome();
     for (let releases = 0; releases < RELEASES_MAX; releases++) {
