@@ -17,7 +17,6 @@ import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
-import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 8;
@@ -34,8 +33,6 @@ const LEFT: readonly ErrorCode[] = [
   'SW_POOL_CORRUPT',
   'SW_CONTENTION',
 ];
-
-type FindVictim = (sampling: Sampling) => Operation<Candidate | undefined>;
 
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
@@ -228,44 +225,52 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictim(sampling, spared));
+    return this.#tryToEvict(spared, undefined);
   }
 
   /**
    * Evicts one of the records beside which the index keeps this one; false when it has a block of
    * its own, so that it can be any.
    */
-  evictBeside(own: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictimBeside(sampling, own));
+  *evictBeside(own: Request): Operation<boolean> {
+    return this.#index.sampleBeside !== undefined && (yield* this.#tryToEvict(own, own));
   }
 
-  #evictFound(find: FindVictim): Operation<boolean> {
-    const evict = () => this.#evict(find);
-    return this.#tried(evict, () => false);
-  }
-
-  /** Evicts the record that has the block; false when there is none, or it must stay. */
-  *#evictAt(block: Address, units: number): Operation<Fate> {
-    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
-    return yield* this.#tried<Fate>(() => this.#removeAt(block, units), left);
-  }
-
-  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
+  /** Without callbacks, which each write to a full store would allocate. */
+  *#tryToEvict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
     try {
-      return yield* inSection(this.#attachment, evict);
+      yield* this.#attachment.enter();
+      try {
+        return yield* this.#evict(spared, beside);
+      } finally {
+        this.#attachment.exit();
+      }
     } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return left(error);
+      if (isLeft(error)) return false;
       throw error;
     }
   }
 
-  *#evict(find: FindVictim): Operation<boolean> {
+  /** Evicts the record that has the block; false when there is none, or it must stay. */
+  *#evictAt(block: Address, units: number): Operation<Fate> {
+    try {
+      return yield* inSection(this.#attachment, () => this.#removeAt(block, units));
+    } catch (error) {
+      if (isLeft(error)) return hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays';
+      throw error;
+    }
+  }
+
+  *#evict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
-      const victim = yield* find(sampling);
+      const victim =
+        beside === undefined
+          ? yield* store.findVictim(sampling, spared)
+          : yield* store.findVictimBeside(sampling, beside);
       if (victim === undefined || !(yield* victim.remove())) return false;
       store.ledger.evictedOne(foundBytes(victim.request));
       yield* store.noteEviction(victim);
@@ -310,6 +315,10 @@ export class Evictor {
   recount(): Operation<void> {
     return this.#recount.run();
   }
+}
+
+function isLeft(error: unknown): boolean {
+  return LEFT.some((code) => hasCode(error, code));
 }
 
 /** The condition by which an index tells of the old record. */
