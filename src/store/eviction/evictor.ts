@@ -43,7 +43,7 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
-  /** Records added to a full pool since the last eviction, for an index that frees them late. */
+  /** Records added less removed since the last eviction, for an index that frees them late. */
   #added = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
@@ -130,7 +130,9 @@ export class Evictor {
 
   /** In the section of a removal: counts what it has changed; the caller publishes that. */
   removed(request: Request): void {
-    if (request.displaced) this.store.ledger.changed(-1, -foundBytes(request));
+    if (!request.displaced) return;
+    this.#added--;
+    this.store.ledger.changed(-1, -foundBytes(request));
   }
 
   /**
