@@ -272,6 +272,12 @@ export interface Index {
    * met the full pool. Returns how many parts of the index it has changed.
    */
   compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
+  /**
+   * Frees the blocks of some removed records that wait for a merge, in a bounded number of steps;
+   * returns whether there were any. An index has it if it does not retire a removed record at once:
+   * so a store that evicts must evict ahead of its need.
+   */
+  releaseSome?(): Operation<boolean>;
 }
 
 /** What of an index is on one memory node. */

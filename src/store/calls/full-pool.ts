@@ -53,6 +53,8 @@ type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 const EVICTIONS_MAX = 16;
 /** Samples in vain that end a remedy. */
 const VAIN_MAX = 16;
+/** How often one remedy has the index free evicted records: each takes a merge or two. */
+const RELEASES_MAX = 4;
 
 /** Expired records whose memory does for a while. */
 const ENOUGH = 512;
@@ -194,9 +196,24 @@ export class FullPool {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* evictor.evictOne()) evicted++;
     }
+    if (this.#index.releaseSome !== undefined) return yield* this.#release();
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
+  }
+
+  /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
+  *#release(): Operation<boolean> {
+    const releasing = () => this.#releaseSome();
+    for (let releases = 0; releases < RELEASES_MAX; releases++) {
+      if (!(yield* inSection(this.#attachment, releasing))) return false;
+      if (yield* this.#ripen()) return true;
+    }
+    return false;
+  }
+
+  *#releaseSome(): Operation<boolean> {
+    return (yield* this.#index.releaseSome?.() ?? []) === true;
   }
 
   #isOfRecords({ catalog, units }: { catalog: number; units: number }): boolean {

@@ -17,7 +17,6 @@ import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { Recount } from './recount.ts';
-import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 8;
@@ -35,8 +34,6 @@ const LEFT: readonly ErrorCode[] = [
   'SW_CONTENTION',
 ];
 
-type FindVictim = (sampling: Sampling) => Operation<Candidate | undefined>;
-
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
   readonly store: BoundedStore;
@@ -46,6 +43,8 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
+  /** Records added less removed since the last eviction, for an index that frees them late. */
+  #added = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -131,7 +130,9 @@ export class Evictor {
 
   /** In the section of a removal: counts what it has changed; the caller publishes that. */
   removed(request: Request): void {
-    if (request.displaced) this.store.ledger.changed(-1, -foundBytes(request));
+    if (!request.displaced) return;
+    this.#added--;
+    this.store.ledger.changed(-1, -foundBytes(request));
   }
 
   /**
@@ -160,8 +161,20 @@ export class Evictor {
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const together = this.#together;
-    if (this.#index.records.shortage(request) >= together)
-      yield* this.#evictSome(together, request);
+    if (this.#lackedAfter(request) < together) return;
+    this.#added = 0;
+    yield* this.#evictSome(together, request);
+  }
+
+  /**
+   * How many records to evict for the writes to come. An index that frees their memory late needs
+   * as many evicted as were added: by the time that blocks are scarce, an eviction helps too late.
+   */
+  #lackedAfter(request: Request): number {
+    if (this.#index.releaseSome === undefined) return this.#index.records.shortage(request);
+    if (this.drain.owes || this.drain.hasSlack) this.#added = 0;
+    else if (!request.displaced) this.#added++;
+    return this.#added;
   }
 
   /** How many records this client evicts at once. */
@@ -214,44 +227,52 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictim(sampling, spared));
+    return this.#tryToEvict(spared, undefined);
   }
 
   /**
    * Evicts one of the records beside which the index keeps this one; false when it has a block of
    * its own, so that it can be any.
    */
-  evictBeside(own: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictimBeside(sampling, own));
+  *evictBeside(own: Request): Operation<boolean> {
+    return this.#index.sampleBeside !== undefined && (yield* this.#tryToEvict(own, own));
   }
 
-  #evictFound(find: FindVictim): Operation<boolean> {
-    const evict = () => this.#evict(find);
-    return this.#tried(evict, () => false);
-  }
-
-  /** Evicts the record that has the block; false when there is none, or it must stay. */
-  *#evictAt(block: Address, units: number): Operation<Fate> {
-    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
-    return yield* this.#tried<Fate>(() => this.#removeAt(block, units), left);
-  }
-
-  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
+  /** Without callbacks, which each write to a full store would allocate. */
+  *#tryToEvict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
     try {
-      return yield* inSection(this.#attachment, evict);
+      yield* this.#attachment.enter();
+      try {
+        return yield* this.#evict(spared, beside);
+      } finally {
+        this.#attachment.exit();
+      }
     } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return left(error);
+      if (isLeft(error)) return false;
       throw error;
     }
   }
 
-  *#evict(find: FindVictim): Operation<boolean> {
+  /** Evicts the record that has the block; false when there is none, or it must stay. */
+  *#evictAt(block: Address, units: number): Operation<Fate> {
+    try {
+      return yield* inSection(this.#attachment, () => this.#removeAt(block, units));
+    } catch (error) {
+      if (isLeft(error)) return hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays';
+      throw error;
+    }
+  }
+
+  *#evict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
-      const victim = yield* find(sampling);
+      const victim =
+        beside === undefined
+          ? yield* store.findVictim(sampling, spared)
+          : yield* store.findVictimBeside(sampling, beside);
       if (victim === undefined || !(yield* victim.remove())) return false;
       store.ledger.evictedOne(foundBytes(victim.request));
       yield* store.noteEviction(victim);
@@ -296,6 +317,10 @@ export class Evictor {
   recount(): Operation<void> {
     return this.#recount.run();
   }
+}
+
+function isLeft(error: unknown): boolean {
+  return LEFT.some((code) => hasCode(error, code));
 }
 
 /** The condition by which an index tells of the old record. */

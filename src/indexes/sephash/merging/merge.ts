@@ -43,7 +43,7 @@ import {
   parseMainHeader,
   writeMain,
 } from '../segments/main-segment.ts';
-import type { SegmentView } from '../segments/segment-view.ts';
+import type { MemoryInReach, SegmentView } from '../segments/segment-view.ts';
 import type { SepHashTable } from '../table.ts';
 import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
@@ -108,8 +108,14 @@ function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation
     if (!request.metaHolds()) return true;
   }
   const { mergeFailure } = view;
-  if (mergeFailure?.freed === table.allocator.freed) throw mergeFailure.error;
+  if (mergeFailure !== undefined && !hasMoreMemory(table, mergeFailure)) throw mergeFailure.error;
   return false;
+}
+
+/** Whether this client may get memory now that it could not get when its merge failed. */
+function hasMoreMemory({ allocator }: SepHashTable, failure: MemoryInReach): boolean {
+  const { freed, reserveAllowed } = allocator;
+  return freed !== failure.freed || reserveAllowed > failure.reserveAllowed;
 }
 
 /**
@@ -151,7 +157,7 @@ function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operat
   try {
     yield* merger.run(request, spare);
   } catch (error) {
-    if (isPoolFull(error)) view.noteMergeFailure(error, table.allocator.freed);
+    if (isPoolFull(error)) view.noteMergeFailure(error, table.allocator);
     throw error;
   } finally {
     view.mergers--;

@@ -2,14 +2,20 @@ import type { Address } from '../../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
 
-/** A merge for which there was no memory. */
-interface MergeFailure {
+/** What tells that a client may get memory that it could not get before. */
+export interface MemoryInReach {
+  /** How many blocks this client has given back. */
+  readonly freed: number;
+  /** How many chunks of the reserve it may take. */
+  readonly reserveAllowed: number;
+}
+
+/** A merge that failed for lack of memory, and what was within reach then. */
+interface MergeFailure extends MemoryInReach {
   /** The metadata of the segment. */
-  low: number;
-  high: number;
-  /** How many blocks this client had given back by then. */
-  freed: number;
-  error: unknown;
+  readonly low: number;
+  readonly high: number;
+  readonly error: unknown;
 }
 
 /**
@@ -83,8 +89,8 @@ export class SegmentView {
     this.cache = cache;
   }
 
-  noteMergeFailure(error: unknown, freed: number): void {
-    this.#failure = { low: this.metaLow, high: this.metaHigh, freed, error };
+  noteMergeFailure(error: unknown, { freed, reserveAllowed }: MemoryInReach): void {
+    this.#failure = { low: this.metaLow, high: this.metaHigh, freed, reserveAllowed, error };
   }
 
   /** If this client could not merge the segment of the noted metadata. */
