@@ -1,9 +1,13 @@
+import { invariant } from '../errors.ts';
 import { type Operation, waitFor } from '../verbs/index.ts';
 import type { Arrival, Gate } from './gate.ts';
 import { type GatewayOptions, type GatewayServer, serveRedis as serve } from './server.ts';
 
-/** Commands in flight together; further ones wait. */
-const IN_FLIGHT_MAX = 256;
+/**
+ * Operations of stores in flight together; further commands wait. It bounds the memory of
+ * operations, and a store keeps as much of it for the next ones (see `IdleRequests`).
+ */
+const IN_FLIGHT_MAX = 512;
 
 /** As `serveRedis` of server.ts, over stores whose operations take time: many commands at once. */
 export function serveRedis(options: GatewayOptions): Promise<GatewayServer> {
@@ -11,8 +15,7 @@ export function serveRedis(options: GatewayOptions): Promise<GatewayServer> {
 }
 
 /** A command that waits. */
-interface Waiting {
-  readonly runsAlone: boolean;
+interface Waiting extends Arrival {
   admit(): void;
 }
 
@@ -25,32 +28,38 @@ class CommandGate implements Gate {
   #inFlight = 0;
   #isAlone = false;
 
-  *enter({ runsAlone }: Arrival): Operation<void> {
-    if (this.#waiting.length === 0 && this.#hasRoom(runsAlone)) {
-      this.#admit(runsAlone);
-      return;
+  *enter({ runsAlone, operations }: Arrival): Operation<number> {
+    if (this.#waiting.length === 0 && this.#hasRoom(runsAlone, operations)) {
+      this.#admit(runsAlone, operations);
+    } else {
+      yield* waitFor(
+        new Promise<void>((admit) => this.#waiting.push({ runsAlone, operations, admit })),
+      );
     }
-    yield* waitFor(
-      new Promise<void>((resolve) => this.#waiting.push({ runsAlone, admit: resolve })),
-    );
+    return operations;
   }
 
-  exit(): void {
-    this.#inFlight--;
+  exit(operations: number): void {
+    this.#inFlight -= operations;
+    invariant(this.#inFlight >= 0, 'a command leaves the gate that did not enter it');
     this.#isAlone = false;
-    while (this.#waiting.length > 0 && this.#hasRoom(this.#waiting[0].runsAlone)) {
-      const { runsAlone, admit } = this.#waiting.shift() as Waiting;
-      this.#admit(runsAlone);
-      admit();
+    for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
+      if (!this.#hasRoom(next.runsAlone, next.operations)) return;
+      this.#waiting.shift();
+      this.#admit(next.runsAlone, next.operations);
+      next.admit();
     }
   }
 
-  #hasRoom(runsAlone: boolean): boolean {
-    return !this.#isAlone && this.#inFlight < (runsAlone ? 1 : IN_FLIGHT_MAX);
+  #hasRoom(runsAlone: boolean, operations: number): boolean {
+    if (this.#inFlight === 0) return true;
+    return !runsAlone && !this.#isAlone && this.#inFlight + operations <= IN_FLIGHT_MAX;
   }
 
-  #admit(runsAlone: boolean): void {
-    this.#inFlight++;
+  #admit(runsAlone: boolean, operations: number): void {
+    invariant(operations > 0, 'a command in flight would not be counted');
+    invariant(!runsAlone || this.#inFlight === 0, 'commands of others run beside one alone');
+    this.#inFlight += operations;
     this.#isAlone = runsAlone;
   }
 }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Operation } from '../../verbs/index.ts';
-import type { CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
+import type { Command, CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
 import { dispatch, writePart } from '../dispatch.ts';
 import type { Arrival } from '../gate.ts';
 import type { GatewayStore } from '../gateway-store.ts';
@@ -23,6 +23,10 @@ import { GetRun } from './get-run.ts';
  * makes a million of them out of six megabytes.
  */
 const ARGUMENT_BYTES = 128;
+/** No subcommand's name is longer. */
+const NAME_BYTES_MAX = 32;
+/** What a command on many keys, or a part of a long reply, has in flight together at most. */
+const OPERATIONS_MAX = 128;
 const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
 /** How long a client may take to hang up once everything has been sent to it. */
 const LINGER_MS = 1000;
@@ -83,6 +87,7 @@ export class Connection implements Client, CommandContext, Arrival {
   /** In the middle of a request, and what waits for its end where verbs take time. */
   #isRunning = false;
   #flight: Promise<void> | undefined;
+  /** Nothing more is read until all requests that have come have run. */
   #isHeld = false;
   /** The client sends nothing more, but may still be waiting for replies. */
   #inputEnded = false;
@@ -219,7 +224,7 @@ export class Connection implements Client, CommandContext, Arrival {
     if (!this.#blocked || this.#finished) return;
     clearImmediate(this.#turn);
     this.#blocked = false;
-    this.#socket.resume();
+    if (!this.#isHeld) this.#socket.resume();
     this.#run();
   }
 
@@ -231,7 +236,10 @@ export class Connection implements Client, CommandContext, Arrival {
   /** Runs all requests that have come; their replies leave together. */
   #run(): void {
     while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
-      if (this.server.pause.isOn && this.#waitsForPause()) return;
+      if (this.#isPaused) {
+        this.#waitForPause();
+        return;
+      }
       const step = this.server.pool.run(this.#step());
       if (step instanceof Promise) {
         this.#flight = step.then(this.#goOn, this.#breakOff);
@@ -258,42 +266,58 @@ export class Connection implements Client, CommandContext, Arrival {
   #stepped(): void {
     this.#flight = undefined;
     if (this.#finished) return;
+    // A client that waited for its replies was not idle.
+    this.activeAt = Date.now();
     if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
     if (!this.#blocked) this.#run();
   }
 
   get runsAlone(): boolean {
-    if (this.#rest !== undefined) return false;
-    const command = this.commands.find(this.#requests[this.#next][0]);
+    if (this.#rest !== undefined || this.state.user === '') return false;
+    const command = commandOf(this.#requests[this.#next], this.commands);
     const isQueued = this.state.transaction !== undefined && command?.name !== 'exec';
     return command?.alone === true && !isQueued;
+  }
+
+  get operations(): number {
+    if (this.#rest !== undefined) return OPERATIONS_MAX;
+    const request = this.#requests[this.#next];
+    const together = this.#isPlain ? this.#getRun.lengthAt(this.#requests, this.#next) : 0;
+    return together || operationsOf(request, this.commands.find(request[0]));
   }
 
   /** Runs the next request, or the next few together, or a part of one. */
   *#step(): Operation<void> {
     const { gate } = this.server;
     this.#isRunning = true;
-    yield* gate.enter(this);
+    const operations = yield* gate.enter(this);
     try {
       if (this.#rest !== undefined) {
         if (!(yield* writePart(this.#rest, this))) this.#rest = undefined;
-      } else if (!this.#finished) {
+      } else if (!this.#finished && !this.#isPaused) {
         const count = yield* this.#runNext();
         this.server.totals.commands += count;
         this.#next += count;
       }
     } finally {
       this.#isRunning = false;
-      gate.exit();
+      gate.exit(operations);
     }
+  }
+
+  /** Whether GETs that follow each other may be served together. */
+  get #isPlain(): boolean {
+    const { server, state } = this;
+    return (
+      state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn
+    );
   }
 
   /** Returns how many requests it has run. */
   *#runNext(): Operation<number> {
-    const { server, state } = this;
-    const isPlain =
-      state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn;
-    const together = isPlain ? yield* this.#getRun.serve(this.#requests, this.#next, this) : 0;
+    const together = this.#isPlain
+      ? yield* this.#getRun.serve(this.#requests, this.#next, this)
+      : 0;
     if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
     return together || 1;
   }
@@ -311,16 +335,18 @@ export class Connection implements Client, CommandContext, Arrival {
   }
 
   /** Whether CLIENT PAUSE holds the next command back. */
-  #waitsForPause(): boolean {
+  get #isPaused(): boolean {
     const { pause } = this.server;
-    if (this.#rest !== undefined) return false;
+    if (!pause.isOn || this.#rest !== undefined) return false;
     const command = this.commands.find(this.#requests[this.#next][0]);
-    if (!pause.holds(command, this.state.transaction?.writes === true)) return false;
+    return pause.holds(command, this.state.transaction?.writes === true);
+  }
+
+  #waitForPause(): void {
     this.#flush();
     this.#blocked = true;
     this.#socket.pause();
-    pause.wait(this.#resume);
-    return true;
+    this.server.pause.wait(this.#resume);
   }
 
   #dropRequests(): void {
@@ -435,4 +461,19 @@ export class Connection implements Client, CommandContext, Arrival {
     const { heldBytes } = this.state;
     this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
   }
+}
+
+/** The command that a request names, or its subcommand; its arguments may be wrong. */
+function commandOf(request: Request, commands: CommandTable): Command | undefined {
+  const command = commands.find(request[0]);
+  if (command?.subcommands === undefined || request.length === 1) return command;
+  const name = `${command.name}|${request[1].toString('latin1', 0, NAME_BYTES_MAX).toLowerCase()}`;
+  return command.subcommands.find((subcommand) => subcommand.name === name);
+}
+
+/** Operations of the store that a command has in flight together, at most. */
+function operationsOf(request: Request, command: Command | undefined): number {
+  if (command?.keys === undefined) return command?.flags.includes('write') ? OPERATIONS_MAX : 1;
+  // A last key that is counted from the end: as many keys as the request has words.
+  return command.keys[1] < 0 ? Math.min(request.length, OPERATIONS_MAX) : 1;
 }

@@ -68,8 +68,8 @@ export class MessageRing {
   *read(use: (channel: Buffer, message: Buffer) => void): Operation<void> {
     const before = this.#read;
     const last = yield* this.last();
-    // A counter that was deleted begins anew.
-    if (last < before) {
+    // A counter that was deleted begins anew; another call may have seen that already.
+    if (last < before && this.#read === before) {
       this.#read = 0;
       this.#givenUp = 0;
     }
