@@ -106,7 +106,7 @@ export class MessageBus {
     try {
       yield* this.#update();
     } catch (error) {
-      this.#hooks.onError(error);
+      if (!this.#isClosed) this.#hooks.onError(error);
     }
   }
 
