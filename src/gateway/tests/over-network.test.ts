@@ -12,7 +12,7 @@ const VALUE = /\$\d+\r\n\d+\r\n/;
 /** The reply to MGET of two numbers. */
 const PAIR = /\*2\r\n\$\d+\r\n(\d+)\r\n\$\d+\r\n(\d+)\r\n/;
 
-/** A gateway in front of a memory node; the node, the gateway and its clients are in this process. */
+/** A gateway in front of a memory node. Both, and the clients, are in this process. */
 async function start(t: TestContext): Promise<{ server: GatewayServer; talk(): Talk }> {
   // The node ends last.
   const endings: (() => Promise<unknown> | unknown)[] = [];
