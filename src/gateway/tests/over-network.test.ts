@@ -153,16 +153,19 @@ test('a connection that dies in its pipeline harms none, and its EXEC is done wh
 
 test('a pause waits for commands in flight, and holds back those that wait for them', async (t) => {
   const { talk } = await start(t);
-  const [writer, pausing] = [talk(), talk()];
-  await Promise.all([writer, pausing].map((one) => one.ask('PING')));
-  writer.socket.write(pipeline([...times(300, () => 'INCR n'), 'ECHO end']));
-  while ((await pausing.ask('GET n')) === '$-1\r\n');
+  const [pausing, ...writers] = times(21, talk);
+  await Promise.all([pausing, ...writers].map((one) => one.ask('PING')));
+  for (const { socket } of writers) {
+    socket.write(pipeline([...times(100, () => 'INCR n'), 'ECHO end']));
+  }
+  while ((await pausing.ask('GET n', /\r\n$/)) === '$-1\r\n');
   await pausing.ask('CLIENT PAUSE 600000 WRITE');
   const before = await pausing.ask('GET n', VALUE);
   for (let i = 0; i < 20; i++) assert.equal(await pausing.ask('GET n', VALUE), before);
-  assert.ok(!writer.unread.includes('end'));
+  assert.ok(writers.every(({ unread }) => !unread.includes('end')));
   await pausing.ask('CLIENT UNPAUSE');
-  assert.match(await writer.until('end\r\n'), /:300\r\n\$3\r\nend\r\n$/);
+  await Promise.all(writers.map((one) => one.until('end\r\n')));
+  assert.match(await pausing.ask('GET n', VALUE), /\r\n2000\r\n/);
 });
 
 test('messages of a connection come in order, behind the reply that subscribes', async (t) => {
