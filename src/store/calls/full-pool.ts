@@ -232,9 +232,11 @@ export class FullPool {
     const { drain } = this.#evictor as Evictor;
     yield* this.#reclaim();
     const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
-    allocator.reserveAllowed = wanted;
     const isThere = () => chunks.hasMoreThan(wanted - 1, true);
-    if (yield* inSection(this.#attachment, isThere)) {
+    const spares = yield* inSection(this.#attachment, isThere);
+    // Not before: blocks that a section claims ahead would take the chunks asked for.
+    allocator.reserveAllowed = wanted;
+    if (spares) {
       for (let i = 0; i < wanted; i++) drain.owe();
       return true;
     }
