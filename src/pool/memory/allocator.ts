@@ -311,10 +311,7 @@ export class Allocator {
     return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
   }
 
-  *#takeChunk(
-    sizeClass: SizeClass,
-    spared: number,
-  ): Operation<{ chunk: number; next: number }> {
+  *#takeChunk(sizeClass: SizeClass, spared: number): Operation<{ chunk: number; next: number }> {
     const { catalog, units, node, blocks } = sizeClass;
     const word = blocksWord(catalog, units, blocks);
     const owned = ownedWord(CHUNK_PREPARING, catalog, units, this.client);
