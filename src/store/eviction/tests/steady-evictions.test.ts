@@ -1,19 +1,23 @@
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import type { OpenOptions } from '../../api.ts';
 import { freshStore } from '../../tests/support/pools.ts';
 
 const WRITES = 20_000;
 /** Evictions of one write: its own, and what a remedy may add. */
 const BURST_MAX = 64;
+/** The same, where each record that is evicted is free at once. */
+const TABLE_BURST_MAX = 20;
 
-test('sephash: writes of one size to a full pool evict one record each, and never sweep', (t) => {
-  const sizes = { size: 12 * 2 ** 20, index: 'sephash', maxRecords: 2 ** 30 } as const;
-  const store = freshStore(t, 'memory', { ...sizes, eviction: 'lru' });
+/** Writes new keys of one size to a full pool, and counts what they evict. */
+function writesWhenFull(t: TestContext, options: OpenOptions, writes: number, valueBytes: number) {
+  const store = freshStore(t, 'memory', { maxRecords: 2 ** 30, eviction: 'lru', ...options });
+  const value = 'v'.repeat(valueBytes);
   const bound = () => store.stats().bound ?? assert.fail('the store has no bound');
   let written = 0;
   while (bound().evictions === 0) {
-    for (let i = 0; i < 1000; i++) store.set(`k${written++}`, 'v'.repeat(100));
+    for (let i = 0; i < 1000; i++) store.set(`k${written++}`, value);
   }
   let evicted = 0;
   let sweeps = 0;
@@ -26,12 +30,35 @@ test('sephash: writes of one size to a full pool evict one record each, and neve
     unsubscribe('stepwell:sweep', countSweep);
   });
   let most = 0;
-  for (let i = 0; i < WRITES; i++) {
+  for (let i = 0; i < writes; i++) {
     const before = evicted;
-    store.set(`k${written + i}`, 'v'.repeat(100));
+    store.set(`k${written + i}`, value);
     most = Math.max(most, evicted - before);
   }
+  return { most, evicted, sweeps };
+}
+
+test('sephash: writes of one size to a full pool evict one record each, and never sweep', (t) => {
+  const options = { size: 12 * 2 ** 20, index: 'sephash' } as const;
+  const { most, evicted, sweeps } = writesWhenFull(t, options, WRITES, 100);
   assert.ok(most <= BURST_MAX, `one write evicted ${most} records`);
   assert.equal(sweeps, 0);
   assert.ok(evicted < 1.5 * WRITES, `${evicted} evicted`);
 });
+
+/** The seed decides when a table is full, so the pools and counts are those where all were. */
+const SPLITTING = [
+  { index: 'hstore', mebibytes: 6, writes: 40_000 },
+  { index: 'hstore', mebibytes: 12, writes: 40_000 },
+  { index: 'chime', mebibytes: 12, writes: 40_000 },
+] as const;
+
+for (const { index, mebibytes, writes } of SPLITTING) {
+  test(`${index}: no write empties a chunk because a table lacks one, in ${mebibytes} MiB`, (t) => {
+    const options = { size: mebibytes * 2 ** 20, index };
+    const { most, evicted, sweeps } = writesWhenFull(t, options, writes, 100);
+    assert.ok(most <= TABLE_BURST_MAX, `one write evicted ${most} records`);
+    assert.equal(sweeps, 0);
+    assert.ok(evicted < 1.5 * writes, `${evicted} evicted`);
+  });
+}
