@@ -10,7 +10,7 @@ const BURST_MAX = 64;
 /** The same, where each record that is evicted is free at once. */
 const TABLE_BURST_MAX = 20;
 
-/** Stores new keys of one size until a pool is full and then so many more; counts what they evict. */
+/** Stores new keys of one size, some more after the pool is full; counts what they evict. */
 function writesWhenFull(t: TestContext, options: OpenOptions, writes: number, valueBytes: number) {
   const store = freshStore(t, 'memory', { maxRecords: 2 ** 30, eviction: 'lru', ...options });
   const value = 'v'.repeat(valueBytes);
