@@ -177,7 +177,7 @@ export class Evictor {
     const evict = function* (this: Evictor): Operation<void> {
       if (yield* this.evictOne(spared)) evicted++;
     }.bind(this);
-    yield* this.#attachment.each(all, count, evict);
+    yield* this.#attachment.together(all, evict);
     return evicted;
   }
 

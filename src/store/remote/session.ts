@@ -1,4 +1,5 @@
 import { hasCode, StepwellError } from '../../errors.ts';
+import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
@@ -186,6 +187,11 @@ export class Session implements Attachment {
 
   *each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void> {
     yield* waitFor(inFlight(items, width, (item) => this.pool.run(act(item))));
+  }
+
+  *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    const shared = new SharedDoorbells(this.client.fabric);
+    yield* waitFor(inFlight(items, items.length, (item) => shared.run(act(item))));
   }
 
   /** The pool's memory is elsewhere. */
