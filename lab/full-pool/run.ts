@@ -12,7 +12,11 @@ import { stalls } from './stalls.ts';
 import { torture } from './torture.ts';
 
 const SPEC = {
-  only: { kind: 'text', fallback: '', help: 'evictions, doorbells, sizes, stalls, torture or hit-rates' },
+  only: {
+    kind: 'text',
+    fallback: '',
+    help: 'evictions, doorbells, sizes, stalls, torture or hit-rates',
+  },
   index: {
     kind: 'text',
     fallback: 'race,sephash,shard,chime,hopscotch,hstore',

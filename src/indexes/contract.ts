@@ -247,15 +247,20 @@ export interface Index {
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
   /**
-   * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
-   * one of its tables: only there does an eviction make room for it. Visits none where there is
-   * room, and none if `own` is kept in a block instead.
+   * Whether the index keeps an outgoing record in one of its tables. Then only the eviction of a
+   * record from the same place makes room for it: see `sampleBeside`.
+   */
+  keepsInTable?(own: Request): boolean;
+  /**
+   * As `sample`, of the records that stand where the index would keep a record with the key of
+   * `own` in one of its tables. Visits none where there is room for several, and returns whether
+   * there is.
    */
   sampleBeside?(
     own: Request,
     request: Request,
     visit: (request: Request, keyBytes: number) => void,
-  ): Operation<void>;
+  ): Operation<boolean>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

@@ -193,6 +193,11 @@ export class RecordIo {
     return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
   }
 
+  /** How many blocks for the record a client claims at once in a full pool. */
+  claimsMax({ headUnits }: Request): number {
+    return this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits)).claimsMax(true);
+  }
+
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
     const units = classOfHead(request.headUnits);

@@ -184,7 +184,8 @@ export class FullPool {
     const { lacking } = allocator;
     if (lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
-    if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
+    if (!this.#isOfRecords(lacking))
+      return request ? yield* evictor.makeRoomBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
     const { catalog, units } = lacking;
     const enough = allocator.sizeClass(catalog, units).claimsMax(true);

@@ -169,7 +169,8 @@ export class BoundedStore {
   /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
   *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.begin(1, this.#pool.clock.chance, own);
-    yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
+    const looked = yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
+    sampling.hasRoom = looked === true;
     return this.#chosenOf(sampling);
   }
 

@@ -10,7 +10,7 @@ import {
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
-import { blockBytesOf } from '../../records/layout.ts';
+import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
 import { BlockRecord } from './block-record.ts';
@@ -20,7 +20,7 @@ import { Recount } from './recount.ts';
 import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
-const TOGETHER = 8;
+const TOGETHER = 16;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
@@ -35,7 +35,11 @@ const LEFT: readonly ErrorCode[] = [
   'SW_CONTENTION',
 ];
 
-type FindVictim = (sampling: Sampling) => Operation<Candidate | undefined>;
+/** Which records not to evict, or beside which to evict one. */
+interface Wish {
+  readonly spared?: Request | undefined;
+  readonly own?: Request | undefined;
+}
 
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
@@ -46,6 +50,9 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
+  /** Keys of records that a network client has added to tables, to evict beside all of them. */
+  #added: Request[] = [];
+  readonly #idleKeys: Request[] = [];
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -158,10 +165,29 @@ export class Evictor {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
     if (!this.#attachment.pool.allocator.isTight) return;
-    if (!request.displaced && (yield* this.evictBeside(request))) return;
-    const together = this.#together;
-    if (this.#index.records.shortage(request) >= together)
-      yield* this.#evictSome(together, request);
+    if (this.#index.keepsInTable?.(request)) {
+      if (!request.displaced) yield* this.#keepPaceBeside(request);
+      return;
+    }
+    const { records } = this.#index;
+    const some = Math.min(this.#together, records.claimsMax(request));
+    if (records.shortage(request) >= some) yield* this.evictSome(some, request);
+  }
+
+  /** As `#keepPace`, for a record that was added to a table: next to it. */
+  *#keepPaceBeside(request: Request): Operation<void> {
+    if (this.#together === 1) {
+      yield* this.makeRoomBeside(request);
+      return;
+    }
+    const key = this.#idleKeys.pop() ?? this.#index.newRequest();
+    key.adoptKeyAt(request.outgoing, HEADER_BYTES, request.keyBytes, this.#index.hashSeed);
+    this.#added.push(key);
+    if (this.#added.length < this.#together) return;
+    const added = this.#added;
+    this.#added = [];
+    yield* this.#evictTogether(added.map((own) => ({ own })));
+    this.#idleKeys.push(...added);
   }
 
   /** How many records this client evicts at once. */
@@ -169,15 +195,18 @@ export class Evictor {
     return Math.min(TOGETHER, this.#attachment.width);
   }
 
-  /** Evicts `count` records at the same time, but not `spared`'s; returns how many it evicted. */
-  *#evictSome(count: number, spared: Request | undefined): Operation<number> {
-    if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
-    const all = Array.from({ length: count }, (_, i) => i);
+  /**
+   * Evicts `count` records at the same time, but not `spared`'s; for the bound no more than are too
+   * many. Returns how many it evicted. A client whose verbs finish at once gains nothing by that,
+   * and evicts one after the other.
+   */
+  *evictSome(count: number, spared?: Request, isForBound = false): Operation<number> {
+    if (count > 1 && this.#together > 1) {
+      const wishes = Array.from({ length: count }, () => ({ spared }));
+      return yield* this.#evictTogether(wishes, isForBound);
+    }
     let evicted = 0;
-    const evict = function* (this: Evictor): Operation<void> {
-      if (yield* this.evictOne(spared)) evicted++;
-    }.bind(this);
-    yield* this.#attachment.together(all, evict);
+    for (let i = 0; i < count; i++) if (yield* this.evictOne(spared)) evicted++;
     return evicted;
   }
 
@@ -197,7 +226,7 @@ export class Evictor {
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);
       // Evictions in flight together may have chosen the same record.
-      if ((yield* this.#evictSome(some, request)) === 0) vain += some;
+      if ((yield* this.evictSome(some, request, true)) === 0) vain += some;
       tries += some;
     }
     if (!store.isOver) return;
@@ -214,53 +243,130 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictim(sampling, spared));
+    return this.#tried(
+      () => inSection(this.#attachment, () => this.#evict(spared)),
+      () => false,
+    );
   }
 
-  /**
-   * Evicts one of the records beside which the index keeps this one; false when it has a block of
-   * its own, so that it can be any.
-   */
-  evictBeside(own: Request): Operation<boolean> {
-    return this.#evictFound((sampling) => this.store.findVictimBeside(sampling, own));
-  }
-
-  #evictFound(find: FindVictim): Operation<boolean> {
-    const evict = () => this.#evict(find);
-    return this.#tried(evict, () => false);
-  }
-
-  /** Evicts the record that has the block; false when there is none, or it must stay. */
-  *#evictAt(block: Address, units: number): Operation<Fate> {
-    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
-    return yield* this.#tried<Fate>(() => this.#removeAt(block, units), left);
-  }
-
-  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
-    try {
-      return yield* inSection(this.#attachment, evict);
-    } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return left(error);
-      throw error;
-    }
-  }
-
-  *#evict(find: FindVictim): Operation<boolean> {
+  *#evict(spared: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
-      const victim = yield* find(sampling);
-      if (victim === undefined || !(yield* victim.remove())) return false;
-      store.ledger.evictedOne(foundBytes(victim.request));
-      yield* store.noteEviction(victim);
-      yield* store.ledger.publish();
-      publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
-      return true;
+      const victim = yield* store.findVictim(sampling, spared);
+      return victim !== undefined && (yield* this.#removeAndTell(victim));
     } finally {
       store.underWay--;
       store.giveBack(sampling);
+    }
+  }
+
+  /**
+   * Makes room where the index would keep a record in a table: evicts one of those there, unless
+   * there is room. False when it could not, or the record has a block of its own.
+   */
+  *makeRoomBeside(own: Request): Operation<boolean> {
+    if (!this.#index.keepsInTable?.(own)) return false;
+    return yield* this.#tried(
+      () => inSection(this.#attachment, () => this.#evictBeside(own)),
+      () => false,
+    );
+  }
+
+  *#evictBeside(own: Request): Operation<boolean> {
+    const { store } = this;
+    const sampling = store.newSampling();
+    store.underWay++;
+    try {
+      const victim = yield* store.findVictimBeside(sampling, own);
+      return victim === undefined ? sampling.hasRoom : yield* this.#removeAndTell(victim);
+    } finally {
+      store.underWay--;
+      store.giveBack(sampling);
+    }
+  }
+
+  /**
+   * Evicts a record for each wish: samples for all of them, then removes all victims. In each of
+   * the two steps they share doorbells. Returns how many it evicted.
+   */
+  #evictTogether(wishes: readonly Wish[], isForBound = false): Operation<number> {
+    return inSection(this.#attachment, () => {
+      // While this one waited to enter, others may have evicted what was too much.
+      const most = isForBound ? Math.max(0, this.store.recordsOver) : wishes.length;
+      return this.#evictAll(wishes.slice(0, most));
+    });
+  }
+
+  *#evictAll(wishes: readonly Wish[]): Operation<number> {
+    const { store } = this;
+    const all = wishes.map((wish) => ({ ...wish, sampling: store.newSampling() }));
+    const victims: Candidate[] = [];
+    const evicted: Candidate[] = [];
+    store.underWay += all.length;
+    try {
+      yield* this.#attachment.together(all, (one) => this.#choose(one, victims));
+      yield* this.#attachment.together(victims, (victim) => this.#removeTo(victim, evicted));
+      yield* store.ledger.publish();
+      return evicted.length;
+    } finally {
+      store.underWay -= all.length;
+      for (const { sampling } of all) store.giveBack(sampling);
+    }
+  }
+
+  *#choose(
+    { sampling, own, spared }: Wish & { sampling: Sampling },
+    victims: Candidate[],
+  ): Operation<void> {
+    const { store } = this;
+    const find = () =>
+      own === undefined
+        ? store.findVictim(sampling, spared)
+        : store.findVictimBeside(sampling, own);
+    const victim = yield* this.#tried(find, () => undefined);
+    if (victim !== undefined && !victims.some((other) => other.isSame(victim)))
+      victims.push(victim);
+  }
+
+  *#removeTo(victim: Candidate, evicted: Candidate[]): Operation<void> {
+    const remove = () => this.#remove(victim);
+    if (yield* this.#tried(remove, () => false)) evicted.push(victim);
+  }
+
+  /** Whether this client has removed it: it was neither replaced nor used since the sample. */
+  *#remove(victim: Candidate): Operation<boolean> {
+    const { store } = this;
+    if (!(yield* victim.remove())) return false;
+    store.ledger.evictedOne(foundBytes(victim.request));
+    yield* store.noteEviction(victim);
+    publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+    return true;
+  }
+
+  /** The same, and tells the other clients at once. */
+  *#removeAndTell(victim: Candidate): Operation<boolean> {
+    const isGone = yield* this.#remove(victim);
+    if (isGone) yield* this.store.ledger.publish();
+    return isGone;
+  }
+
+  /** Evicts the record that has the block; false when there is none, or it must stay. */
+  *#evictAt(block: Address, units: number): Operation<Fate> {
+    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
+    const evict = () => inSection(this.#attachment, () => this.#removeAt(block, units));
+    return yield* this.#tried<Fate>(evict, left);
+  }
+
+  /** Runs an eviction; what ends this try alone, such as a damaged record, becomes a result. */
+  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
+    try {
+      return yield* evict();
+    } catch (error) {
+      if (LEFT.some((code) => hasCode(error, code))) return left(error);
+      throw error;
     }
   }
 

@@ -72,6 +72,8 @@ export class Sampling {
   readonly lfu: Candidate;
   readonly places: number[] = [];
   count = 0;
+  /** Whether a sample beside a record met none because there is room. */
+  hasRoom = false;
   #spared: Request | undefined;
   /** Whether the second expert is asked at all. */
   readonly #countsUses: boolean;
@@ -92,6 +94,7 @@ export class Sampling {
     this.lru.clear();
     this.lfu.clear();
     this.count = 0;
+    this.hasRoom = false;
     this.#spared = spared;
   }
 

@@ -94,15 +94,19 @@ export abstract class LeafIndex<C extends LeafClient>
     this.#sampled.push(requests);
   }
 
+  keepsInTable({ inline }: LeafRequest): boolean {
+    return inline;
+  }
+
   *sampleBeside(
     own: LeafRequest,
     request: LeafRequest,
     visit: (request: LeafRequest, keyBytes: number) => void,
-  ): Operation<void> {
-    if (!own.inline) return;
+  ): Operation<boolean> {
     const requests = this.#sampled.pop() ?? [];
-    yield* sampleNeighbourhood(this.client, requests, own, request, visit);
+    const hasRoom = yield* sampleNeighbourhood(this.client, requests, own, request, visit);
     this.#sampled.push(requests);
+    return hasRoom;
   }
 
   search(request: LeafRequest): Operation<boolean> {

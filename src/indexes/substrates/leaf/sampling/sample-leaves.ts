@@ -60,7 +60,7 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   own: R,
   request: R,
   visit: (request: LeafRequest, keyBytes: number) => void,
-): Operation<void> {
+): Operation<boolean> {
   const { neighbourhood, seed } = client.geometry.shape;
   if (requests.length === 0) requests.push(client.newRequest());
   const [read] = requests;
@@ -69,11 +69,12 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   yield* client.begin(read);
   read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
   yield postEntries(client, read, read.home, neighbourhood, read.batch);
-  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
+  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return true;
   const slots: SlotRecord[] = [];
   visitInline(client, read, neighbourhood, request, slots, visit);
   const part = { seed, place: 0, enough: slots.length };
   if (slots.length > 0) yield* visitSample(client.records, request, slots, part, visit);
+  return false;
 }
 
 function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: number): number {
