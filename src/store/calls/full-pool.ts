@@ -5,6 +5,7 @@ import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
+import { control } from '../../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
@@ -71,6 +72,9 @@ export class FullPool {
   readonly #expired: ExpirySweep;
   readonly #evictor: Evictor | undefined;
   #recoveredAt = Number.NEGATIVE_INFINITY;
+  /** Whether remedies for a write are under way, and how many other writes wait for them. */
+  #isRelieving = false;
+  #waiting = 0;
 
   constructor(attachment: Attachment, index: Index, store: string, evictor?: Evictor) {
     this.#store = store;
@@ -88,9 +92,42 @@ export class FullPool {
    */
   *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
-      return first + 1;
+    if (first < WAITS_MAX) {
+      if (error instanceof FullForNow && (yield* this.#wait(error))) return first + 1;
+      if (yield* this.#makeRoomBeside(request)) return first + 1;
+      if (yield* this.#outwait()) return first + 1;
     }
+    while (this.#isRelieving) yield* this.#outwait();
+    this.#isRelieving = true;
+    try {
+      return yield* this.#applyNext(error, first, kind, request);
+    } finally {
+      this.#isRelieving = false;
+    }
+  }
+
+  /**
+   * Waits while a remedy for another write of this client is under way; false if there is none. It
+   * may have made room for this write, too: of dozens in flight each would apply its own otherwise.
+   */
+  *#outwait(): Operation<boolean> {
+    if (!this.#isRelieving) return false;
+    this.#waiting++;
+    try {
+      while (this.#isRelieving) yield* control.pause(0);
+    } finally {
+      this.#waiting--;
+    }
+    return true;
+  }
+
+  /** Applies remedies from number `first` on, until one helps. */
+  *#applyNext(
+    error: StepwellError,
+    first: number,
+    kind: WriteKind,
+    request: Request | undefined,
+  ): Operation<number> {
     const remedies = this.#remedies(request);
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
       const tried = remedies.slice(0, next - WAITS_MAX);
@@ -174,9 +211,25 @@ export class FullPool {
   }
 
   /**
-   * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
-   * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
-   * records. Where a table cannot grow, evicts a record from where the table would keep this one.
+   * Where a table cannot grow, evicts a record from where the table would keep this one: at once,
+   * because no other remedy is as cheap. False when it has freed a block of the table itself, which
+   * only has to ripen, or when draining chunks costs fewer records.
+   */
+  *#makeRoomBeside(request: Request | undefined): Operation<boolean> {
+    const evictor = this.#evictor;
+    const { allocator, reclamation } = this.#attachment.pool;
+    const { lacking } = allocator;
+    if (!evictor?.store.evicts || request === undefined || lacking === undefined) return false;
+    const { catalog, units } = lacking;
+    if (this.#isOfRecords(lacking) || reclamation.waitingOf(catalog, units) > 0) return false;
+    if (evictor.drain.hasSlack) return false;
+    return yield* evictor.makeRoomBeside(request);
+  }
+
+  /**
+   * Evicts sampled records until some blocks of the size that the write lacks are retired, also for
+   * the writes that wait. Does not, while so many blocks of other sizes lie free that draining one
+   * of their chunks costs fewer records.
    */
   *#evict(request: Request | undefined): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
@@ -188,12 +241,16 @@ export class FullPool {
       return request ? yield* evictor.makeRoomBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
     const { catalog, units } = lacking;
-    const enough = allocator.sizeClass(catalog, units).claimsMax(true);
+    const enough = Math.max(allocator.sizeClass(catalog, units).claimsMax(true), this.#waiting);
     const { reclamation } = this.#attachment.pool;
+    const most = Math.max(EVICTIONS_MAX, this.#waiting);
     let evicted = 0;
-    for (let tries = 0; evicted < EVICTIONS_MAX && tries < EVICTIONS_MAX + VAIN_MAX; tries++) {
-      if (reclamation.waitingOf(catalog, units) >= enough) break;
-      if (yield* evictor.evictOne()) evicted++;
+    for (let tries = 0; evicted < most && tries < most + VAIN_MAX; ) {
+      const missing = enough - reclamation.waitingOf(catalog, units);
+      if (missing <= 0) break;
+      const some = Math.min(missing, evictor.together);
+      evicted += yield* evictor.evictSome(some);
+      tries += some;
     }
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();

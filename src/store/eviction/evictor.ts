@@ -170,20 +170,20 @@ export class Evictor {
       return;
     }
     const { records } = this.#index;
-    const some = Math.min(this.#together, records.claimsMax(request));
+    const some = Math.min(this.together, records.claimsMax(request));
     if (records.shortage(request) >= some) yield* this.evictSome(some, request);
   }
 
   /** As `#keepPace`, for a record that was added to a table: next to it. */
   *#keepPaceBeside(request: Request): Operation<void> {
-    if (this.#together === 1) {
+    if (this.together === 1) {
       yield* this.makeRoomBeside(request);
       return;
     }
     const key = this.#idleKeys.pop() ?? this.#index.newRequest();
     key.adoptKeyAt(request.outgoing, HEADER_BYTES, request.keyBytes, this.#index.hashSeed);
     this.#added.push(key);
-    if (this.#added.length < this.#together) return;
+    if (this.#added.length < this.together) return;
     const added = this.#added;
     this.#added = [];
     yield* this.#evictTogether(added.map((own) => ({ own })));
@@ -191,7 +191,7 @@ export class Evictor {
   }
 
   /** How many records this client evicts at once. */
-  get #together(): number {
+  get together(): number {
     return Math.min(TOGETHER, this.#attachment.width);
   }
 
@@ -201,7 +201,7 @@ export class Evictor {
    * and evicts one after the other.
    */
   *evictSome(count: number, spared?: Request, isForBound = false): Operation<number> {
-    if (count > 1 && this.#together > 1) {
+    if (count > 1 && this.together > 1) {
       const wishes = Array.from({ length: count }, () => ({ spared }));
       return yield* this.#evictTogether(wishes, isForBound);
     }
@@ -224,7 +224,7 @@ export class Evictor {
       // Other clients may be about to evict the excess that is not of this write.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
-      const some = Math.min(this.#together, store.recordsOver);
+      const some = Math.min(this.together, store.recordsOver);
       // Evictions in flight together may have chosen the same record.
       if ((yield* this.evictSome(some, request, true)) === 0) vain += some;
       tries += some;
@@ -238,7 +238,7 @@ export class Evictor {
   get #gathers(): boolean {
     const { ledger, recordsOver } = this.store;
     const most = Math.floor(ledger.slack / ledger.perRecord);
-    return recordsOver < Math.min(this.#together, most);
+    return recordsOver < Math.min(this.together, most);
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
