@@ -6,7 +6,10 @@ export interface Plan {
   readonly processes: readonly number[];
   /** Of `torture`. */
   readonly rounds: number;
+  /** Of `torture` and of traces. */
   readonly seed: number;
+  /** Length of a trace of `hit-rates`. */
+  readonly requests: number;
   /** How many records a store of `stalls` has. */
   readonly records: number;
 }

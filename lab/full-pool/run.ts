@@ -25,7 +25,13 @@ const SPEC = {
   processes: { kind: 'text', fallback: '1,2,4,16', help: 'that share the store, with commas' },
   records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'of a store of `stalls`' },
   rounds: { kind: 'integer', fallback: 10, minimum: 1, help: 'of `torture`' },
-  seed: { kind: 'integer', fallback: 1, minimum: 0, help: 'of `torture`' },
+  requests: {
+    kind: 'integer',
+    fallback: 100_000,
+    minimum: 1000,
+    help: 'of each trace of `hit-rates`',
+  },
+  seed: { kind: 'integer', fallback: 1, minimum: 0, help: 'of `torture`, and of traces' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -45,6 +51,7 @@ export async function main(words: string[]): Promise<void> {
     processes: options.processes.split(',').map(Number),
     records: options.records,
     rounds: options.rounds,
+    requests: options.requests,
     seed: options.seed,
   };
   const measured: Record<string, object[]> = {};

@@ -1,74 +1,91 @@
 import type { Eviction, IndexName } from '../../src/store/api.ts';
-import { type CountedCache, ExactLfu, ExactLru } from '../hit-rates/exact.ts';
+import { openSync } from '../../src/store/open.ts';
+import { exactOf, hitRateOf, WARM_UP } from '../hit-rates/exact.ts';
 import { scans, shifting, type Trace, zipf } from '../hit-rates/traces.ts';
 import type { Plan } from './plan.ts';
-import { withStore } from './shared-store.ts';
+import { withStoreOf } from './shared-store.ts';
+import { COUNTER, Crew } from './tasks.ts';
 
 const KEYS = 10_000;
-const REQUESTS = 200_000;
 const POOL_BYTES = 64 * 2 ** 20;
 const ROOM = 0.1;
-/** The share of requests at the start that do not count, because the store is not full yet. */
-const WARM_UP = 0.2;
 const POLICIES: readonly Eviction[] = ['lru', 'lfu', 'adaptive'];
+/** Points that rates may differ by, and be below the exact cache's. */
+const POINTS = 1;
 
 interface Row {
   trace: string;
   index: IndexName;
   eviction: Eviction;
-  exact: number | undefined;
+  exact: number;
   /** Hits in percent of the requests, by the number of processes. */
   rates: number[];
+  /** Between the highest and the lowest of the rates. */
+  spread: number;
+  /** How much the lowest rate is below the exact cache's. */
+  below: number;
 }
 
 /** Hit rates of a store that several processes read and fill at the same time. */
-export async function sharedHitRates({ indexes, processes }: Plan): Promise<Row[]> {
+export async function sharedHitRates(plan: Plan): Promise<Row[]> {
+  const { indexes, processes, requests, seed } = plan;
   const rows: Row[] = [];
-  console.log(`Percent of requests that hit, with room for a tenth of ${KEYS} keys`);
-  console.log(`trace      index      policy      exact   by ${processes.join(', ')} processes`);
-  for (const trace of [zipf, scans, shifting].map((make) => make(KEYS, REQUESTS, 1))) {
-    for (const index of indexes) {
-      for (const eviction of POLICIES) {
-        const rates: number[] = [];
-        for (const count of processes) rates.push(await rateOf(trace, index, eviction, count));
-        const row = { trace: trace.name, index, eviction, exact: exactOf(trace, eviction), rates };
-        rows.push(row);
-        console.log(lineOf(row));
+  const crews = processes.map((count) => new Crew(count));
+  console.log(`Percent of ${requests} requests that hit, with room for a tenth of ${KEYS} keys`);
+  const counts = processes.map((count) => String(count).padStart(7)).join('');
+  console.log(
+    `trace      index      policy      exact   ${counts}   spread  below  within 1 point`,
+  );
+  try {
+    for (const trace of [zipf, scans, shifting].map((make) => make(KEYS, requests, seed))) {
+      for (const index of indexes) {
+        for (const eviction of POLICIES) {
+          const rates: number[] = [];
+          for (const crew of crews) rates.push(await rateOf(trace, index, eviction, crew));
+          const exact = hitRateOf(trace, exactOf(eviction, KEYS * ROOM, seed));
+          const row = rowOf({ trace: trace.name, index, eviction, exact, rates });
+          rows.push(row);
+          console.log(lineOf(row));
+        }
       }
     }
+  } finally {
+    for (const crew of crews) crew.end();
   }
   return rows;
 }
 
 async function rateOf(
-  trace: Trace,
+  { requests }: Trace,
   index: IndexName,
   eviction: Eviction,
-  processes: number,
+  crew: Crew,
 ): Promise<number> {
   const options = { size: POOL_BYTES, maxRecords: KEYS * ROOM, eviction };
-  return await withStore(index, processes, options, async ({ crew }) => {
-    const own = (i: number) => trace.requests.filter((_, at) => at % processes === i);
-    const counted = Math.floor(((1 - WARM_UP) * REQUESTS) / processes);
-    const done = await crew.all((i) => ({ kind: 'request', keys: own(i), counted }));
-    const hits = done.reduce((sum, one) => sum + one.hits, 0);
-    return (100 * hits) / (counted * processes);
-  });
-}
-
-function exactOf({ requests }: Trace, eviction: Eviction): number | undefined {
-  if (eviction === 'adaptive') return undefined;
-  const cache: CountedCache = new (eviction === 'lru' ? ExactLru : ExactLfu)(KEYS * ROOM);
   const first = Math.floor(WARM_UP * requests.length);
-  let hits = 0;
-  requests.forEach((key, i) => {
-    if (cache.request(key) && i >= first) hits++;
+  return await withStoreOf(crew, index, options, async ({ url }) => {
+    openSync(url, { index: 'race', store: COUNTER }).close();
+    const done = await crew.all(() => ({ kind: 'request', url, keys: requests, first }));
+    await crew.all(() => ({ kind: 'close' }));
+    const hits = done.reduce((sum, one) => sum + one.hits, 0);
+    return (100 * hits) / (requests.length - first);
   });
-  return (100 * hits) / (requests.length - first);
 }
 
-function lineOf({ trace, index, eviction, exact, rates }: Row): string {
+function rowOf(measured: Omit<Row, 'spread' | 'below'>): Row {
+  const { exact, rates } = measured;
+  const lowest = Math.min(...rates);
+  return {
+    ...measured,
+    spread: Math.max(...rates) - lowest,
+    below: Math.max(0, exact - lowest),
+  };
+}
+
+function lineOf({ trace, index, eviction, exact, rates, spread, below }: Row): string {
   const left = trace.padEnd(11) + index.padEnd(11) + eviction.padEnd(10);
   const shown = rates.map((rate) => rate.toFixed(1).padStart(7)).join('');
-  return `${left}${(exact?.toFixed(1) ?? '').padStart(7)}   ${shown}`;
+  const differences = spread.toFixed(1).padStart(9) + below.toFixed(1).padStart(7);
+  const isWithin = Math.max(spread, below) <= POINTS;
+  return `${left}${exact.toFixed(1).padStart(7)}   ${shown}${differences}  ${isWithin ? 'yes' : 'NO'}`;
 }

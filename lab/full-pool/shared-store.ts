@@ -9,20 +9,34 @@ export interface SharedStore {
   readonly crew: Crew;
 }
 
-/** Runs `use` on a store that evicts, in a pool of its own. */
+/** Runs `use` on a store that evicts, in a pool of its own, with processes of its own. */
 export async function withStore<T>(
   index: IndexName,
   processes: number,
   options: OpenOptions,
   use: (shared: SharedStore) => Promise<T>,
 ): Promise<T> {
-  const url = `shm:stepwell-full-pool-${process.pid}`;
-  const store = openSync(url, { index, store: 'c', eviction: 'lru', ...options });
-  const crew = await Crew.of(processes, url);
+  const crew = new Crew(processes);
   try {
-    return await use({ url, store, crew });
+    return await withStoreOf(crew, index, options, use);
   } finally {
     crew.end();
+  }
+}
+
+/** As `withStore`, with processes that go on to other stores. */
+export async function withStoreOf<T>(
+  crew: Crew,
+  index: IndexName,
+  options: OpenOptions,
+  use: (shared: SharedStore) => Promise<T>,
+): Promise<T> {
+  const url = `shm:stepwell-full-pool-${process.pid}`;
+  const store = openSync(url, { index, store: 'c', eviction: 'lru', ...options });
+  try {
+    await crew.open(url);
+    return await use({ url, store, crew });
+  } finally {
     store.close();
     destroySync(url, { force: true });
   }

@@ -3,11 +3,15 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+/** The store of the pool that counts the requests which processes have taken. */
+export const COUNTER = 'counter';
+
 /** What to have a process do. */
 export type Task =
   | { kind: 'open'; url: string }
+  | { kind: 'close' }
   | { kind: 'write'; from: number; count: number; sizes: string; timed: boolean }
-  | { kind: 'request'; keys: Uint32Array; counted: number }
+  | { kind: 'request'; url: string; keys: Uint32Array; first: number }
   | { kind: 'churn'; seed: number; count: number; keys: number; sizes: string };
 
 export interface Done {
@@ -15,6 +19,8 @@ export interface Done {
   refused: number;
   /** Hits among the requests that counted. */
   hits: number;
+  /** Requests that this process has made. */
+  taken: number;
   /** Values that belong to another key. */
   wrong: number;
   /** How long each write took, if writes were timed. */
@@ -28,18 +34,16 @@ export function sizesOf(text: string): number[] {
 
 /** Processes that share the store of a pool. */
 export class Crew {
-  readonly #children: ChildProcess[] = [];
-  readonly #url: string;
+  readonly #children: ChildProcess[];
+  #url = '';
 
-  private constructor(url: string) {
-    this.#url = url;
+  constructor(processes: number) {
+    this.#children = Array.from({ length: processes }, newProcess);
   }
 
-  static async of(processes: number, url: string): Promise<Crew> {
-    const crew = new Crew(url);
-    for (let i = 0; i < processes; i++) crew.#children.push(newProcess());
-    await crew.all(() => ({ kind: 'open', url }));
-    return crew;
+  async open(url: string): Promise<void> {
+    this.#url = url;
+    await this.all(() => ({ kind: 'open', url }));
   }
 
   get size(): number {

@@ -5,19 +5,23 @@ import type { Store, Value } from '../../src/store/api.ts';
 import { openSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import type { Done, Task } from './tasks.ts';
-import { sizesOf } from './tasks.ts';
+import { COUNTER, sizesOf } from './tasks.ts';
 
 /** Calls between two turns of the event loop. */
 const BURST = 100;
 
-const NOTHING: Done = { refused: 0, hits: 0, wrong: 0, nanoseconds: [] };
+const NOTHING: Done = { refused: 0, hits: 0, taken: 0, wrong: 0, nanoseconds: [] };
 
-/** The first task opens the store for the tasks that follow. */
+/** A task opens the store for those that follow. */
 function worker(): (task: Task) => Promise<Done> {
   let store: Store<Value> | undefined;
   return async (task) => {
     if (task.kind === 'open') {
       store = openSync(task.url, { create: false, store: 'c' });
+      return { ...NOTHING };
+    }
+    if (task.kind === 'close') {
+      store?.close();
       return { ...NOTHING };
     }
     if (store === undefined) throw new Error('no store is open');
@@ -50,20 +54,31 @@ async function write(
   return { ...NOTHING, refused, nanoseconds: [...nanoseconds] };
 }
 
-/** Requests keys, and inserts each key that misses. */
+/**
+ * Requests keys, and inserts each key that misses. The processes take the requests one by one, from
+ * a counter that they share: together they request the keys in the given order.
+ */
 async function request(
   store: Store<Value>,
-  { keys, counted }: Task & { kind: 'request' },
+  { url, keys, first }: Task & { kind: 'request' },
 ): Promise<Done> {
+  const counter = openSync(url, { create: false, store: COUNTER });
   let hits = 0;
-  for (let i = 0; i < keys.length; i++) {
-    const key = String(keys[i]);
-    const isHit = store.get(key) !== undefined;
-    if (isHit && i >= keys.length - counted) hits++;
-    if (!isHit) store.set(key, 'v'.repeat(32));
-    if (i % BURST === 0) await turn();
+  let taken = 0;
+  try {
+    while (true) {
+      const at = counter.increment('requests') - 1;
+      if (at >= keys.length) break;
+      const key = String(keys[at]);
+      const isHit = store.get(key) !== undefined;
+      if (isHit && at >= first) hits++;
+      if (!isHit) store.set(key, 'v'.repeat(32));
+      if (taken++ % BURST === 0) await turn();
+    }
+  } finally {
+    counter.close();
   }
-  return { ...NOTHING, hits };
+  return { ...NOTHING, hits, taken };
 }
 
 /** Random writes, reads and deletions; each value tells which key it is of. */

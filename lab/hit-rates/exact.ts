@@ -1,4 +1,9 @@
 import { LRUCache } from 'lru-cache';
+import { historyBitsFor } from '../../src/pool/bound.ts';
+import { Prng } from '../../src/random/prng.ts';
+import type { Eviction } from '../../src/store/api.ts';
+import { Experts, LFU, LRU } from '../../src/store/eviction/experts.ts';
+import type { Trace } from './traces.ts';
 
 /** A cache whose hits are counted: a request that misses brings its key in. */
 export interface CountedCache {
@@ -6,70 +11,171 @@ export interface CountedCache {
   request(key: number): boolean;
 }
 
-/** Exact LRU: a Map keeps its keys in the order in which they were put. */
-export class ExactLru implements CountedCache {
-  readonly #keys = new Map<number, true>();
-  readonly #capacity: number;
+/** Which key goes next from a cache that knows every use of every key. */
+interface Order {
+  /** The key that is to go; there is one. */
+  readonly victim: number;
+  /** The key was used; it may be new. */
+  use(key: number): void;
+  remove(key: number): void;
+}
 
-  constructor(capacity: number) {
-    this.#capacity = capacity;
+/** A Map keeps its keys in the order in which they were put. */
+class Recency implements Order {
+  readonly #keys = new Map<number, true>();
+
+  get victim(): number {
+    return this.#keys.keys().next().value as number;
   }
 
-  request(key: number): boolean {
-    const isHit = this.#keys.delete(key);
-    if (!isHit && this.#keys.size >= this.#capacity) {
-      this.#keys.delete(this.#keys.keys().next().value as number);
-    }
+  use(key: number): void {
+    this.#keys.delete(key);
     this.#keys.set(key, true);
-    return isHit;
+  }
+
+  remove(key: number): void {
+    this.#keys.delete(key);
   }
 }
 
 /**
- * Exact LFU: the key goes that was requested least often since it came, of those the one whose last
- * request is the longest ago. A list of keys for each frequency.
+ * The key goes that was requested least often since it came, of those the one whose last request is
+ * the longest ago. A list of keys for each frequency.
  */
-export class ExactLfu implements CountedCache {
+class Frequency implements Order {
   readonly #frequencies = new Map<number, number>();
   readonly #byFrequency = new Map<number, Set<number>>();
-  readonly #capacity: number;
   #least = 1;
 
-  constructor(capacity: number) {
-    this.#capacity = capacity;
+  get victim(): number {
+    while (!this.#byFrequency.get(this.#least)?.size) this.#least++;
+    return this.#byFrequency.get(this.#least)?.values().next().value as number;
   }
 
-  request(key: number): boolean {
-    const frequency = this.#frequencies.get(key);
-    if (frequency !== undefined) {
-      this.#remove(key, frequency);
-      this.#put(key, frequency + 1);
-      return true;
-    }
-    if (this.#frequencies.size >= this.#capacity) this.#evict();
-    this.#put(key, 1);
-    this.#least = 1;
-    return false;
-  }
-
-  #evict(): void {
-    while (!this.#byFrequency.has(this.#least)) this.#least++;
-    const [victim] = this.#byFrequency.get(this.#least) as Set<number>;
-    this.#remove(victim, this.#least);
-    this.#frequencies.delete(victim);
-  }
-
-  #put(key: number, frequency: number): void {
+  use(key: number): void {
+    const frequency = (this.#frequencies.get(key) ?? 0) + 1;
+    this.remove(key);
     this.#frequencies.set(key, frequency);
     const keys = this.#byFrequency.get(frequency) ?? new Set();
     this.#byFrequency.set(frequency, keys.add(key));
+    this.#least = Math.min(this.#least, frequency);
   }
 
-  #remove(key: number, frequency: number): void {
-    const keys = this.#byFrequency.get(frequency) as Set<number>;
-    keys.delete(key);
-    if (keys.size === 0) this.#byFrequency.delete(frequency);
+  remove(key: number): void {
+    const frequency = this.#frequencies.get(key);
+    if (frequency === undefined) return;
+    this.#frequencies.delete(key);
+    this.#byFrequency.get(frequency)?.delete(key);
   }
+}
+
+/** Evicts by one order. */
+class ExactCache implements CountedCache {
+  readonly #keys = new Set<number>();
+  readonly #order: Order;
+  readonly #capacity: number;
+
+  constructor(capacity: number, order: Order) {
+    this.#capacity = capacity;
+    this.#order = order;
+  }
+
+  request(key: number): boolean {
+    const isHit = this.#keys.has(key);
+    if (!isHit && this.#keys.size >= this.#capacity) {
+      const { victim } = this.#order;
+      this.#keys.delete(victim);
+      this.#order.remove(victim);
+    }
+    this.#keys.add(key);
+    this.#order.use(key);
+    return isHit;
+  }
+}
+
+export class ExactLru extends ExactCache {
+  constructor(capacity: number) {
+    super(capacity, new Recency());
+  }
+}
+
+export class ExactLfu extends ExactCache {
+  constructor(capacity: number) {
+    super(capacity, new Frequency());
+  }
+}
+
+/**
+ * Adaptive eviction whose experts know every use, and whose history forgets nothing too early. The
+ * weights are the store's.
+ */
+export class ExactAdaptive implements CountedCache {
+  readonly #keys = new Set<number>();
+  readonly #recency = new Recency();
+  readonly #frequency = new Frequency();
+  readonly #experts = new Experts();
+  /** Of evicted keys: the experts that named each, and which eviction it was. */
+  readonly #history = new Map<number, { experts: number; number: number }>();
+  readonly #capacity: number;
+  readonly #chance: () => number;
+  #evictions = 0;
+
+  constructor(capacity: number, chance: () => number) {
+    this.#capacity = capacity;
+    this.#chance = chance;
+  }
+
+  request(key: number): boolean {
+    const isHit = this.#keys.has(key);
+    if (!isHit && this.#keys.size >= this.#capacity) {
+      this.#learnFrom(key);
+      this.#evict();
+    }
+    this.#keys.add(key);
+    this.#recency.use(key);
+    this.#frequency.use(key);
+    return isHit;
+  }
+
+  #learnFrom(key: number): void {
+    const evicted = this.#history.get(key);
+    if (evicted === undefined) return;
+    this.#history.delete(key);
+    const age = this.#evictions - evicted.number;
+    const length = 2 ** historyBitsFor({ unit: 'records', limit: this.#capacity });
+    if (age <= length) this.#experts.regret(evicted.experts, age, length);
+  }
+
+  #evict(): void {
+    const [lru, lfu] = [this.#recency.victim, this.#frequency.victim];
+    const victim = this.#experts.choose(this.#chance()) === LRU ? lru : lfu;
+    const experts = (victim === lru ? LRU : 0) | (victim === lfu ? LFU : 0);
+    this.#history.set(victim, { experts, number: this.#evictions++ });
+    this.#keys.delete(victim);
+    this.#recency.remove(victim);
+    this.#frequency.remove(victim);
+  }
+}
+
+/** The cache that evicts by a store's policy, and knows every use of every key. */
+export function exactOf(eviction: Eviction, capacity: number, seed: number): CountedCache {
+  if (eviction === 'lru') return new ExactLru(capacity);
+  if (eviction === 'lfu') return new ExactLfu(capacity);
+  const prng = Prng.fromSeed(seed);
+  return new ExactAdaptive(capacity, () => prng.nextDouble());
+}
+
+/** Not counted, as a share of the requests: the caches are not full yet. */
+export const WARM_UP = 0.2;
+
+/** Hits in percent of the requests that count. */
+export function hitRateOf({ requests }: Trace, cache: CountedCache): number {
+  const first = Math.floor(WARM_UP * requests.length);
+  let hits = 0;
+  requests.forEach((key, i) => {
+    if (cache.request(key) && i >= first) hits++;
+  });
+  return (100 * hits) / (requests.length - first);
 }
 
 /** What a service has in each of its processes today. */

@@ -9,7 +9,7 @@ import type { Eviction, IndexName } from '../../src/store/api.ts';
 import { openAloneSync, openSync } from '../../src/store/open.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
-import { type CountedCache, ExactLfu, ExactLru, LruPackage } from './exact.ts';
+import { exactOf, hitRateOf, LruPackage } from './exact.ts';
 import { scans, shifting, type Trace, zipf } from './traces.ts';
 
 const SPEC = {
@@ -26,8 +26,6 @@ const SPEC = {
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
-/** Not counted, as a share of the requests: the caches are not full yet. */
-const WARM_UP = 0.2;
 const VALUE = 'v'.repeat(32);
 const POOL_BYTES = 256 * 2 ** 20;
 
@@ -43,6 +41,7 @@ export interface Row {
   room: number;
   exactLru: number;
   exactLfu: number;
+  exactAdaptive: number;
   lruPackage: number;
   stores: { index: string; lru: number; lfu: number; adaptive: number }[];
 }
@@ -57,12 +56,15 @@ export function measure(trace: Trace, room: number, indexes: string[], settings:
     const rateOf = (eviction: Eviction) => ofStore(trace, capacity, index, eviction, settings);
     return { index, lru: rateOf('lru'), lfu: rateOf('lfu'), adaptive: rateOf('adaptive') };
   });
+  const exact = (eviction: Eviction) =>
+    hitRateOf(trace, exactOf(eviction, capacity, settings.seed));
   return {
     trace: trace.name,
     room,
-    exactLru: hitRate(trace, new ExactLru(capacity)),
-    exactLfu: hitRate(trace, new ExactLfu(capacity)),
-    lruPackage: hitRate(trace, new LruPackage(capacity)),
+    exactLru: exact('lru'),
+    exactLfu: exact('lfu'),
+    exactAdaptive: exact('adaptive'),
+    lruPackage: hitRateOf(trace, new LruPackage(capacity)),
     stores,
   };
 }
@@ -76,16 +78,16 @@ function ofStore(
 ): number {
   const prng = Prng.fromSeed(seed);
   const time = { now: 1_700_000_000_000 };
+  const chances = { chance: () => prng.nextDouble(), clock: () => time.now };
   const first = openSync('memory:', {
     size: POOL_BYTES,
     index: index as IndexName,
     maxRecords,
     eviction,
-    chance: () => prng.nextDouble(),
-    clock: () => time.now,
+    ...chances,
   });
   const stores = [first];
-  while (stores.length < clients) stores.push(openAloneSync(first.handle));
+  while (stores.length < clients) stores.push(openAloneSync(first.handle, chances));
   let number = 0;
   const request = (key: number) => {
     const store = stores[number++ % stores.length];
@@ -96,28 +98,18 @@ function ofStore(
     return false;
   };
   try {
-    return hitRate(trace, { request });
+    return hitRateOf(trace, { request });
   } finally {
     for (const store of stores) store.close();
   }
-}
-
-function hitRate({ requests }: Trace, cache: CountedCache): number {
-  const first = Math.floor(WARM_UP * requests.length);
-  let hits = 0;
-  requests.forEach((key, i) => {
-    if (cache.request(key) && i >= first) hits++;
-  });
-  return (100 * hits) / (requests.length - first);
 }
 
 export async function main(words: string[]): Promise<void> {
   const options = parseOptions('hit-rates', SPEC, words);
   const indexes = options.index.split(',');
   const rows: Row[] = [];
-  console.log(
-    'trace      room %   exact LRU  lru-cache  exact LFU   index      lru    lfu  adaptive',
-  );
+  const exact = 'exact LRU  lru-cache  exact LFU  exact adaptive';
+  console.log(`trace      room %   ${exact}   index      lru    lfu  adaptive   below`);
   for (const trace of tracesOf(options)) {
     for (const share of options.shares.split(',').map(Number)) {
       const row = measure(trace, share, indexes, options);
@@ -130,12 +122,23 @@ export async function main(words: string[]): Promise<void> {
   writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
 }
 
-function linesOf({ trace, room, exactLru, lruPackage, exactLfu, stores }: Row): string[] {
+function linesOf(row: Row): string[] {
+  const { trace, room, exactLru, lruPackage, exactLfu, exactAdaptive, stores } = row;
   const shown = (rate: number, width: number) => rate.toFixed(1).padStart(width);
   const exact = shown(exactLru, 12) + shown(lruPackage, 11) + shown(exactLfu, 11);
-  const start = trace.padEnd(10) + String(room).padStart(7) + exact;
-  return stores.map(({ index, lru, lfu, adaptive }, i) => {
+  const start = trace.padEnd(10) + String(room).padStart(7) + exact + shown(exactAdaptive, 16);
+  return stores.map((rates, i) => {
+    const { index, lru, lfu, adaptive } = rates;
     const left = i === 0 ? start : ' '.repeat(start.length);
-    return `${left}   ${index.padEnd(9)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}`;
+    const below = shown(belowExact(row, rates), 8);
+    return `${left}   ${index.padEnd(9)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}${below}`;
   });
+}
+
+/** By how much the policy that is worst beside its exact version is below that. */
+function belowExact(
+  { exactLru, exactLfu, exactAdaptive }: Row,
+  { lru, lfu, adaptive }: Row['stores'][number],
+): number {
+  return Math.max(0, exactLru - lru, exactLfu - lfu, exactAdaptive - adaptive);
 }

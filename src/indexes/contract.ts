@@ -247,20 +247,15 @@ export interface Index {
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
   /**
-   * Whether the index keeps an outgoing record in one of its tables. Then only the eviction of a
-   * record from the same place makes room for it: see `sampleBeside`.
-   */
-  keepsInTable?(own: Request): boolean;
-  /**
-   * As `sample`, of the records that stand where the index would keep a record with the key of
-   * `own` in one of its tables. Visits none where there is room for several, and returns whether
-   * there is.
+   * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
+   * one of its tables: only there does an eviction make room for it. Visits none where there is
+   * room, and none if `own` is kept in a block instead.
    */
   sampleBeside?(
     own: Request,
     request: Request,
     visit: (request: Request, keyBytes: number) => void,
-  ): Operation<boolean>;
+  ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**
@@ -277,6 +272,12 @@ export interface Index {
    * met the full pool. Returns how many parts of the index it has changed.
    */
   compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
+  /**
+   * Frees the blocks of some removed records that wait for a merge, in a bounded number of steps;
+   * returns whether there were any. An index has it if it does not retire a removed record at once:
+   * so a store that evicts must evict ahead of its need.
+   */
+  releaseSome?(): Operation<boolean>;
 }
 
 /** What of an index is on one memory node. */

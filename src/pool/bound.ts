@@ -57,7 +57,7 @@ export function* makeBound(
 }
 
 /** A history as long as there are records, within limits. */
-function historyBitsFor({ unit, limit }: BoundWish): number {
+export function historyBitsFor({ unit, limit }: Pick<BoundWish, 'unit' | 'limit'>): number {
   const records = unit === 'records' ? limit : limit / BYTES_PER_RECORD;
   const bits = Math.ceil(Math.log2(Math.max(1, records)));
   return Math.min(HISTORY_BITS_MAX, Math.max(HISTORY_BITS_MIN, bits));

@@ -38,10 +38,10 @@ export interface Expiry {
 /** Times of a record that never expires. */
 export const NEVER: Expiry = { deadline: 0, sliding: false };
 
-/** An access, and how often the record was used until then. */
+/** The last access of a record, and how often it was used until then. */
 export interface Access {
-  readonly ticks: number;
-  readonly uses: number;
+  ticks: number;
+  uses: number;
 }
 
 /** Flags of the header for a record with this expiry. */

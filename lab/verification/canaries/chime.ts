@@ -12,6 +12,7 @@ import { isInternal, type Link } from '../../../src/indexes/chime/nodes/link.ts'
 import type { LeafBounds } from '../../../src/indexes/chime/nodes/node-client.ts';
 import { rootLink, visit } from '../../../src/indexes/chime/nodes/node-io.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
+import type { ChimeTree } from '../../../src/indexes/chime/tree.ts';
 import {
   isEmpty,
   isIndirect,
@@ -154,17 +155,17 @@ function takeSecondOver({ repairs, intents, layout }: Pool): void {
 function dropMarks({ tree }: ChimeIndex): void {
   const { makeRoom } = tree;
   tree.makeRoom = function* (request: ChimeRequest) {
-    yield* dropMark(yield* rootLink(tree));
+    yield* dropMark(tree, yield* rootLink(tree));
     yield* makeRoom.call(tree, request);
   };
 }
 
-function* dropMark(link: Link): Operation<void> {
-  const { address, image } = yield* visit(0, link);
+function* dropMark(tree: ChimeTree, link: Link): Operation<void> {
+  const { address, image } = yield* visit(tree, 0, link);
   const [children, pair] = [childrenIn(image), pairIn(image)];
   for (let child = 0; child < children; child++) {
     const below = linkIn(image, child);
-    if (isInternal(below.high)) yield* dropMark(below);
+    if (isInternal(below.high)) yield* dropMark(tree, below);
   }
   if (pair === 0 || isPairFrozen(image)) return;
   const words = new Scratch(CAS_BYTES);

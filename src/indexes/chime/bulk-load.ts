@@ -83,7 +83,7 @@ export function* bulkLoad(
 function* onlyLeaf(tree: ChimeTree): Operation<Link> {
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
-    const root = yield* visit(tree.root, yield* rootLink(tree));
+    const root = yield* visit(tree, tree.root, yield* rootLink(tree));
     if (isInUse(tree, root)) {
       const { links } = routesOf(root);
       const [low, high] = links;
@@ -310,7 +310,7 @@ class Load {
   /** The root is still the node of one leaf: it gives way to the nodes that were made. */
   *#replaceRoot(top: Link): Operation<boolean> {
     const tree = this.#tree;
-    const root = yield* visit(tree.root, yield* rootLink(tree));
+    const root = yield* visit(tree, tree.root, yield* rootLink(tree));
     const [low, high] = this.#links;
     const { links } = routesOf(root);
     const isSame =

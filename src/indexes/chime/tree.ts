@@ -60,7 +60,7 @@ import {
 import { linkSplit } from './nodes/link-split.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
-import { standsAt } from './nodes/place.ts';
+import { goToPlace } from './nodes/place.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
@@ -245,12 +245,11 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     for (let round = 1; ; round++) {
       this.giveUpAfter(round);
       this.cache.begin();
-      const { lower, rest, isLeaf } = standsAt(this.cache, place);
-      request.outgoing.ensure(HEADER_BYTES + lower.length);
-      request.outgoing.u8.set(lower, HEADER_BYTES);
-      request.keyBytes = lower.length;
+      const rest = goToPlace(this.cache, place, request);
+      // The lowest key that may be there leads to it.
+      request.keyBytes = request.above?.copyLower(request.child, request.outgoing) ?? 0;
       request.side = AT_KEY;
-      if (isLeaf && this.aim(request)) return rest;
+      if (this.aim(request)) return rest;
       yield* this.reach(request);
     }
   }
@@ -259,10 +258,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   isAsAimed(request: ChimeRequest): boolean {
     const { words, nextLow, nextHigh } = request;
     const at = IMAGE_AT + BOUNDS_AT;
-    const sibling = siblingIn(words, at);
+    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
     if (!isLeafStill(request)) return false;
-    if (sibling === undefined) return true;
-    const { low, high } = sibling;
+    if (isNoLeaf(low, high)) return true;
     if (!isNoLeaf(nextLow, nextHigh)) return isSameLeaf(low, high, nextLow, nextHigh);
     const bytes = pivotBytesIn(words, at);
     const upper = (request.above as CachedNode).upperOf(request.child);

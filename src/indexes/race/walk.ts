@@ -3,7 +3,7 @@ import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../.
 import type { IndexWalk } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { nextSuffix } from '../substrates/directory.ts';
-import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
+import { visitRecords } from '../substrates/record-visits.ts';
 import { partOf, visitSample } from '../substrates/sample.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
@@ -177,13 +177,14 @@ export class RaceWalk implements IndexWalk {
     keysOnly: boolean,
   ): Operation<void> {
     const { records, geometry } = this.#table;
-    const slots: SlotRecord[] = [];
+    const request = this.#request;
+    request.candidateCount = 0;
     this.#eachSlot((low, high) => {
-      if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+      if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
     });
     const isHere = ({ hash }: RaceRequest) => (hash.h1 & (2 ** depth - 1)) === suffix;
     const { seed } = geometry.shape;
-    yield* visitRecords(records, this.#request, slots, seed, isHere, visit, keysOnly);
+    yield* visitRecords(records, request, seed, isHere, visit, keysOnly);
   }
 }
 
@@ -229,27 +230,28 @@ export function* sampleRecords(
 ): Operation<void> {
   const { directory, geometry, records } = table;
   const groupBytes = GROUP_BUCKETS * geometry.bucketBytes;
-  const words = new Scratch(places.length * groupBytes);
-  const batch = request.batch.clear();
-  const suffixes = places.map((place, i) => {
-    const { part: suffix, rest } = partOf(place, 2 ** directory.depth);
+  const { depth } = directory;
+  const { batch, words } = request;
+  words.ensure(places.length * groupBytes);
+  batch.clear();
+  for (let i = 0; i < places.length; i++) {
+    const { part: suffix, rest } = partOf(places[i], 2 ** depth);
     const { part: group } = partOf(rest, geometry.shape.groups);
     const bucket = geometry.bucketAddress(directory.lookup(suffix), GROUP_BUCKETS * group);
     batch.read(bucket, groupBytes, words, i * groupBytes);
-    return suffix;
-  });
+  }
   yield batch;
-  const slots: SlotRecord[] = [];
+  request.candidateCount = 0;
   let stale: number | undefined;
-  suffixes.forEach((suffix, i) => {
-    const at = i * groupBytes;
-    if (ownsSuffix(words, at, suffix)) addLive(slots, words, at, groupBytes, geometry.bucketBytes);
+  for (let i = 0; i < places.length; i++) {
+    const { part: suffix } = partOf(places[i], 2 ** depth);
+    if (ownsSuffix(words, i * groupBytes, suffix)) noteLive(table, request, i * groupBytes);
     else stale = suffix;
-  });
+  }
   // What a subtable held before it was split is elsewhere, or has been re-used: for the next time.
   if (stale !== undefined) yield* directory.refresh(stale);
   const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
-  yield* visitSample(records, request, slots, picked, visit);
+  yield* visitSample(records, request, picked, visit);
 }
 
 /** Whether the bucket whose header stands there is of the keys with this suffix. */
@@ -258,17 +260,14 @@ function ownsSuffix({ i32 }: Scratch, at: number, suffix: number): boolean {
   return (suffix & mask) === i32[at >> 2];
 }
 
-function addLive(
-  slots: SlotRecord[],
-  { i32 }: Scratch,
-  start: number,
-  bytes: number,
-  bucketBytes: number,
-): void {
-  for (let at = start; at < start + bytes; at += 8) {
+/** Notes the records of the group that stands at `start` of the request's words. */
+function noteLive({ geometry }: RaceTable, request: RaceRequest, start: number): void {
+  const { bucketBytes } = geometry;
+  const { i32 } = request.words;
+  for (let at = start; at < start + GROUP_BUCKETS * bucketBytes; at += 8) {
     if ((at - start) % bucketBytes === 0) continue;
     const low = i32[at >> 2];
     const high = i32[(at >> 2) + 1];
-    if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+    if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
   }
 }

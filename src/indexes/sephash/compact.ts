@@ -19,6 +19,8 @@ import type { SepHashTable } from './table.ts';
 
 /** One merge takes what the CurSegment says, the next one retires what that has dropped. */
 const MERGES_PER_SEGMENT = 2;
+/** Segments of which `releaseSome` merges the one with the most deleted records. */
+const CANDIDATES = 8;
 
 /**
  * Merges all segments of a full pool, without waiting for writers to fill their CurSegments. Until
@@ -60,7 +62,8 @@ const MERGES_PER_SEGMENT = 2;
  */
 export class Compaction {
   readonly #table: SepHashTable;
-  readonly #grace: () => Operation<boolean>;
+  /** Of the sweeper; other clients do not use the spare place. */
+  readonly #grace: (() => Operation<boolean>) | undefined;
   /** Whether a deletion waits for it. */
   readonly #forDeletion: boolean;
   readonly #snapshot: Snapshot;
@@ -69,7 +72,11 @@ export class Compaction {
   /** A living client stands still: without it nothing can be brought home. */
   #isStuck = false;
 
-  constructor(table: SepHashTable, grace: () => Operation<boolean>, forDeletion: boolean) {
+  constructor(
+    table: SepHashTable,
+    grace: (() => Operation<boolean>) | undefined,
+    forDeletion: boolean,
+  ) {
     this.#table = table;
     this.#grace = grace;
     this.#forDeletion = forDeletion;
@@ -91,6 +98,26 @@ export class Compaction {
     return merged;
   }
 
+  /**
+   * Merges the one of the next few segments that holds the most deleted records, so that their
+   * blocks come free. Any client may: it uses neither the spare place nor a grace period. Returns
+   * the segment that the next call begins with; `merged` tells whether this one merged any.
+   */
+  *some(from: number): Operation<{ next: number; merged: boolean }> {
+    let most = 0;
+    let best = from;
+    let suffix = from;
+    for (let seen = 0; seen < CANDIDATES; seen++) {
+      yield* this.#snapshot.take(suffix);
+      const { main, current } = this.#snapshot;
+      const deleted = main.dropped + deletedBy(current);
+      if (deleted > most) [most, best] = [deleted, main.suffix];
+      suffix = nextSuffix(main.suffix, main.depth) ?? 0;
+      if (suffix === from) break;
+    }
+    return { next: suffix, merged: most > 0 && (yield* this.#compact(best)) };
+  }
+
   /** Whether the segment was merged. */
   *#compact(suffix: number): Operation<boolean> {
     for (let merges = 0; ; merges++) {
@@ -105,7 +132,7 @@ export class Compaction {
   /** False when there is no memory for it. */
   *#mergeOnce(suffix: number): Operation<boolean> {
     if (yield* this.#sealAndMerge(0)) return true;
-    if (!(yield* this.#freeSpare())) return false;
+    if (this.#grace === undefined || !(yield* this.#freeSpare())) return false;
     yield* this.#snapshot.take(suffix);
     if (!this.#forDeletion && this.#wouldClose()) return false;
     if (!(yield* this.#sealAndMerge(this.#table.directory.parts.spare))) return false;
@@ -116,8 +143,7 @@ export class Compaction {
   /** Whether a merge that keeps its block may leave less than the next one needs. */
   #wouldClose(): boolean {
     const { main, current } = this.#snapshot;
-    let keys = main.count;
-    for (let at = 1; at < current.length; at += 2) if (!isTombstone(current[at])) keys++;
+    const keys = main.count + current.length / 2 - deletedBy(current);
     return !this.#table.geometry.hasRoom(main.units, keys);
   }
 
@@ -159,7 +185,7 @@ export class Compaction {
   }
 
   *#outwait(): Operation<boolean> {
-    const passed = yield* this.#grace();
+    const passed = this.#grace !== undefined && (yield* this.#grace());
     this.#isStuck = !passed;
     return passed;
   }
@@ -186,4 +212,11 @@ export class Compaction {
     setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high), isClosed(high)));
     yield batch.clear().write(home, bytes, image, 0).cas(header, words, 0);
   }
+}
+
+/** How many entries of a CurSegment delete a record. */
+function deletedBy(entries: Int32Array): number {
+  let deleted = 0;
+  for (let at = 1; at < entries.length; at += 2) if (isTombstone(entries[at])) deleted++;
+  return deleted;
 }

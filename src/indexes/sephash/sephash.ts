@@ -43,6 +43,8 @@ export const SEPHASH_MANIFEST: IndexManifest = {
 export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> implements Index {
   readonly manifest = SEPHASH_MANIFEST;
   readonly table: SepHashTable;
+  /** Suffix of the segment with which `releaseSome` goes on. */
+  #releasedUpTo = 0;
 
   constructor(table: SepHashTable) {
     super(table, table.geometry.shape);
@@ -123,6 +125,13 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
+  }
+
+  *releaseSome(): Operation<boolean> {
+    const compaction = new Compaction(this.table, undefined, false);
+    const { next, merged } = yield* compaction.some(this.#releasedUpTo);
+    this.#releasedUpTo = next;
+    return merged;
   }
 
   compact(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number> {

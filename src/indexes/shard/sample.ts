@@ -1,7 +1,6 @@
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
-import type { SlotRecord } from '../substrates/record-visits.ts';
 import { partOf, visitSample } from '../substrates/sample.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
@@ -26,8 +25,9 @@ export function* sampleRecords(
 ): Operation<void> {
   const { geometry, tables } = partitions;
   const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
-  const words = new Scratch(places.length * bytes);
-  const batch = request.batch.clear();
+  const { batch, words } = request;
+  words.ensure(places.length * bytes);
+  batch.clear();
   const read = places.map((place, i): Buckets => {
     const { part, rest } = partOf(place, geometry.shape.partitions);
     const { segments } = tables[part];
@@ -43,19 +43,19 @@ export function* sampleRecords(
   yield batch;
   const [level1, level2] = geometry.bucketBytes;
   const slotBytes = level1 + level2 + LEVEL3_LINK;
-  const slots: SlotRecord[] = [];
+  request.candidateCount = 0;
   for (const { table, at, version } of read) {
     // Resized since this client looked, or migrated: for the next time.
-    if (!addLive(slots, words, at, slotBytes, version)) yield* table.load();
-    else yield* addChain(slots, linkOf(words, at + slotBytes));
+    if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
+    else yield* noteChain(request, linkOf(words, at + slotBytes));
   }
   const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
-  yield* visitSample(tables[0].records, request, slots, picked, visit);
+  yield* visitSample(tables[0].records, request, picked, visit);
 }
 
-/** False when one of the buckets is at a later version. */
-function addLive(
-  slots: SlotRecord[],
+/** Notes the records of buckets; false when one of these is at a later version. */
+function noteLive(
+  request: ShardRequest,
   { i32 }: Scratch,
   start: number,
   bytes: number,
@@ -67,8 +67,7 @@ function addLive(
     const stamp = stampOf(high);
     if (stamp - 1 > version) return false;
     // Of stamp 0 nothing is a record: a mover has taken the new bucket, and its name stands there.
-    if (stamp > 0 && isLive(low, high))
-      slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
+    if (stamp > 0 && isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
   }
   return true;
 }
@@ -78,13 +77,13 @@ function linkOf({ i32 }: Scratch, at: number): Address {
 }
 
 /** The records of a bucket's overflow chain, which a table that grows in time hardly has. */
-function* addChain(slots: SlotRecord[], first: Address): Operation<void> {
+function* noteChain(request: ShardRequest, first: Address): Operation<void> {
   const guard = new CycleGuard();
   for (let address = first; address !== NULL_ADDRESS; ) {
     guard.pass(address);
     const words = new Scratch(NODE_BYTES);
     yield new Batch().read(address, NODE_BYTES, words, 0);
-    addLive(slots, words, 0, NODE_LINK, VERSION_MAX);
+    noteLive(request, words, 0, NODE_LINK, VERSION_MAX);
     address = linkOf(words, NODE_LINK);
   }
 }

@@ -3,7 +3,7 @@ import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../.
 import type { IndexWalk } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
-import { type SlotRecord, visitRecords } from '../substrates/record-visits.ts';
+import { visitRecords } from '../substrates/record-visits.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
 import {
@@ -69,20 +69,20 @@ export class ShardWalk implements IndexWalk {
     if (!this.#partitions.isCurrent) yield* this.#partitions.refresh();
     yield* this.#arrive(position);
     const { geometry, records } = this.#table;
-    const slots: SlotRecord[] = [];
-    this.#eachSlot((low, high) => {
-      if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
-    });
-    const own = slots.length;
-    this.#eachChained((low, high) => {
-      if (isLive(low, high)) slots.push({ address: pointerOf(low, high), units: lengthOf(high) });
-    });
+    const request = this.#request;
+    request.candidateCount = 0;
+    const noteLive = (low: number, high: number) => {
+      if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
+    };
+    this.#eachSlot(noteLive);
+    const own = request.candidateCount;
+    this.#eachChained(noteLive);
     let index = 0;
     // A chain is shared by buckets that were one when it began.
     const isHere = ({ hash }: ShardRequest) =>
       index++ < own || geometry.bucketOf(hash.h4, position.version) === position.bucket;
     const { seed } = geometry.shape;
-    yield* visitRecords(records, this.#request, slots, seed, isHere, visit, keysOnly);
+    yield* visitRecords(records, request, seed, isHere, visit, keysOnly);
     this.position = successor(geometry, position);
   }
 

@@ -10,7 +10,6 @@ import {
   CONTINUATION_HEADER_BYTES,
   FLAG_CHAINED,
   FLAG_SLIDING,
-  FLAG_TIMED,
   fitsOneBlock,
   HEADER_BYTES,
   headBytes,
@@ -28,13 +27,11 @@ import {
   valueOffset,
 } from '../../records/layout.ts';
 import {
-  type Access,
   AccessClock,
   type Expiry,
   highOfAccess,
   lowOfAccess,
   spanOf,
-  ticksAt,
   usedOnceMore,
   usesAt,
 } from '../../records/times.ts';
@@ -85,8 +82,8 @@ export class RecordIo {
 
   /** Whether the found record counts no more: every operation takes its key for absent. */
   isExpired(request: Request): boolean {
-    if ((request.foundFlags & FLAG_TIMED) === 0) return false;
-    return this.#clock.now() >= request.foundExpiresAt;
+    const at = request.foundExpiresAt;
+    return at !== Number.POSITIVE_INFINITY && this.#clock.now() >= at;
   }
 
   /** Whether the deadline of the record that the request writes has passed already. */
@@ -130,11 +127,6 @@ export class RecordIo {
     const ticks = this.#accessClock.ticks();
     const more = usedOnceMore(uses, this.#clock.chance);
     yield* this.#unwaited.word(word, lowOfAccess(ticks), highOfAccess(ticks, more));
-  }
-
-  /** The last access of the found record, which has times. */
-  accessOf({ timesIn, accessAt }: Request): Access {
-    return { ticks: ticksAt(timesIn, accessAt), uses: usesAt(timesIn, accessAt) };
   }
 
   /** The access word of a record that is read now. */
@@ -191,11 +183,6 @@ export class RecordIo {
     const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
     if (lacking <= 0) return 0;
     return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
-  }
-
-  /** How many blocks for the record a client claims at once in a full pool. */
-  claimsMax({ headUnits }: Request): number {
-    return this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits)).claimsMax(true);
   }
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */

@@ -7,15 +7,9 @@ import {
   unitsOf,
   VALUE_BYTES,
 } from '../../records/layout.ts';
-import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
-
-/** A record as its slot names it: `units` lines, or more for a long key. */
-export interface SlotRecord {
-  address: Address;
-  units: number;
-}
 
 /**
  * Lines of a record that are read for its key alone. Most keys end there; others are read again.
@@ -23,37 +17,34 @@ export interface SlotRecord {
 export const KEY_UNITS = 4;
 
 /**
- * Reads the records of a walk's step together, and visits those that `accepts` takes one after the
- * other: each as the request's found one, complete and checked.
+ * Reads the records that the request has noted (`Request.noteRecord`) together, and visits those
+ * that `accepts` takes one after the other: each as the request's found one, complete and checked.
  */
 export function* visitRecords<R extends Request>(
   records: RecordIo,
   request: R,
-  slots: readonly SlotRecord[],
   seed: number,
   accepts: (request: R) => boolean,
   visit: (request: R, keyBytes: number) => void,
   keysOnly = false,
 ): Operation<void> {
-  if (slots.length === 0) return;
-  const { incoming, batch } = request;
+  const { incoming, batch, candidateAt, candidateCount: count, candidateRecord } = request;
+  if (count === 0) return;
   let end = 0;
-  for (const slot of slots) end += readBytes(slot, keysOnly);
+  for (let i = 0; i < count; i++) {
+    candidateAt[i] = end;
+    end += readBytes(request, i, keysOnly);
+  }
   incoming.ensure(end);
   batch.clear();
-  let at = 0;
-  for (const slot of slots) {
-    const bytes = readBytes(slot, keysOnly);
-    batch.read(slot.address, bytes, incoming, at);
-    at += bytes;
+  for (let i = 0; i < count; i++) {
+    batch.read(candidateRecord[i], readBytes(request, i, keysOnly), incoming, candidateAt[i]);
   }
   yield batch;
-  at = 0;
-  for (const slot of slots) {
-    const needed = bytesNeeded(request, at, keysOnly);
-    const isWhole = needed <= readBytes(slot, keysOnly);
-    const found = isWhole ? at : yield* readAgain(request, slot, end, needed);
-    at += readBytes(slot, keysOnly);
+  for (let i = 0; i < count; i++) {
+    const needed = bytesNeeded(request, candidateAt[i], keysOnly);
+    const isWhole = needed <= readBytes(request, i, keysOnly);
+    const found = isWhole ? candidateAt[i] : yield* readAgain(request, i, end, needed);
     const keyBytes = keyBytesAt(request, found);
     request.adoptKey(incoming, found, keyBytes, seed);
     if (!accepts(request)) continue;
@@ -67,7 +58,8 @@ function firstBytes(keyBytes: number, valueBytes: number): number {
   return Math.min(headBytes(keyBytes), UNIT_BYTES * headUnitsOf(keyBytes, valueBytes, true));
 }
 
-function readBytes({ units }: SlotRecord, keysOnly: boolean): number {
+function readBytes({ candidateUnits }: Request, i: number, keysOnly: boolean): number {
+  const units = candidateUnits[i];
   return UNIT_BYTES * (keysOnly ? Math.min(units, KEY_UNITS) : units);
 }
 
@@ -89,8 +81,8 @@ function bytesNeeded(request: Request, at: number, keysOnly: boolean): number {
  * others, in one place, because they are visited one by one. Returns where it stands.
  */
 function* readAgain(
-  { incoming, batch }: Request,
-  { address }: SlotRecord,
+  { incoming, batch, candidateRecord }: Request,
+  i: number,
   end: number,
   needed: number,
 ): Operation<number> {
@@ -100,6 +92,6 @@ function* readAgain(
     incoming.ensure(end + bytes);
     incoming.u8.set(read, 0);
   }
-  yield batch.clear().read(address, bytes, incoming, end);
+  yield batch.clear().read(candidateRecord[i], bytes, incoming, end);
   return end;
 }

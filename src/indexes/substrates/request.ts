@@ -27,12 +27,14 @@ import {
   valueOffset,
 } from '../../records/layout.ts';
 import {
+  type Access,
   type Expiry,
   expiresAt,
   flagsOf,
   readExpiry,
   ticksAt,
   UNCHECKED_BYTES,
+  usesAt,
   writeTimes,
 } from '../../records/times.ts';
 import { type Address, Frame, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
@@ -100,7 +102,10 @@ export class Request extends Frame {
   foundInline = false;
   foundFlags = 0;
 
-  /** Slots whose fingerprint matches: their records in the pool and in `incoming`. */
+  /**
+   * Slots whose fingerprint matches, or, of a walk or a sample, that name any record: their records
+   * in the pool and in `incoming`.
+   */
   candidateRecord = new Float64Array(CANDIDATES_MAX);
   candidateUnits = new Int32Array(CANDIDATES_MAX);
   candidateAt = new Int32Array(CANDIDATES_MAX);
@@ -108,13 +113,24 @@ export class Request extends Frame {
   /** Whether a candidate's record may be longer than its slot's length can say. */
   longCandidates = false;
 
-  /** Room for so many candidates. Those noted are lost: call it before any are gathered. */
+  /** Room for so many candidates. Where their slots stand is lost. */
   ensureCandidates(count: number): void {
     if (count <= this.candidateAt.length) return;
+    const { candidateRecord, candidateUnits } = this;
     const room = 2 * count;
     this.candidateRecord = new Float64Array(room);
+    this.candidateRecord.set(candidateRecord);
     this.candidateUnits = new Int32Array(room);
+    this.candidateUnits.set(candidateUnits);
     this.candidateAt = new Int32Array(room);
+  }
+
+  /** Notes a record that `visitRecords` is to visit, and how many lines its slot says it has. */
+  noteRecord(record: Address, units: number): void {
+    const i = this.candidateCount++;
+    this.ensureCandidates(i + 1);
+    this.candidateRecord[i] = record;
+    this.candidateUnits[i] = units;
   }
 
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
@@ -347,6 +363,12 @@ export class Request extends Frame {
   get foundTicks(): number {
     const at = this.accessAt;
     return at < 0 ? 0 : ticksAt(this.timesIn, at);
+  }
+
+  /** Tells when the found record, which has times, was used last, and how often. */
+  readAccess(access: Access): void {
+    access.ticks = this.foundTicks;
+    access.uses = usesAt(this.timesIn, this.accessAt);
   }
 
   /** When the outgoing record expires if nobody uses it before; infinity for never. */

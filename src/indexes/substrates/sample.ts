@@ -1,7 +1,7 @@
 import { mix32 } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { RecordIo } from './record-io.ts';
-import { type SlotRecord, visitRecords } from './record-visits.ts';
+import { visitRecords } from './record-visits.ts';
 import type { Request } from './request.ts';
 
 /**
@@ -15,28 +15,36 @@ export function partOf(place: number, parts: number): { part: number; rest: numb
 }
 
 /**
- * Visits `enough` of the records that stand in places picked by chance: they are read in one
- * doorbell, for their keys and times. Of more it takes some by chance, of which `place` is the
- * seed: records that stand side by side may have come one after the other.
+ * Visits `enough` of the records that the request has noted in places picked by chance: they are
+ * read in one doorbell, for their keys and times. Of more it takes some by chance, of which `place`
+ * is the seed: records that stand side by side may have come one after the other.
  */
 export function* visitSample<R extends Request>(
   records: RecordIo,
   request: R,
-  slots: readonly SlotRecord[],
   { seed, place, enough }: { seed: number; place: number; enough: number },
   visit: (request: R, keyBytes: number) => void,
 ): Operation<void> {
-  const taken = slots.length > enough ? someOf(slots, enough, place) : slots;
-  yield* visitRecords(records, request, taken, seed, () => true, visit, true);
+  if (request.candidateCount > enough) keepSome(request, enough, place);
+  yield* visitRecords(records, request, seed, every, visit, true);
+}
+
+function every(): boolean {
+  return true;
 }
 
 /** Fisher and Yates, as far as it has to go. */
-function someOf<T>(items: readonly T[], count: number, place: number): T[] {
-  const shuffled = [...items];
+function keepSome(request: Request, count: number, place: number): void {
+  const { candidateCount, candidateRecord, candidateUnits } = request;
   for (let i = 0; i < count; i++) {
     const chance = mix32(place * 2 ** 32 + i) / 2 ** 32;
-    const other = i + Math.floor(chance * (items.length - i));
-    [shuffled[i], shuffled[other]] = [shuffled[other], shuffled[i]];
+    const other = i + Math.floor(chance * (candidateCount - i));
+    const record = candidateRecord[other];
+    const units = candidateUnits[other];
+    candidateRecord[other] = candidateRecord[i];
+    candidateUnits[other] = candidateUnits[i];
+    candidateRecord[i] = record;
+    candidateUnits[i] = units;
   }
-  return shuffled.slice(0, count);
+  request.candidateCount = count;
 }

@@ -25,7 +25,7 @@ import {
 } from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 import { FreedBlocks } from './freed-blocks.ts';
-import { SizeClass } from './size-class.ts';
+import { CLAIM_BLOCKS_MAX, SizeClass } from './size-class.ts';
 import { Spans } from './spans.ts';
 
 /** Catalog numbers are below this. */
@@ -56,6 +56,8 @@ export class Allocator {
   readonly #returning: FreedBlocks;
   /** By chunk: the word of a chunk that this client recycles. */
   readonly #emptied = new Map<number, bigint>();
+  /** Claims that are not in use. */
+  readonly #idleClaims: WordClaim[] = [];
   /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
   readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
@@ -210,13 +212,15 @@ export class Allocator {
     }
     invariant(this.#isOnline, 'a client that is idle claims blocks');
     sizeClass.refilling = true;
+    const claim = this.#idleClaims.pop() ?? new WordClaim();
     try {
       for (;;) {
         sizeClass.current ??= yield* this.#nextChunk(sizeClass);
-        if ((yield* this.#claimIn(sizeClass, sizeClass.current)) > 0) return;
+        if ((yield* this.#claimIn(sizeClass, sizeClass.current, claim)) > 0) return;
         sizeClass.current = undefined;
       }
     } finally {
+      this.#idleClaims.push(claim);
       const most = sizeClass.claimsMax(this.isTight);
       sizeClass.batch = Math.min(2 * sizeClass.batch, most);
       sizeClass.refilling = false;
@@ -239,29 +243,32 @@ export class Allocator {
    * Claims free blocks of a chunk, from where the last claim in it ended. Returns how many: 0 when
    * the chunk serves another use by now, has no free block, or other clients claimed them first.
    */
-  *#claimIn(sizeClass: SizeClass, current: NonNullable<SizeClass['current']>): Operation<number> {
+  *#claimIn(
+    sizeClass: SizeClass,
+    current: NonNullable<SizeClass['current']>,
+    claim: WordClaim,
+  ): Operation<number> {
     const { chunk } = current;
+    const { batch, seen } = claim;
+    const { catalog, units, mapBytes } = sizeClass;
     const at = this.#layout.chunkWord(chunk);
     const start = this.#layout.chunkStart(chunk);
-    const seen = new Scratch(sizeClass.mapBytes + 8);
-    yield new Batch()
-      .read(start, sizeClass.mapBytes, seen, 0)
-      .read(at, 8, seen, sizeClass.mapBytes);
-    const word = unpackChunk(seen.i64[sizeClass.mapBytes >> 3]);
-    const { catalog, units } = sizeClass;
+    seen.ensure(mapBytes + 8);
+    yield batch.clear().read(start, mapBytes, seen, 0).read(at, 8, seen, mapBytes);
+    const word = unpackChunk(seen.i64[mapBytes >> 3]);
     if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog || word.units !== units) return 0;
-    const claim = new WordClaim(sizeClass, seen, this.claim);
-    claim.choose(current.next, Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight)));
+    const most = Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight));
+    claim.choose(sizeClass, this.claim, current.next, most);
     if (claim.words === 0) {
       this.#chunks.survey.noteFutile(chunk, word.free);
       return 0;
     }
-    const batch = new Batch();
-    claim.post(batch, start);
-    yield batch;
-    const claimed = claim.collect(start, sizeClass.cache);
-    if (claimed > 0) yield* control.add(at, freeBlocks(-claimed));
+    yield claim.post(start);
+    const claimed = claim.collect(sizeClass, start);
     current.next = claim.next;
+    if (claimed === 0) return 0;
+    seen.i64[0] = freeBlocks(-claimed);
+    yield batch.clear().faa(at, seen, 0);
     return claimed;
   }
 
@@ -481,83 +488,77 @@ export class Allocator {
   }
 }
 
-/** The free blocks of a chunk to claim, by words of its state bytes. */
+/** The free blocks of a chunk to claim, by words of its state bytes. Used again and again. */
 class WordClaim {
-  readonly #sizeClass: SizeClass;
-  readonly #seen: Scratch;
-  readonly #state: number;
+  readonly batch = new Batch();
+  /** The state bytes of the chunk, and the chunk's word behind them. */
+  readonly seen = new Scratch(0);
   /** Numbers of the state words; #swaps has the expected and the new value of each. */
-  readonly #chosen: number[] = [];
-  #swaps = new Scratch(0);
+  readonly #chosen = new Int32Array(CLAIM_BLOCKS_MAX);
+  readonly #swaps = new Scratch(0);
+  words = 0;
   /** Where the next claim in the chunk begins. */
   next = 0;
 
-  constructor(sizeClass: SizeClass, seen: Scratch, state: number) {
-    this.#sizeClass = sizeClass;
-    this.#seen = seen;
-    this.#state = state;
-  }
-
-  get words(): number {
-    return this.#chosen.length;
-  }
-
   /** Chooses up to `most` free blocks, from the word of block `from` on, wrapping around. */
-  choose(from: number, most: number): void {
-    const { blocks } = this.#sizeClass;
+  choose({ blocks }: SizeClass, state: number, from: number, most: number): void {
     const all = Math.ceil(blocks / 8);
     const firstWord = from >> 3;
     let count = 0;
+    this.words = 0;
     for (let i = 0; i < all && count < most; i++) {
       const word = (firstWord + i) % all;
-      const free = this.#freeIn(word);
+      const free = this.#freeIn(word, blocks);
       if (free === 0) continue;
-      this.#chosen.push(word);
+      this.#chosen[this.words++] = word;
       count += free;
       this.next = 8 * word;
     }
-    this.#swaps = new Scratch(CAS_BYTES * this.#chosen.length);
+    this.#swaps.ensure(CAS_BYTES * this.words);
     let left = most;
-    this.#chosen.forEach((word, i) => {
+    for (let i = 0; i < this.words; i++) {
+      const word = this.#chosen[i];
       const { i32, u8 } = this.#swaps;
       const at = CAS_BYTES * i;
-      setWord(this.#swaps, at, this.#seen.i32[2 * word], this.#seen.i32[2 * word + 1]);
+      setWord(this.#swaps, at, this.seen.i32[2 * word], this.seen.i32[2 * word + 1]);
       i32[(at >> 2) + 2] = i32[at >> 2];
       i32[(at >> 2) + 3] = i32[(at >> 2) + 1];
       for (let byte = 0; byte < 8 && left > 0; byte++) {
         if (8 * word + byte >= blocks || u8[at + byte] !== BLOCK_FREE) continue;
-        u8[at + 8 + byte] = this.#state;
+        u8[at + 8 + byte] = state;
         left--;
       }
-    });
+    }
   }
 
-  #freeIn(word: number): number {
+  #freeIn(word: number, blocks: number): number {
     let free = 0;
-    const end = Math.min(8, this.#sizeClass.blocks - 8 * word);
+    const end = Math.min(8, blocks - 8 * word);
     for (let byte = 0; byte < end; byte++) {
-      if (this.#seen.u8[8 * word + byte] === BLOCK_FREE) free++;
+      if (this.seen.u8[8 * word + byte] === BLOCK_FREE) free++;
     }
     return free;
   }
 
-  post(batch: Batch, start: Address): void {
-    this.#chosen.forEach((word, i) => {
-      batch.cas(start + 8 * word, this.#swaps, CAS_BYTES * i);
-    });
+  post(start: Address): Batch {
+    this.batch.clear();
+    for (let i = 0; i < this.words; i++) {
+      this.batch.cas(start + 8 * this.#chosen[i], this.#swaps, CAS_BYTES * i);
+    }
+    return this.batch;
   }
 
-  /** Adds the blocks of the words whose CAS succeeded; returns how many. */
-  collect(start: Address, into: Address[]): number {
+  /** Adds the blocks of the words whose CAS succeeded to the class; returns how many. */
+  collect(sizeClass: SizeClass, start: Address): number {
     let claimed = 0;
     const { u8 } = this.#swaps;
     // Backwards: the cache is a stack, and ascending addresses are kinder to the prefetcher.
-    for (let i = this.#chosen.length - 1; i >= 0; i--) {
+    for (let i = this.words - 1; i >= 0; i--) {
       const at = CAS_BYTES * i;
       if (!swapped(this.#swaps, at)) continue;
       for (let byte = 7; byte >= 0; byte--) {
         if (u8[at + byte] === u8[at + 8 + byte]) continue;
-        into.push(this.#sizeClass.blockAt(start, 8 * this.#chosen[i] + byte));
+        sizeClass.cache.push(sizeClass.blockAt(start, 8 * this.#chosen[i] + byte));
         claimed++;
       }
     }

@@ -1,4 +1,4 @@
-import { packFields, unpackFields } from '../control.ts';
+import { packFields } from '../control.ts';
 
 /** Recycled: its bytes are stale. */
 export const CHUNK_FREE = 1;
@@ -49,12 +49,20 @@ export function packChunk(word: ChunkWord): bigint {
   return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
 }
 
+/** By halves: every claim unpacks a word, and each step on a BigInt allocates another. */
 export function unpackChunk(word: bigint): ChunkWord {
-  const [state, catalog, units, owner] = unpackFields(word, FIELDS);
-  const top = BigInt.asUintN(64, word) >> TOP_SHIFT;
+  const low = Number(BigInt.asUintN(32, word));
+  const high = Number(BigInt.asIntN(64, word) >> 32n);
+  const state = low & 0xf;
   const counts = isCarved(state);
-  const incarnation = counts ? 0 : Number(top);
-  return { state, catalog, units, owner, incarnation, free: counts ? signed(top) : 0 };
+  return {
+    state,
+    catalog: (low >>> 4) & 0xff,
+    units: (low >>> 12) & 0xffff,
+    owner: (low >>> 28) | ((high & 0xff) << 4),
+    incarnation: counts ? 0 : high >>> 16,
+    free: counts ? high >> 16 : 0,
+  };
 }
 
 /** Whether blocks of such a chunk may be in use. */
@@ -73,10 +81,6 @@ export function isCarved(state: number): boolean {
 /** Whether the chunk is carved into blocks of this size for this store. */
 export function isFor(catalog: number, units: number, word: ChunkWord): boolean {
   return isCarved(word.state) && word.catalog === catalog && word.units === units;
-}
-
-function signed(top: bigint): number {
-  return Number(BigInt.asIntN(16, top));
 }
 
 /** Added to a chunk's word when `count` of its blocks come free; negative for a claim. */

@@ -49,28 +49,25 @@ export class FreedBlocks {
     const emptied: number[] = [];
     let isNews = false;
     for (let first = 0; first < blocks.length; first += FREED_AT_ONCE) {
-      for (const [chunk, word, count] of yield* this.#mark(
-        blocks.slice(first, first + FREED_AT_ONCE),
-      )) {
-        const { free, units } = unpackChunk(word);
-        const all = blocksPerChunk(units);
-        const worthwhile = worthwhileOf(all);
-        if (free < worthwhile && free + count >= worthwhile) isNews = true;
-        if (free + count >= all) emptied.push(chunk);
-      }
+      const end = Math.min(first + FREED_AT_ONCE, blocks.length);
+      if (yield* this.#mark(blocks, first, end, emptied)) isNews = true;
     }
     if (isNews) yield* this.#chunks.announceNews();
     return emptied;
   }
 
-  /** Returns for each chunk its word from before, and how many of its blocks were freed. */
+  /** Returns whether a chunk is worth claiming in now, and was not before. */
   *#mark(
     blocks: readonly FreedBlock[],
-  ): Operation<[chunk: number, before: bigint, count: number][]> {
+    first: number,
+    end: number,
+    emptied: number[],
+  ): Operation<boolean> {
     const counting = new Batch();
     const marking = new Batch();
     const counts = new Map<number, number>();
-    for (const { address, units, catalog } of blocks) {
+    for (let i = first; i < end; i++) {
+      const { address, units, catalog } = blocks[i];
       const chunk = this.#chunks.chunkOf(address);
       counts.set(chunk, (counts.get(chunk) ?? 0) + 1);
       this.#chunks.survey.note(useOf(catalog, units), chunk);
@@ -85,8 +82,16 @@ export class FreedBlocks {
     }
     yield counting;
     yield marking;
-    return [...counts].map(([chunk, count], i) => {
-      return [chunk, words.i64[(FAA_BYTES * i + 8) >> 3], count];
-    });
+    let isNews = false;
+    at = 0;
+    for (const [chunk, count] of counts) {
+      const { free, units } = unpackChunk(words.i64[(at + 8) >> 3]);
+      const all = blocksPerChunk(units);
+      const worthwhile = worthwhileOf(all);
+      if (free < worthwhile && free + count >= worthwhile) isNews = true;
+      if (free + count >= all) emptied.push(chunk);
+      at += FAA_BYTES;
+    }
+    return isNews;
   }
 }

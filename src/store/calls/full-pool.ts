@@ -5,7 +5,6 @@ import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
-import { control } from '../../pool/control.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
@@ -54,6 +53,8 @@ type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 const EVICTIONS_MAX = 16;
 /** Samples in vain that end a remedy. */
 const VAIN_MAX = 16;
+/** How often one remedy has the index free evicted records: each takes a merge or two. */
+const RELEASES_MAX = 4;
 
 /** Expired records whose memory does for a while. */
 const ENOUGH = 512;
@@ -72,9 +73,6 @@ export class FullPool {
   readonly #expired: ExpirySweep;
   readonly #evictor: Evictor | undefined;
   #recoveredAt = Number.NEGATIVE_INFINITY;
-  /** Whether remedies for a write are under way, and how many other writes wait for them. */
-  #isRelieving = false;
-  #waiting = 0;
 
   constructor(attachment: Attachment, index: Index, store: string, evictor?: Evictor) {
     this.#store = store;
@@ -92,42 +90,9 @@ export class FullPool {
    */
   *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    if (first < WAITS_MAX) {
-      if (error instanceof FullForNow && (yield* this.#wait(error))) return first + 1;
-      if (yield* this.#makeRoomBeside(request)) return first + 1;
-      if (yield* this.#outwait()) return first + 1;
+    if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
+      return first + 1;
     }
-    while (this.#isRelieving) yield* this.#outwait();
-    this.#isRelieving = true;
-    try {
-      return yield* this.#applyNext(error, first, kind, request);
-    } finally {
-      this.#isRelieving = false;
-    }
-  }
-
-  /**
-   * Waits while a remedy for another write of this client is under way; false if there is none. It
-   * may have made room for this write, too: of dozens in flight each would apply its own otherwise.
-   */
-  *#outwait(): Operation<boolean> {
-    if (!this.#isRelieving) return false;
-    this.#waiting++;
-    try {
-      while (this.#isRelieving) yield* control.pause(0);
-    } finally {
-      this.#waiting--;
-    }
-    return true;
-  }
-
-  /** Applies remedies from number `first` on, until one helps. */
-  *#applyNext(
-    error: StepwellError,
-    first: number,
-    kind: WriteKind,
-    request: Request | undefined,
-  ): Operation<number> {
     const remedies = this.#remedies(request);
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
       const tried = remedies.slice(0, next - WAITS_MAX);
@@ -211,25 +176,9 @@ export class FullPool {
   }
 
   /**
-   * Where a table cannot grow, evicts a record from where the table would keep this one: at once,
-   * because no other remedy is as cheap. False when it has freed a block of the table itself, which
-   * only has to ripen, or when draining chunks costs fewer records.
-   */
-  *#makeRoomBeside(request: Request | undefined): Operation<boolean> {
-    const evictor = this.#evictor;
-    const { allocator, reclamation } = this.#attachment.pool;
-    const { lacking } = allocator;
-    if (!evictor?.store.evicts || request === undefined || lacking === undefined) return false;
-    const { catalog, units } = lacking;
-    if (this.#isOfRecords(lacking) || reclamation.waitingOf(catalog, units) > 0) return false;
-    if (evictor.drain.hasSlack) return false;
-    return yield* evictor.makeRoomBeside(request);
-  }
-
-  /**
-   * Evicts sampled records until some blocks of the size that the write lacks are retired, also for
-   * the writes that wait. Does not, while so many blocks of other sizes lie free that draining one
-   * of their chunks costs fewer records.
+   * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
+   * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
+   * records. Where a table cannot grow, evicts a record from where the table would keep this one.
    */
   *#evict(request: Request | undefined): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
@@ -237,24 +186,34 @@ export class FullPool {
     const { lacking } = allocator;
     if (lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
-    if (!this.#isOfRecords(lacking))
-      return request ? yield* evictor.makeRoomBeside(request) : false;
+    if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
     const { catalog, units } = lacking;
-    const enough = Math.max(allocator.sizeClass(catalog, units).claimsMax(true), this.#waiting);
+    const enough = allocator.sizeClass(catalog, units).claimsMax(true);
     const { reclamation } = this.#attachment.pool;
-    const most = Math.max(EVICTIONS_MAX, this.#waiting);
     let evicted = 0;
-    for (let tries = 0; evicted < most && tries < most + VAIN_MAX; ) {
-      const missing = enough - reclamation.waitingOf(catalog, units);
-      if (missing <= 0) break;
-      const some = Math.min(missing, evictor.together);
-      evicted += yield* evictor.evictSome(some);
-      tries += some;
+    for (let tries = 0; evicted < EVICTIONS_MAX && tries < EVICTIONS_MAX + VAIN_MAX; tries++) {
+      if (reclamation.waitingOf(catalog, units) >= enough) break;
+      if (yield* evictor.evictOne()) evicted++;
     }
+    if (this.#index.releaseSome !== undefined) return yield* this.#release();
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
+  }
+
+  /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
+  *#release(): Operation<boolean> {
+    const releasing = () => this.#releaseSome();
+    for (let releases = 0; releases < RELEASES_MAX; releases++) {
+      if (!(yield* inSection(this.#attachment, releasing))) return false;
+      if (yield* this.#ripen()) return true;
+    }
+    return false;
+  }
+
+  *#releaseSome(): Operation<boolean> {
+    return (yield* this.#index.releaseSome?.() ?? []) === true;
   }
 
   #isOfRecords({ catalog, units }: { catalog: number; units: number }): boolean {

@@ -287,24 +287,23 @@ export class KeyCalls<V> {
     if (evictor === undefined) {
       return yield* this.#writeRelieved(request, condition, expected, taken);
     }
-    return yield* this.#writeBounded(request, condition, evictor, { expected, taken });
+    return yield* this.#writeBounded(request, condition, evictor, expected, taken);
   }
 
-  /** Apart: a function that makes a callback allocates whenever it is called. */
   *#writeBounded(
     request: Request,
     condition: Condition,
     evictor: Evictor,
-    { expected, taken }: { expected: number; taken: Taken<V> | undefined },
+    expected: number,
+    taken: Taken<V> | undefined,
   ): Operation<Outcome> {
-    const write = (when: Condition) => this.#writeRelieved(request, when, expected, taken);
     evictor.refuseTooLarge(request);
     yield* evictor.lookIfStale();
     const mayBeShut = evictor.countsBytes || addsKeys(condition);
     const outcome =
       mayBeShut && evictor.isShut(request, false)
-        ? yield* this.#writeToShut(request, condition, evictor, write)
-        : yield* write(countable(condition));
+        ? yield* this.#writeToShut(request, condition, evictor, expected, taken)
+        : yield* this.#writeRelieved(request, countable(condition), expected, taken);
     if (outcome !== REFUSED) yield* evictor.settle(request);
     return outcome;
   }
@@ -317,14 +316,16 @@ export class KeyCalls<V> {
     request: Request,
     condition: Condition,
     evictor: Evictor,
-    write: (when: Condition) => Operation<Outcome>,
+    expected: number,
+    taken: Taken<V> | undefined,
   ): Operation<Outcome> {
     if (condition !== IF_ABSENT && !evictor.countsBytes) {
-      const outcome = yield* write(withoutNewKeys(condition));
+      const when = withoutNewKeys(condition);
+      const outcome = yield* this.#writeRelieved(request, when, expected, taken);
       if (outcome !== REFUSED) return outcome;
     }
     if (yield* this.#refuses(request, condition, evictor)) throw evictor.shut();
-    return yield* write(countable(condition));
+    return yield* this.#writeRelieved(request, countable(condition), expected, taken);
   }
 
   /**

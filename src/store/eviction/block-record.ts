@@ -28,8 +28,7 @@ const HEAD = 16;
 export class BlockRecord {
   readonly #pool: Pool;
   readonly #index: Index;
-  /** Of searches that have ended: several may be under way. */
-  readonly #idle: Scratch[] = [];
+  readonly #bytes = new Scratch(READ_AT_FIRST);
 
   constructor(pool: Pool, index: Index) {
     this.#pool = pool;
@@ -38,39 +37,30 @@ export class BlockRecord {
 
   /** Whether there is such a record; it is then the request's found record. */
   *find(request: Request, block: Address, units: number): Operation<boolean> {
-    const bytes = this.#idle.pop() ?? new Scratch(READ_AT_FIRST);
-    try {
-      return yield* this.#find(request, block, units, bytes);
-    } finally {
-      this.#idle.push(bytes);
-    }
-  }
-
-  *#find(request: Request, block: Address, units: number, into: Scratch): Operation<boolean> {
-    if (yield* this.#isHead(request, block, units, into)) return true;
+    if (yield* this.#isHead(request, block, units)) return true;
     if (units * UNIT_BYTES < CONTINUATION_HEADER_BYTES) return false;
-    yield new Batch().read(block, CONTINUATION_HEADER_BYTES, into, 0);
-    const head = readInteger(into, HEAD);
+    yield new Batch().read(block, CONTINUATION_HEADER_BYTES, this.#bytes, 0);
+    const head = readInteger(this.#bytes, HEAD);
     const { chunks } = this.#pool;
     if (!chunks.isBlockAddress(head)) return false;
     const word = yield* chunks.wordOf(chunks.chunkOf(head));
     const { catalog } = this.#index;
     if (!(yield* chunks.holdsBlock(head, word.units, catalog))) return false;
-    return yield* this.#isHead(request, head, word.units, into);
+    return yield* this.#isHead(request, head, word.units);
   }
 
   /** Whether the block is the first one of a record that is in the index. */
-  *#isHead(request: Request, block: Address, units: number, into: Scratch): Operation<boolean> {
+  *#isHead(request: Request, block: Address, units: number): Operation<boolean> {
     const bytes = units * UNIT_BYTES;
-    yield new Batch().read(block, Math.min(bytes, READ_AT_FIRST), into, 0);
-    const keyBytes = into.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
+    yield new Batch().read(block, Math.min(bytes, READ_AT_FIRST), this.#bytes, 0);
+    const keyBytes = this.#bytes.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
     const end = HEADER_BYTES + pad8(keyBytes);
     if (end > bytes) return false;
     if (end > READ_AT_FIRST) {
-      into.ensure(end);
-      yield new Batch().read(block, end, into, 0);
+      this.#bytes.ensure(end);
+      yield new Batch().read(block, end, this.#bytes, 0);
     }
-    request.adoptKeyAt(into, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    request.adoptKeyAt(this.#bytes, HEADER_BYTES, keyBytes, this.#index.hashSeed);
     if (!(yield* this.#index.search(request))) return false;
     return this.#index.foundAddress(request) === block;
   }

@@ -169,8 +169,7 @@ export class BoundedStore {
   /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
   *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.begin(1, this.#pool.clock.chance, own);
-    const looked = yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
-    sampling.hasRoom = looked === true;
+    yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
     return this.#chosenOf(sampling);
   }
 

@@ -17,8 +17,6 @@ import { type Attachment, inSection } from '../calls/attachment.ts';
 const VAIN_MAX = 8;
 /** Most blocks that one payment looks at. */
 const LOOKS_MAX = 64;
-/** Blocks that a network client looks at together, so that they share doorbells. */
-const TOGETHER = 16;
 /** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 16;
 
@@ -62,8 +60,6 @@ export class ChunkDrain {
   readonly #attachment: Attachment;
   readonly #index: Index;
   #owed = 0;
-  /** Bytes to evict for chunks that are owed: a network client evicts several records together. */
-  #due = 0;
   #target: Target | undefined;
   /** Chunks with records that could not be evicted. */
   readonly #stuck = new Set<number>();
@@ -98,18 +94,8 @@ export class ChunkDrain {
   /** Evicts at least so many bytes towards what it owes. */
   *pay(bytes: number): Operation<void> {
     if (this.#owed === 0) return;
-    this.#due += bytes;
     this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
-    const target = this.#target;
-    const least = (this.#together - 1) * UNIT_BYTES * (target?.sizeClass.units ?? 0);
-    if (target !== undefined && this.#due <= least) return;
-    const due = this.#due;
-    this.#due = 0;
-    if (target === undefined || (yield* this.#evict(target, due))) this.#owed--;
-  }
-
-  get #together(): number {
-    return Math.min(TOGETHER, this.#attachment.width);
+    if (this.#target === undefined || (yield* this.#evict(this.#target, bytes))) this.#owed--;
   }
 
   /** Evicts the records of one chunk; returns how many. */
@@ -181,31 +167,21 @@ export class ChunkDrain {
       return target.evicted.size > 0;
     }
     target.isFull = false;
-    const { units, blocks } = sizeClass;
-    const evicted: Address[] = [];
-    const most = Math.min(blocks, Math.ceil(bytes / (UNIT_BYTES * units)));
-    let looks = bytes === Number.POSITIVE_INFINITY ? 2 * blocks : LOOKS_MAX;
-    while (evicted.length < most && looks > 0) {
+    const looksMax = bytes === Number.POSITIVE_INFINITY ? 2 * sizeClass.blocks : LOOKS_MAX;
+    let evicted = 0;
+    for (let looks = 0; evicted < bytes && looks < looksMax; looks++) {
       if (target.seen === target.blocks.length && !(yield* this.#lookAgain(target))) break;
-      const some = Math.min(most - evicted.length, looks, this.#together);
-      const next = target.blocks.slice(target.seen, target.seen + some);
-      target.seen += next.length;
-      looks -= next.length;
-      yield* this.#attachment.together(next, (block) => this.#evictFrom(target, block, evicted));
+      const block = target.blocks[target.seen++];
+      const fate = yield* this.#evictAt(block, sizeClass.units);
+      if (fate === 'full') target.isFull = true;
+      if (fate !== 'evicted') continue;
+      evicted += sizeClass.units * UNIT_BYTES;
+      target.evictedInPass++;
+      target.evicted.add(block);
     }
     if (target.seen < target.blocks.length) return false;
     yield* this.#end(target);
     return target.evicted.size > 0;
-  }
-
-  /** Evicts the record of one block, if it can; adds the block to `evicted` then. */
-  *#evictFrom(target: Target, block: Address, evicted: Address[]): Operation<void> {
-    const fate = yield* this.#evictAt(block, target.sizeClass.units);
-    if (fate === 'full') target.isFull = true;
-    if (fate !== 'evicted') return;
-    target.evictedInPass++;
-    target.evicted.add(block);
-    evicted.push(block);
   }
 
   /**

@@ -10,7 +10,7 @@ import {
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
-import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
+import { blockBytesOf } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../calls/attachment.ts';
 import { BlockRecord } from './block-record.ts';
@@ -35,12 +35,6 @@ const LEFT: readonly ErrorCode[] = [
   'SW_CONTENTION',
 ];
 
-/** Which records not to evict, or beside which to evict one. */
-interface Wish {
-  readonly spared?: Request | undefined;
-  readonly own?: Request | undefined;
-}
-
 /** What the calls of one handle do about the bound of their store. */
 export class Evictor {
   readonly store: BoundedStore;
@@ -50,9 +44,8 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
-  /** Keys of records that a network client has added to tables, to evict beside all of them. */
-  #added: Request[] = [];
-  readonly #idleKeys: Request[] = [];
+  /** Records added less removed since the last eviction, for an index that frees them late. */
+  #added = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -138,7 +131,9 @@ export class Evictor {
 
   /** In the section of a removal: counts what it has changed; the caller publishes that. */
   removed(request: Request): void {
-    if (request.displaced) this.store.ledger.changed(-1, -foundBytes(request));
+    if (!request.displaced) return;
+    this.#added--;
+    this.store.ledger.changed(-1, -foundBytes(request));
   }
 
   /**
@@ -165,49 +160,66 @@ export class Evictor {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
     if (!this.#attachment.pool.allocator.isTight) return;
-    if (this.#index.keepsInTable?.(request)) {
-      if (!request.displaced) yield* this.#keepPaceBeside(request);
-      return;
-    }
-    const { records } = this.#index;
-    const some = Math.min(this.together, records.claimsMax(request));
-    if (records.shortage(request) >= some) yield* this.evictSome(some, request);
-  }
-
-  /** As `#keepPace`, for a record that was added to a table: next to it. */
-  *#keepPaceBeside(request: Request): Operation<void> {
-    if (this.together === 1) {
-      yield* this.makeRoomBeside(request);
-      return;
-    }
-    const key = this.#idleKeys.pop() ?? this.#index.newRequest();
-    key.adoptKeyAt(request.outgoing, HEADER_BYTES, request.keyBytes, this.#index.hashSeed);
-    this.#added.push(key);
-    if (this.#added.length < this.together) return;
-    const added = this.#added;
-    this.#added = [];
-    yield* this.#evictTogether(added.map((own) => ({ own })));
-    this.#idleKeys.push(...added);
-  }
-
-  /** How many records this client evicts at once. */
-  get together(): number {
-    return Math.min(TOGETHER, this.#attachment.width);
+    if (!request.displaced && (yield* this.evictBeside(request))) return;
+    const together = this.#together;
+    if (this.#lackedAfter(request) < together) return;
+    this.#added = 0;
+    yield* this.#evictSome(together, request);
   }
 
   /**
-   * Evicts `count` records at the same time, but not `spared`'s; for the bound no more than are too
-   * many. Returns how many it evicted. A client whose verbs finish at once gains nothing by that,
-   * and evicts one after the other.
+   * How many records to evict for the writes to come. An index that frees their memory late needs
+   * as many evicted as were added: by the time that blocks are scarce, an eviction helps too late.
    */
-  *evictSome(count: number, spared?: Request, isForBound = false): Operation<number> {
-    if (count > 1 && this.together > 1) {
-      const wishes = Array.from({ length: count }, () => ({ spared }));
-      return yield* this.#evictTogether(wishes, isForBound);
-    }
+  #lackedAfter(request: Request): number {
+    if (this.#index.releaseSome === undefined) return this.#index.records.shortage(request);
+    if (this.drain.owes || this.drain.hasSlack) this.#added = 0;
+    else if (!request.displaced) this.#added++;
+    return this.#added;
+  }
+
+  /** How many records this client evicts at once. */
+  get #together(): number {
+    return Math.min(TOGETHER, this.#attachment.width);
+  }
+
+  /** Evicts `count` records, but not `spared`'s; returns how many it evicted. */
+  *#evictSome(count: number, spared: Request | undefined, isExcess = false): Operation<number> {
+    if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
+    return yield* inSection(this.#attachment, () => {
+      // While this one waited to enter, others may have evicted the excess.
+      const left = isExcess ? Math.max(0, this.store.recordsOver) : count;
+      return this.#evictTogether(Math.min(count, left), spared);
+    });
+  }
+
+  /**
+   * Samples for all victims, then removes them. In each of the two steps the evictions share
+   * doorbells, which they would not if one removed its victim while another still sampled.
+   */
+  *#evictTogether(count: number, spared: Request | undefined): Operation<number> {
+    const { store } = this;
+    const samplings = Array.from({ length: count }, () => store.newSampling());
+    const victims: Candidate[] = [];
     let evicted = 0;
-    for (let i = 0; i < count; i++) if (yield* this.evictOne(spared)) evicted++;
-    return evicted;
+    const choose = function* (sampling: Sampling): Operation<void> {
+      const victim = yield* store.findVictim(sampling, spared);
+      if (victim !== undefined && !victims.some((other) => other.isSame(victim)))
+        victims.push(victim);
+    };
+    const remove = function* (this: Evictor, victim: Candidate): Operation<void> {
+      if (yield* this.#remove(victim)) evicted++;
+    }.bind(this);
+    store.underWay += count;
+    try {
+      yield* this.#attachment.together(samplings, unlessLeft(choose));
+      yield* this.#attachment.together(victims, unlessLeft(remove));
+      yield* store.ledger.publish();
+      return evicted;
+    } finally {
+      store.underWay -= count;
+      for (const sampling of samplings) store.giveBack(sampling);
+    }
   }
 
   *#evictExcess(request: Request | undefined): Operation<void> {
@@ -224,9 +236,9 @@ export class Evictor {
       // Other clients may be about to evict the excess that is not of this write.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
-      const some = Math.min(this.together, store.recordsOver);
+      const some = Math.min(this.#together, store.recordsOver);
       // Evictions in flight together may have chosen the same record.
-      if ((yield* this.evictSome(some, request, true)) === 0) vain += some;
+      if ((yield* this.#evictSome(some, request, true)) === 0) vain += some;
       tries += some;
     }
     if (!store.isOver) return;
@@ -238,102 +250,64 @@ export class Evictor {
   get #gathers(): boolean {
     const { ledger, recordsOver } = this.store;
     const most = Math.floor(ledger.slack / ledger.perRecord);
-    return recordsOver < Math.min(this.together, most);
+    return recordsOver < Math.min(this.#together, most);
   }
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#tried(
-      () => inSection(this.#attachment, () => this.#evict(spared)),
-      () => false,
-    );
+    return this.#tryToEvict(spared, undefined);
   }
 
-  *#evict(spared: Request | undefined): Operation<boolean> {
+  /**
+   * Evicts one of the records beside which the index keeps this one; false when it has a block of
+   * its own, so that it can be any.
+   */
+  *evictBeside(own: Request): Operation<boolean> {
+    return this.#index.sampleBeside !== undefined && (yield* this.#tryToEvict(own, own));
+  }
+
+  /** Without callbacks, which each write to a full store would allocate. */
+  *#tryToEvict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
+    try {
+      yield* this.#attachment.enter();
+      try {
+        return yield* this.#evict(spared, beside);
+      } finally {
+        this.#attachment.exit();
+      }
+    } catch (error) {
+      if (isLeft(error)) return false;
+      throw error;
+    }
+  }
+
+  /** Evicts the record that has the block; false when there is none, or it must stay. */
+  *#evictAt(block: Address, units: number): Operation<Fate> {
+    try {
+      return yield* inSection(this.#attachment, () => this.#removeAt(block, units));
+    } catch (error) {
+      if (isLeft(error)) return hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays';
+      throw error;
+    }
+  }
+
+  *#evict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
-      const victim = yield* store.findVictim(sampling, spared);
-      return victim !== undefined && (yield* this.#removeAndTell(victim));
-    } finally {
-      store.underWay--;
-      store.giveBack(sampling);
-    }
-  }
-
-  /**
-   * Makes room where the index would keep a record in a table: evicts one of those there, unless
-   * there is room. False when it could not, or the record has a block of its own.
-   */
-  *makeRoomBeside(own: Request): Operation<boolean> {
-    if (!this.#index.keepsInTable?.(own)) return false;
-    return yield* this.#tried(
-      () => inSection(this.#attachment, () => this.#evictBeside(own)),
-      () => false,
-    );
-  }
-
-  *#evictBeside(own: Request): Operation<boolean> {
-    const { store } = this;
-    const sampling = store.newSampling();
-    store.underWay++;
-    try {
-      const victim = yield* store.findVictimBeside(sampling, own);
-      return victim === undefined ? sampling.hasRoom : yield* this.#removeAndTell(victim);
-    } finally {
-      store.underWay--;
-      store.giveBack(sampling);
-    }
-  }
-
-  /**
-   * Evicts a record for each wish: samples for all of them, then removes all victims. In each of
-   * the two steps they share doorbells. Returns how many it evicted.
-   */
-  #evictTogether(wishes: readonly Wish[], isForBound = false): Operation<number> {
-    return inSection(this.#attachment, () => {
-      // While this one waited to enter, others may have evicted what was too much.
-      const most = isForBound ? Math.max(0, this.store.recordsOver) : wishes.length;
-      return this.#evictAll(wishes.slice(0, most));
-    });
-  }
-
-  *#evictAll(wishes: readonly Wish[]): Operation<number> {
-    const { store } = this;
-    const all = wishes.map((wish) => ({ ...wish, sampling: store.newSampling() }));
-    const victims: Candidate[] = [];
-    const evicted: Candidate[] = [];
-    store.underWay += all.length;
-    try {
-      yield* this.#attachment.together(all, (one) => this.#choose(one, victims));
-      yield* this.#attachment.together(victims, (victim) => this.#removeTo(victim, evicted));
+      const victim =
+        beside === undefined
+          ? yield* store.findVictim(sampling, spared)
+          : yield* store.findVictimBeside(sampling, beside);
+      if (victim === undefined || !(yield* this.#remove(victim))) return false;
       yield* store.ledger.publish();
-      return evicted.length;
+      return true;
     } finally {
-      store.underWay -= all.length;
-      for (const { sampling } of all) store.giveBack(sampling);
+      store.underWay--;
+      store.giveBack(sampling);
     }
-  }
-
-  *#choose(
-    { sampling, own, spared }: Wish & { sampling: Sampling },
-    victims: Candidate[],
-  ): Operation<void> {
-    const { store } = this;
-    const find = () =>
-      own === undefined
-        ? store.findVictim(sampling, spared)
-        : store.findVictimBeside(sampling, own);
-    const victim = yield* this.#tried(find, () => undefined);
-    if (victim !== undefined && !victims.some((other) => other.isSame(victim)))
-      victims.push(victim);
-  }
-
-  *#removeTo(victim: Candidate, evicted: Candidate[]): Operation<void> {
-    const remove = () => this.#remove(victim);
-    if (yield* this.#tried(remove, () => false)) evicted.push(victim);
   }
 
   /** Whether this client has removed it: it was neither replaced nor used since the sample. */
@@ -344,30 +318,6 @@ export class Evictor {
     yield* store.noteEviction(victim);
     publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
     return true;
-  }
-
-  /** The same, and tells the other clients at once. */
-  *#removeAndTell(victim: Candidate): Operation<boolean> {
-    const isGone = yield* this.#remove(victim);
-    if (isGone) yield* this.store.ledger.publish();
-    return isGone;
-  }
-
-  /** Evicts the record that has the block; false when there is none, or it must stay. */
-  *#evictAt(block: Address, units: number): Operation<Fate> {
-    const left = (error: unknown) => (hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays');
-    const evict = () => inSection(this.#attachment, () => this.#removeAt(block, units));
-    return yield* this.#tried<Fate>(evict, left);
-  }
-
-  /** Runs an eviction; what ends this try alone, such as a damaged record, becomes a result. */
-  *#tried<T>(evict: () => Operation<T>, left: (error: unknown) => T): Operation<T> {
-    try {
-      return yield* evict();
-    } catch (error) {
-      if (LEFT.some((code) => hasCode(error, code))) return left(error);
-      throw error;
-    }
   }
 
   *#removeAt(block: Address, units: number): Operation<Fate> {
@@ -402,6 +352,21 @@ export class Evictor {
   recount(): Operation<void> {
     return this.#recount.run();
   }
+}
+
+/** Ends one of several evictions on what must not end the others. */
+function unlessLeft<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {
+  return function* (item) {
+    try {
+      yield* act(item);
+    } catch (error) {
+      if (!isLeft(error)) throw error;
+    }
+  };
+}
+
+function isLeft(error: unknown): boolean {
+  return LEFT.some((code) => hasCode(error, code));
 }
 
 /** The condition by which an index tells of the old record. */

@@ -99,7 +99,9 @@ export class Ledger {
   static *open(pool: Pool, bound: Bound, catalog: number): Operation<Ledger> {
     const ledger = new Ledger(pool, bound, catalog);
     yield* ledger.#read();
-    ledger.#takeLine(pool.membership.id, ledger.#own);
+    for (let word = 0; word < WORDS; word++) {
+      ledger.#own[word] = ledger.#lineWord(pool.membership.id, word);
+    }
     ledger.#told.set(ledger.#own);
     yield* ledger.look();
     return ledger;
@@ -196,7 +198,8 @@ export class Ledger {
 
   /** Whether its line says more than it has published. */
   get hasNews(): boolean {
-    return this.#own.some((value, word) => value !== this.#told[word]);
+    for (let word = 0; word < WORDS; word++) if (this.#own[word] !== this.#told[word]) return true;
+    return false;
   }
 
   /** Reads the others' lines, and how many clients have died. One round trip. */
@@ -206,14 +209,9 @@ export class Ledger {
     yield* this.#read();
     const { id, clientsMax } = this.#pool.membership;
     this.#others.fill(0);
-    const line = new Float64Array(WORDS);
     let clients = 1;
     for (let row = 1; row <= clientsMax; row++) {
-      if (row === id) continue;
-      this.#takeLine(row, line);
-      if (line.every((value) => value === 0)) continue;
-      clients++;
-      for (let word = 0; word < WORDS; word++) this.#others[word] += line[word];
+      if (row !== id && this.#addLine(row)) clients++;
     }
     const correction = (clientsMax * LEDGER_LINE_BYTES) >> 2;
     const [low, high] = this.#lines.i32.subarray(correction, correction + 2);
@@ -234,13 +232,21 @@ export class Ledger {
     this.deaths = Number(this.#lines.i64[bytes / DEATHS_BYTES]);
   }
 
-  /** What no client can have written stands for none. */
-  #takeLine(row: number, into: Float64Array): void {
-    const first = (row - 1) * WORDS;
+  /** Adds another client's line; false when it says nothing. */
+  #addLine(row: number): boolean {
+    let isEmpty = true;
     for (let word = 0; word < WORDS; word++) {
-      const value = this.#lines.f64[first + word];
-      into[word] = Math.abs(value) <= VALUE_MAX ? value : 0;
+      const value = this.#lineWord(row, word);
+      if (value !== 0) isEmpty = false;
+      this.#others[word] += value;
     }
+    return !isEmpty;
+  }
+
+  /** What no client can have written stands for none. */
+  #lineWord(row: number, word: number): number {
+    const value = this.#lines.f64[(row - 1) * WORDS + word];
+    return Math.abs(value) <= VALUE_MAX ? value : 0;
   }
 
   /** Writes this client's line if it says something new, without waiting. */

@@ -11,16 +11,18 @@ export class Candidate {
   readonly request: Request;
   readonly #index: Index;
   readonly #expert: number;
+  readonly #goesFirst: (a: Access, b: Access) => boolean;
   experts = 0;
   isFound = false;
   isExpired = false;
-  #access: Access = { ticks: 0, uses: 0 };
+  readonly #access: Access = { ticks: 0, uses: 0 };
   #version = 0;
 
-  constructor(index: Index, expert: number) {
+  constructor(index: Index, expert: number, goesFirst: (a: Access, b: Access) => boolean) {
     this.#index = index;
     this.request = index.newRequest();
     this.#expert = expert;
+    this.#goesFirst = goesFirst;
   }
 
   clear(): void {
@@ -29,22 +31,16 @@ export class Candidate {
     this.isExpired = false;
   }
 
-  /**
-   * Takes the met record if it is to go before what it has: an expired one before any other. A
-   * helper's state goes only when it has expired: without it two clients could hold one lease.
-   */
-  consider(met: Request, keyBytes: number, goesFirst: (a: Access, b: Access) => boolean): void {
+  /** Takes the met record if it is to go before what it has: an expired one before any other. */
+  consider(met: Request, keyBytes: number, access: Access, isExpired: boolean): void {
     if (this.isExpired) return;
-    const { records, hashSeed } = this.#index;
-    const isExpired = records.isExpired(met);
-    if (met.foundCodec === CODEC_STATE && !isExpired) return;
-    const access = records.accessOf(met);
-    if (this.isFound && !isExpired && !goesFirst(access, this.#access)) return;
+    if (this.isFound && !isExpired && !this.#goesFirst(access, this.#access)) return;
     this.isFound = true;
     this.isExpired = isExpired;
-    this.#access = access;
+    this.#access.ticks = access.ticks;
+    this.#access.uses = access.uses;
     this.#version = met.foundVersion;
-    this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, hashSeed);
+    this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, this.#index.hashSeed);
   }
 
   isSame({ request, isFound }: Candidate): boolean {
@@ -72,37 +68,42 @@ export class Sampling {
   readonly lfu: Candidate;
   readonly places: number[] = [];
   count = 0;
-  /** Whether a sample beside a record met none because there is room. */
-  hasRoom = false;
   #spared: Request | undefined;
+  readonly #index: Index;
+  /** Of the record that was met last. */
+  readonly #access: Access = { ticks: 0, uses: 0 };
   /** Whether the second expert is asked at all. */
   readonly #countsUses: boolean;
 
   constructor(index: Index, countsUses: boolean) {
     this.#countsUses = countsUses;
     this.met = index.newRequest();
-    this.lru = new Candidate(index, LRU);
-    this.lfu = new Candidate(index, LFU);
+    this.#index = index;
+    this.lru = new Candidate(index, LRU, isLessRecent);
+    this.lfu = new Candidate(index, LFU, isLessFrequent);
   }
 
   /** A sample of so many places begins. */
   begin(places: number, chance: () => number, spared: Request | undefined): void {
-    this.places.length = 0;
     // At equal distances, so that in a small index no place is read twice and none left out.
     const first = chance();
-    for (let i = 0; i < places; i++) this.places.push((first + i / places) % 1);
+    for (let i = 0; i < places; i++) this.places[i] = (first + i / places) % 1;
+    this.places.length = places;
     this.lru.clear();
     this.lfu.clear();
     this.count = 0;
-    this.hasRoom = false;
     this.#spared = spared;
   }
 
   readonly visit = (met: Request, keyBytes: number): void => {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
-    this.lru.consider(met, keyBytes, isLessRecent);
-    if (this.#countsUses) this.lfu.consider(met, keyBytes, isLessFrequent);
+    const isExpired = this.#index.records.isExpired(met);
+    // A helper's state goes only when it has expired: else two clients could hold one lease.
+    if (met.foundCodec === CODEC_STATE && !isExpired) return;
+    met.readAccess(this.#access);
+    this.lru.consider(met, keyBytes, this.#access, isExpired);
+    if (this.#countsUses) this.lfu.consider(met, keyBytes, this.#access, isExpired);
   };
 }
 

@@ -53,7 +53,7 @@ export function* eachNode(tree: ChimeTree, visitor: NodeVisitor): Operation<void
       continue;
     }
     invariant(part.steps < PATH_MAX, 'the path to a leaf does not end');
-    const node = yield* visit(tree.root, part.link);
+    const node = yield* visit(tree, tree.root, part.link);
     if (!isInUse(tree, node) && !isAbsorbed(node)) {
       // What it leads to its replacement leads to, but for what was absorbed.
       for (const gone of yield* goneWith(tree, node)) visitor.node(gone);

@@ -60,10 +60,10 @@ export function* paint(tree: ChimeTree, partsMax: number): Operation<IndexPictur
 
 /** The children of a node, or of what has replaced it; none where its parent has absorbed it. */
 function* childrenOf(tree: ChimeTree, { link, lower }: Below): Operation<Below[]> {
-  let node = yield* visit(tree.root, link);
+  let node = yield* visit(tree, tree.root, link);
   for (let i = 0; !isInUse(tree, node); i++) {
     if (isAbsorbed(node) || i === REPLACEMENTS_MAX) return [];
-    node = yield* visit(tree.root, replacementOf(node));
+    node = yield* visit(tree, tree.root, replacementOf(node));
   }
   const { links, separators } = routesOf(node);
   return [lower, ...separators].map((from, child) => ({

@@ -161,7 +161,7 @@ export function* openWayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | unde
 /** The internal nodes on the path; undefined when one of them is being changed. */
 function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path: Step[] = [];
-  let node = yield* visit(tree.root, yield* rootLink(tree));
+  let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   let lower: Uint8Array = LOWEST;
   let upper: Uint8Array | undefined;
   for (;;) {
@@ -176,7 +176,7 @@ function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
     if (!isInternal(link.high)) return path;
     if (child > 0) lower = separatorIn(image, child - 1);
     if (child < childrenIn(image) - 1) upper = separatorIn(image, child);
-    node = yield* visit(linkAddress(node.address, child), link);
+    node = yield* visit(tree, linkAddress(node.address, child), link);
   }
 }
 
@@ -210,16 +210,18 @@ export function* mergeLeafAt(
 
 /** Items of some children, by one READ of their vacancies. */
 function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Operation<number[]> {
-  const { geometry } = tree;
-  const words = new Scratch(8 * children.length);
-  const batch = new Batch();
+  const { shape, perVacancyBit } = tree.geometry;
+  const bench = tree.spareBenches.take();
+  const { batch, swaps } = bench;
+  batch.clear();
   children.forEach((child, i) => {
     const { low, high } = linkIn(node.image, child);
-    batch.read(addressOfLink(low, high) + VACANCY_AT, 8, words, 8 * i);
+    batch.read(addressOfLink(low, high) + VACANCY_AT, 8, swaps, 8 * i);
   });
   yield batch;
-  const { span } = geometry.shape;
-  return children.map((_, i) => usedIn(span, geometry.perVacancyBit, words, 8 * i));
+  const used = children.map((_, i) => usedIn(shape.span, perVacancyBit, swaps, 8 * i));
+  tree.spareBenches.give(bench);
+  return used;
 }
 
 /** Marks a child of a node to become one with the next one. */
@@ -298,7 +300,7 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     if (other < 0 || 2 * other >= links.length) continue;
     const link = { low: links[2 * other], high: links[2 * other + 1] };
     if ((link.high & FROZEN) !== 0) continue;
-    const neighbour = yield* visit(linkAddress(above.node.address, other), link);
+    const neighbour = yield* visit(tree, linkAddress(above.node.address, other), link);
     if (!isInUse(tree, neighbour)) continue;
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];

@@ -52,16 +52,16 @@ function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operati
   let above: Visit | undefined;
   let upper: Uint8Array | undefined;
   let aboveUpper: Uint8Array | undefined;
-  let node = yield* visit(tree.root, yield* rootLink(tree));
+  let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   for (let step = 1; ; step++) {
     invariant(step <= PATH_MAX, 'the path to a leaf does not end');
     if (!isInUse(tree, node) && !isAbsorbed(node)) {
       const to = replacementOf(node);
       // Raises SW_POOL_CORRUPT for an address where no node can be, before linking it.
-      yield* visit(node.owner, to);
+      yield* visit(tree, node.owner, to);
       const gone = yield* goneWith(tree, node);
       if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
-      node = yield* visit(node.owner, to);
+      node = yield* visit(tree, node.owner, to);
       continue;
     }
     if (!state.lean) {
@@ -78,7 +78,7 @@ function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operati
     aboveUpper = upper;
     if (child < childrenIn(node.image) - 1) upper = separatorIn(node.image, child);
     above = node;
-    node = yield* visit(linkAddress(node.address, child), link);
+    node = yield* visit(tree, linkAddress(node.address, child), link);
   }
 }
 

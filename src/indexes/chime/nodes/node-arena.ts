@@ -346,6 +346,17 @@ export class CachedNode {
       : (this.#borders as Borders).upper;
   }
 
+  /** Copies what `lowerOf` returns to where a request has its key; returns the key's length. */
+  copyLower(child: number, outgoing: Scratch): number {
+    const { bytes, ends } = this.separators;
+    const from = child > 0 ? bytes : (this.#borders as Borders).lower;
+    const begin = child > 0 ? this.separators.begin(child - 1) : 0;
+    const length = child > 0 ? ends[child - 1] - begin : from.length;
+    outgoing.ensure(HEADER_BYTES + length);
+    for (let i = 0; i < length; i++) outgoing.u8[HEADER_BYTES + i] = from[begin + i];
+    return length;
+  }
+
   bordersOf(child: number): Borders {
     return { lower: this.lowerOf(child), upper: this.upperOf(child) };
   }

@@ -59,11 +59,17 @@ export interface Visit {
 }
 
 /** Reads a node that is linked into the tree, or was when this operation had begun. */
-export function* visit(owner: Address, { low, high }: Link): Operation<Visit> {
+export function* visit(
+  { spareBenches }: NodeClient,
+  owner: Address,
+  { low, high }: Link,
+): Operation<Visit> {
   const address = addressOfLink(low, high);
   const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes);
-  yield new Batch().read(address, bytes, image, 0);
+  const bench = spareBenches.take();
+  yield bench.batch.clear().read(address, bytes, image, 0);
+  spareBenches.give(bench);
   checkNode(image, bytes);
   return { owner, low, high: high & ~FROZEN, address, image };
 }
@@ -123,10 +129,13 @@ export function internalLink(link: Link): Link {
 }
 
 /** Reads the root link. */
-export function* rootLink(tree: Pick<NodeClient, 'root'>): Operation<Link> {
-  const word = new Scratch(8);
-  yield new Batch().read(tree.root, 8, word, 0);
-  return internalLink({ low: word.i32[0], high: word.i32[1] });
+export function* rootLink({ root, spareBenches }: NodeClient): Operation<Link> {
+  const bench = spareBenches.take();
+  const { batch, swaps } = bench;
+  yield batch.clear().read(root, 8, swaps, 0);
+  const link = { low: swaps.i32[0], high: swaps.i32[1] };
+  spareBenches.give(bench);
+  return internalLink(link);
 }
 
 export function routesOf({ image }: Visit): Routes {

@@ -1,31 +1,20 @@
 import { partOf } from '../../substrates/sample.ts';
 import type { NodeCache } from './cache.ts';
-import { INTERNAL } from './link.ts';
-
-const LOWEST: Uint8Array = new Uint8Array(0);
-
-/** What stands at a place of the tree, as far down as is remembered. */
-export interface Place {
-  /** The lowest key that it may have: it leads there. */
-  lower: Uint8Array;
-  /** The place in it. */
-  rest: number;
-  isLeaf: boolean;
-}
+import type { RoutedRequest } from './node-arena.ts';
 
 /**
- * Goes down to a place of [0, 1): each node's children have equal shares of the node's. So a leaf
- * below a node with few children is met more often than one below a full node.
+ * Leads a request to a place of [0, 1), as far down as is remembered: to a child of a node, if any
+ * is remembered. Each node's children have equal shares of the node's, so a leaf below a node with
+ * few children is met more often than one below a full node. Returns the place in the child.
  */
-export function standsAt({ top }: NodeCache, place: number): Place {
-  let lower = LOWEST;
+export function goToPlace({ top }: NodeCache, place: number, request: RoutedRequest): number {
   let at = place;
-  for (let node = top; node !== undefined; ) {
-    const { part: child, rest } = partOf(at, node.children);
+  request.above = undefined;
+  for (let node = top; node !== undefined; node = node.node(request.child)) {
+    const { part, rest } = partOf(at, node.children);
+    request.above = node;
+    request.child = part;
     at = rest;
-    lower = node.lowerOf(child);
-    if ((node.linkHigh(child) & INTERNAL) === 0) return { lower, rest, isLeaf: true };
-    node = node.node(child);
   }
-  return { lower, rest: at, isLeaf: false };
+  return at;
 }

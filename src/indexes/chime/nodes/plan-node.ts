@@ -134,7 +134,7 @@ interface Closed {
 function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Operation<Closed> {
   for (let round = 1, at = link; ; round++) {
     invariant(round <= PATH_MAX, 'what has replaced a node is not to be found');
-    const node = yield* visit(0, at);
+    const node = yield* visit(tree, 0, at);
     const inUse = isInUse(tree, node);
     if (!inUse && !isAbsorbed(node)) {
       for (const one of yield* goneWith(tree, node, depth + 1)) gone.push(one);

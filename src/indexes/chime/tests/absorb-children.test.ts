@@ -196,7 +196,7 @@ test('a link that is remembered as it was frozen is not changed', (t) => {
   for (; first.index.tree.splits < 40; count++) put(first, `key ${1000 + 7 * count}`);
   // The other client is about to replace the root, whose links it has frozen.
   const { tree } = other.index;
-  const root = other.pool.run(visit(tree.root, other.pool.run(rootLink(tree))));
+  const root = other.pool.run(visit(tree, tree.root, other.pool.run(rootLink(tree))));
   const target = { key: keyOf(requestFor(other, 'key 1000')), upper: undefined };
   const replacing = new Stepped(other.pool.fabric, rebuildNode(tree, root, target));
   replacing.step();

@@ -33,7 +33,9 @@ function bounded(t: Scope, shape: Parameters<typeof clientOf>[1] = SHAPE) {
     uses: (key: string) => {
       const request = requestFor(client, key);
       assert.ok(pool.run(index.search(request)));
-      return index.records.accessOf(request);
+      const access = { ticks: 0, uses: 0 };
+      request.readAccess(access);
+      return access;
     },
     keysMet(places: readonly number[]) {
       const keys: string[] = [];
@@ -116,7 +118,7 @@ test('a removal spares what was used or written since', (t) => {
   const { client, put, found, run, index, time } = bounded(t);
   put('a');
   const sampled = found('a');
-  const { ticks } = index.records.accessOf(sampled);
+  const ticks = sampled.foundTicks;
   time.now += 10;
   run(index.touch(found('a')));
   const evict = () => {

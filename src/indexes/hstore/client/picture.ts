@@ -1,5 +1,5 @@
 import { hasCode } from '../../../errors.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import { Frame, type Operation } from '../../../verbs/index.ts';
 import { type IndexPicture, type PicturePart, pictureOf } from '../../picture.ts';
 import type { Pair } from '../pair.ts';
 import { readState } from '../protocol/pair-state.ts';
@@ -52,16 +52,16 @@ function* partOf(pair: Pair): Operation<PicturePart> {
  */
 function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<number> {
   try {
-    const { count, slots, chained } = yield* readBuckets(geometry, first);
+    const count = Math.min(STEP_BUCKETS, geometry.shape.buckets - first);
     const cells = new Array<number>(count).fill(0);
-    for (const { slot } of slots) {
+    const chained = yield* readBuckets(geometry, first, count, new Frame(0), (slot) => {
       const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);
       // Which bucket a chained one hangs on is not told: they are shared out.
       if (bucket >= 0 && bucket < count) cells[bucket] += 1 / SLOTS;
       else for (let i = 0; i < count; i++) cells[i] += 1 / SLOTS / count;
-    }
+    });
     all.push(...cells);
-    return chained.length;
+    return chained.size;
   } catch (error) {
     if (hasCode(error, 'SW_POOL_CORRUPT')) return 0;
     throw error;

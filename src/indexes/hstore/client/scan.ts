@@ -1,7 +1,7 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
 import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../substrates/key-range.ts';
-import { type SlotRecord, visitRecords } from '../../substrates/record-visits.ts';
+import { visitRecords } from '../../substrates/record-visits.ts';
 import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
@@ -59,11 +59,11 @@ export class HStoreScan implements IndexScan {
       found.push(...(yield* scanPair(this.#table, pair, this.#request, part)));
     if (pairs.length > 1) found.sort((a, b) => (a.key < b.key === reverse ? 1 : -1));
     const within = found.slice(0, count).filter(({ key }) => this.#isInRange(key));
-    const slots: SlotRecord[] = within.map((slot) => {
-      return { address: recordOf(slot), units: unitsOfSlot(slot.high) };
-    });
+    const request = this.#request;
+    request.candidateCount = 0;
+    for (const slot of within) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
-    yield* visitRecords(records, this.#request, slots, shape.seed, all, visit, keysOnly);
+    yield* visitRecords(records, request, shape.seed, all, visit, keysOnly);
     this.#pass(within, count);
   }
 

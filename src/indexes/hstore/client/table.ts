@@ -20,6 +20,9 @@ export const SWAP_AT = 192;
 export const LEASE_AT = 224;
 const WORD_BYTES = 256;
 
+/** At ordinary load, so many buckets hold about 16 records. */
+const SAMPLED_AT_FIRST = 4;
+
 /** A request with what HStore operations remember between their round trips. */
 export class HStoreRequest extends Request implements FoundSlot {
   /** The slot that named the found record, as it was read. */
@@ -43,6 +46,8 @@ export class HStoreTable {
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
   readonly pool: Pool;
+  /** Buckets of a place of a sample; see sample.ts. */
+  sampledBuckets: number;
   /** Why operations had to wait or begin again, and how often. */
   readonly retries = {
     waits: 0, // polls for the answer of another client that is the server
@@ -55,6 +60,7 @@ export class HStoreTable {
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
     const { clientsMax } = pool.layout.parameters;
     this.shape = shape;
+    this.sampledBuckets = Math.min(SAMPLED_AT_FIRST, shape.buckets);
     this.catalog = catalog;
     this.pool = pool;
     this.records = new RecordIo(pool, catalog);

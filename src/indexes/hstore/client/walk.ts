@@ -4,7 +4,7 @@ import type { IndexWalk } from '../../contract.ts';
 import { visitRecords } from '../../substrates/record-visits.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { type NamedSlot, recordOf, unitsOfSlot } from '../protocol/slot.ts';
-import { readBuckets, STEP_BUCKETS, type TableStep } from '../protocol/table-reader.ts';
+import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 
@@ -48,33 +48,38 @@ export class HStoreWalk implements IndexWalk {
     visit: (request: HStoreRequest, keyBytes: number) => void,
     keysOnly = false,
   ): Operation<void> {
-    const named = yield* this.nextSlots();
-    const slots = named.map((slot) => {
-      return { address: recordOf(slot), units: unitsOfSlot(slot.high) };
-    });
+    const slots = yield* this.nextSlots();
     const { records, shape } = this.#table;
+    const request = this.#request;
+    request.candidateCount = 0;
+    for (const slot of slots) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
-    yield* visitRecords(records, this.#request, slots, shape.seed, all, visit, keysOnly);
+    yield* visitRecords(records, request, shape.seed, all, visit, keysOnly);
   }
 
   /** As `next`, without reading the records: returns slots, visits the buckets behind the first. */
   *nextSlots(visitChained?: (bucket: Address) => void): Operation<readonly NamedSlot[]> {
-    for (let empty = 0; empty < EMPTY_STEPS && !this.done; empty++) {
-      const { count, slots, chained } = yield* this.#read();
+    const { buckets } = this.#table.shape;
+    const slots: NamedSlot[] = [];
+    for (let empty = 0; empty < EMPTY_STEPS && !this.done && slots.length === 0; empty++) {
+      const first = this.#position % buckets;
+      const count = Math.min(STEP_BUCKETS, buckets - first);
+      for (const bucket of yield* this.#read(first, count, slots)) visitChained?.(bucket);
       this.#position += count;
-      for (const bucket of chained) visitChained?.(bucket);
-      if (slots.length > 0) return slots;
     }
-    return [];
+    return slots;
   }
 
   /** When the table is lost, as soon as there is another one: keys stand as before. */
-  *#read(): Operation<TableStep> {
-    const { buckets } = this.#table.shape;
-    const pair = this.#table.pairs[Math.floor(this.#position / buckets)];
+  *#read(first: number, count: number, slots: NamedSlot[]): Operation<ReadonlySet<Address>> {
+    const { pairs, shape } = this.#table;
+    const pair = pairs[Math.floor(this.#position / shape.buckets)];
     for (;;) {
+      slots.length = 0;
       try {
-        return yield* readBuckets(pair.geometry, this.#position % buckets);
+        return yield* readBuckets(pair.geometry, first, count, this.#request, (slot, low, high) => {
+          slots.push({ slot, low, high });
+        });
       } catch (error) {
         if (!(error instanceof TableLost)) throw error;
         this.restored++;

@@ -1,5 +1,5 @@
 import { invariant } from '../../../errors.ts';
-import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { type Address, Frame, type Operation, type Scratch } from '../../../verbs/index.ts';
 import { type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
 import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
@@ -17,60 +17,58 @@ export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): 
   return nextOf(i32[word], i32[word + 1]);
 }
 
-/** Buckets of a table that were read together with their chains. */
-export interface TableStep {
-  /** How many of the table, without those that are chained. */
-  readonly count: number;
-  readonly slots: readonly NamedSlot[];
-  readonly chained: readonly Address[];
-}
+type SlotVisitor = (slot: Address, low: number, high: number) => void;
 
-/** Reads up to `most` buckets of a table from `first` on with their chains. Raises TableLost. */
+/**
+ * Reads `count` buckets of a table from `first` on, and their chains, and visits the slots that
+ * name records. Returns the chained buckets. Raises TableLost, after some visits.
+ */
 export function* readBuckets(
   geometry: PairGeometry,
   first: number,
-  most = STEP_BUCKETS,
-): Operation<TableStep> {
-  const { generation, shape } = geometry;
-  const count = Math.min(most, shape.buckets - first);
-  const words = new Scratch(count * BUCKET_BYTES);
-  const slots: NamedSlot[] = [];
+  count: number,
+  { batch, words }: Frame,
+  visit: SlotVisitor,
+): Operation<ReadonlySet<Address>> {
+  const { generation } = geometry;
   const chained = new Set<Address>();
-  const buckets = Array.from({ length: count }, (_, i) => geometry.bucket(first + i));
-  yield new Batch().read(buckets[0], count * BUCKET_BYTES, words, 0);
-  let open = take(buckets, words, generation, slots);
+  const buckets: Address[] = [];
+  for (let i = 0; i < count; i++) buckets.push(geometry.bucket(first + i));
+  words.ensure(count * BUCKET_BYTES);
+  yield batch.clear().read(buckets[0], count * BUCKET_BYTES, words, 0);
+  let open = visitSlots(buckets, words, generation, visit);
   while (open.length > 0) {
-    const batch = new Batch();
-    open.forEach((bucket, i) => {
-      invariant(!chained.has(bucket), `the bucket at ${bucket} is chained twice`);
-      chained.add(bucket);
-      batch.read(bucket, BUCKET_BYTES, words, i * BUCKET_BYTES);
-    });
+    batch.clear();
+    for (let i = 0; i < open.length; i++) {
+      invariant(!chained.has(open[i]), `the bucket at ${open[i]} is chained twice`);
+      chained.add(open[i]);
+      batch.read(open[i], BUCKET_BYTES, words, i * BUCKET_BYTES);
+    }
     yield batch;
-    open = take(open, words, generation, slots);
+    open = visitSlots(open, words, generation, visit);
   }
-  return { count, slots, chained: [...chained] };
+  return chained;
 }
 
-/** Takes the slots of buckets that were read; returns the buckets behind them. */
-function take(
+/** Visits the slots of buckets that were read; returns the buckets behind them. */
+function visitSlots(
   buckets: readonly Address[],
   words: Scratch,
   generation: number,
-  slots: NamedSlot[],
+  visit: SlotVisitor,
 ): Address[] {
   const { i32 } = words;
   const behind: Address[] = [];
-  buckets.forEach((bucket, i) => {
+  for (let i = 0; i < buckets.length; i++) {
     const at = i * BUCKET_BYTES;
-    for (let slot = 0; slot < SLOTS; slot++) {
-      const word = (at >> 2) + 2 * slot;
-      const [low, high] = [i32[word], i32[word + 1]];
-      if (!isEmpty(high)) slots.push({ slot: bucket + 8 * slot, low, high });
-    }
     const next = nextBucketIn(words, at, generation);
     if (next !== 0) behind.push(next);
-  });
+    for (let slot = 0; slot < SLOTS; slot++) {
+      const word = (at >> 2) + 2 * slot;
+      const high = i32[word + 1];
+      if (!isEmpty(high)) visit(buckets[i] + 8 * slot, i32[word], high);
+    }
+  }
   return behind;
 }
 
@@ -79,9 +77,14 @@ export function* walkSlots(
   { geometry, meanwhile }: PairAccess,
   visit: (slots: readonly NamedSlot[]) => Operation<void>,
 ): Operation<void> {
-  for (let first = 0; first < geometry.shape.buckets; ) {
-    const { count, slots } = yield* readBuckets(geometry, first, WIDE_STEP_BUCKETS);
-    first += count;
+  const { buckets } = geometry.shape;
+  const frame = new Frame(0);
+  for (let first = 0; first < buckets; first += WIDE_STEP_BUCKETS) {
+    const count = Math.min(WIDE_STEP_BUCKETS, buckets - first);
+    const slots: NamedSlot[] = [];
+    yield* readBuckets(geometry, first, count, frame, (slot, low, high) => {
+      slots.push({ slot, low, high });
+    });
     if (slots.length > 0) yield* visit(slots);
     yield* meanwhile();
   }

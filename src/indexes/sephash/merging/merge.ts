@@ -43,7 +43,7 @@ import {
   parseMainHeader,
   writeMain,
 } from '../segments/main-segment.ts';
-import type { SegmentView } from '../segments/segment-view.ts';
+import type { MemoryInReach, SegmentView } from '../segments/segment-view.ts';
 import type { SepHashTable } from '../table.ts';
 import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
@@ -98,18 +98,24 @@ function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void
 
 /**
  * When another operation of this client merges the segment, sleeping would only hold that one up:
- * waits until it has noted the new metadata. Whether the segment has been merged. Raises SW_POOL_FULL as
+ * looks at the header until it is done. Whether the segment has been merged. Raises SW_POOL_FULL as
  * the other one did: of many in flight that wait for one merge without memory, one tries.
  */
 function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
-  const { batch, words, view, metaLow, metaHigh } = request;
+  const { batch, words, view } = request;
   for (let steps = 0; view.mergers > 0 && steps < OWN_MERGE_STEPS_MAX; steps++) {
-    yield batch.clear().pause(0, words);
-    if (view.metaLow !== metaLow || view.metaHigh !== metaHigh) return true;
+    yield batch.clear().pause(0, words).read(view.header, 8, words, HEADER_AT);
+    if (!request.metaHolds()) return true;
   }
   const { mergeFailure } = view;
-  if (mergeFailure?.freed === table.allocator.freed) throw mergeFailure.error;
+  if (mergeFailure !== undefined && !hasMoreMemory(table, mergeFailure)) throw mergeFailure.error;
   return false;
+}
+
+/** Whether this client may get memory now that it could not get when its merge failed. */
+function hasMoreMemory({ allocator }: SepHashTable, failure: MemoryInReach): boolean {
+  const { freed, reserveAllowed } = allocator;
+  return freed !== failure.freed || reserveAllowed > failure.reserveAllowed;
 }
 
 /**
@@ -151,7 +157,7 @@ function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operat
   try {
     yield* merger.run(request, spare);
   } catch (error) {
-    if (isPoolFull(error)) view.noteMergeFailure(error, table.allocator.freed);
+    if (isPoolFull(error)) view.noteMergeFailure(error, table.allocator);
     throw error;
   } finally {
     view.mergers--;

@@ -2,14 +2,20 @@ import type { Address } from '../../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
 
-/** A merge for which there was no memory. */
-interface MergeFailure {
+/** What tells that a client may get memory that it could not get before. */
+export interface MemoryInReach {
+  /** How many blocks this client has given back. */
+  readonly freed: number;
+  /** How many chunks of the reserve it may take. */
+  readonly reserveAllowed: number;
+}
+
+/** A merge that failed for lack of memory, and what was within reach then. */
+interface MergeFailure extends MemoryInReach {
   /** The metadata of the segment. */
-  low: number;
-  high: number;
-  /** How many blocks this client had given back by then. */
-  freed: number;
-  error: unknown;
+  readonly low: number;
+  readonly high: number;
+  readonly error: unknown;
 }
 
 /**
@@ -34,11 +40,6 @@ export class SegmentView {
   sibling: Address = 0;
   /** Operations of this client that are merging the segment. */
   mergers = 0;
-  /** Whether one of them is filling an entry; and how many wait to do so. */
-  isFilling = false;
-  waiting = 0;
-  /** Words, in the epoch of the noted metadata, that were read while others waited. */
-  readonly #learnt = new Map<number, { low: number; high: number }>();
   #failure: MergeFailure | undefined;
   /** Whether every merge moves the CurSegment. */
   readonly #moves: boolean;
@@ -69,18 +70,8 @@ export class SegmentView {
     this.metaLow = low;
     this.metaHigh = high;
     this.forgetOffset();
-    this.#learnt.clear();
     this.count = -1;
     this.cache = undefined;
-  }
-
-  /** Notes a word for the operations of this client that wait; `at` is where a request has it. */
-  learnWord(at: number, low: number, high: number): void {
-    if (this.waiting > 0) this.#learnt.set(at, { low, high });
-  }
-
-  learntWord(at: number): { low: number; high: number } | undefined {
-    return this.#learnt.get(at);
   }
 
   /** Notes what the MainSegment of a metadata word says. */
@@ -98,8 +89,8 @@ export class SegmentView {
     this.cache = cache;
   }
 
-  noteMergeFailure(error: unknown, freed: number): void {
-    this.#failure = { low: this.metaLow, high: this.metaHigh, freed, error };
+  noteMergeFailure(error: unknown, { freed, reserveAllowed }: MemoryInReach): void {
+    this.#failure = { low: this.metaLow, high: this.metaHigh, freed, reserveAllowed, error };
   }
 
   /** If this client could not merge the segment of the noted metadata. */

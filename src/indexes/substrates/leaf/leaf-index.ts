@@ -94,19 +94,15 @@ export abstract class LeafIndex<C extends LeafClient>
     this.#sampled.push(requests);
   }
 
-  keepsInTable({ inline }: LeafRequest): boolean {
-    return inline;
-  }
-
   *sampleBeside(
     own: LeafRequest,
     request: LeafRequest,
     visit: (request: LeafRequest, keyBytes: number) => void,
-  ): Operation<boolean> {
+  ): Operation<void> {
+    if (!own.inline) return;
     const requests = this.#sampled.pop() ?? [];
-    const hasRoom = yield* sampleNeighbourhood(this.client, requests, own, request, visit);
+    yield* sampleNeighbourhood(this.client, requests, own, request, visit);
     this.#sampled.push(requests);
-    return hasRoom;
   }
 
   search(request: LeafRequest): Operation<boolean> {

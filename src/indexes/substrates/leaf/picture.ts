@@ -1,6 +1,6 @@
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
-import { type SlotRecord, visitRecords } from '../record-visits.ts';
+import { visitRecords } from '../record-visits.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
 import type { LeafGeometry } from './layout.ts';
 import { CONTENT_AT } from './layout.ts';
@@ -41,13 +41,13 @@ export function* visitItems(
 ): Operation<void> {
   const { words } = picture;
   const { seed, span } = client.geometry.shape;
-  const slots: SlotRecord[] = [];
+  request.candidateCount = 0;
   for (let entry = 0; entry < span; entry++) {
     const at = imageOf(client, entry);
     const item = itemHigh(words, at);
     if (isEmpty(item)) continue;
     if (isIndirect(item)) {
-      slots.push({ address: recordOf(words, at), units: linesOf(words, at) });
+      request.noteRecord(recordOf(words, at), linesOf(words, at));
       continue;
     }
     const keyBytes = keyBytesOf(item);
@@ -55,7 +55,7 @@ export function* visitItems(
     adoptInline(request, words, at);
     visit(request, keyBytes);
   }
-  yield* visitRecords(client.records, request, slots, seed, every, visit, keysOnly);
+  yield* visitRecords(client.records, request, seed, every, visit, keysOnly);
 }
 
 function every(): boolean {

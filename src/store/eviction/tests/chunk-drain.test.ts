@@ -36,8 +36,9 @@ test('a chunk that has been recycled is drained no more', (t) => {
   const chunk = chunkOf(evicted[0]);
   const before = wordOf(chunk);
   assert.equal(before.state, CHUNK_DRAINING);
-  // As another client does that frees the last block, and one that takes the chunk.
-  const after = { ...before, state: CHUNK_BLOCKS, units: before.units + 8, free: 0 };
+  // As another client does that frees the last block, and one that takes the chunk. It serves
+  // another store, so that this one cannot choose it anew.
+  const after = { ...before, state: CHUNK_BLOCKS, catalog: before.catalog + 1, free: 0 };
   assert.ok(pool.run(pool.chunks.swap(chunk, packChunk(before), after)));
   evicted.length = 0;
   drain.owe();

@@ -25,9 +25,9 @@ function halfFull(t: Parameters<typeof clientOf>[0]): Client {
 
 /** As a client leaves it that dies before it replaces the node above the lowest leaf. */
 function freezeFirst({ pool, index: { tree } }: Client): void {
-  let node = pool.run(visit(tree.root, pool.run(rootLink(tree))));
+  let node = pool.run(visit(tree, tree.root, pool.run(rootLink(tree))));
   for (let link = linkIn(node.image, 0); isInternal(link.high); link = linkIn(node.image, 0)) {
-    node = pool.run(visit(linkAddress(node.address, 0), link));
+    node = pool.run(visit(tree, linkAddress(node.address, 0), link));
   }
   assert.ok(childrenIn(node.image) > 1);
   assert.ok(pool.run(freezeUnmarked(tree, node)));

@@ -1,6 +1,5 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../../records/layout.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import type { SlotRecord } from '../../record-visits.ts';
 import { visitSample } from '../../sample.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
@@ -32,21 +31,20 @@ export function* sampleLeaves<R extends LeafRequest>(
   enough: number,
   visit: (request: LeafRequest, keyBytes: number) => void,
 ): Operation<void> {
-  const leaves = places.flatMap((place) => spread(place, 1 / places.length));
-  const slots: SlotRecord[] = [];
+  const leaves = LEAVES * places.length;
   const entries = Math.min(ENTRIES, client.geometry.shape.span);
   let met = 0;
-  for (let i = 0; i < leaves.length && met + slots.length < enough; i += LEAVES_MAX) {
-    const group = leaves.slice(i, i + LEAVES_MAX);
-    yield* readEntries(client, requests, group);
-    for (let leaf = 0; leaf < group.length; leaf++) {
-      met += visitInline(client, requests[leaf], entries, request, slots, visit);
+  request.candidateCount = 0;
+  for (let i = 0; i < leaves && met + request.candidateCount < enough; i += LEAVES_MAX) {
+    const count = Math.min(LEAVES_MAX, leaves - i);
+    yield* readEntries(client, requests, places, i, count);
+    for (let leaf = 0; leaf < count; leaf++) {
+      met += visitInline(client, requests[leaf], entries, request, visit);
     }
   }
-  if (slots.length === 0) return;
   const { seed } = client.geometry.shape;
   const part = { seed, place: places[0], enough: Math.max(1, enough - met) };
-  yield* visitSample(client.records, request, slots, part, visit);
+  yield* visitSample(client.records, request, part, visit);
 }
 
 /**
@@ -60,7 +58,7 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   own: R,
   request: R,
   visit: (request: LeafRequest, keyBytes: number) => void,
-): Operation<boolean> {
+): Operation<void> {
   const { neighbourhood, seed } = client.geometry.shape;
   if (requests.length === 0) requests.push(client.newRequest());
   const [read] = requests;
@@ -69,12 +67,11 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   yield* client.begin(read);
   read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
   yield postEntries(client, read, read.home, neighbourhood, read.batch);
-  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return true;
-  const slots: SlotRecord[] = [];
-  visitInline(client, read, neighbourhood, request, slots, visit);
-  const part = { seed, place: 0, enough: slots.length };
-  if (slots.length > 0) yield* visitSample(client.records, request, slots, part, visit);
-  return false;
+  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
+  request.candidateCount = 0;
+  visitInline(client, read, neighbourhood, request, visit);
+  const part = { seed, place: 0, enough: request.candidateCount };
+  yield* visitSample(client.records, request, part, visit);
 }
 
 function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: number): number {
@@ -86,43 +83,52 @@ function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: numb
   return empty;
 }
 
-/** Numbers at equal distances within a part of [0, 1) that begins at a place, round the end. */
-function spread(place: number, part: number): number[] {
-  return Array.from({ length: LEAVES }, (_, i) => (place + (i / LEAVES) * part) % 1);
+/**
+ * Where a leaf of the sample stands: those of one place are at equal distances within the part of
+ * [0, 1) that begins there, round the end.
+ */
+function placeOf(leaf: number, places: readonly number[]): number {
+  const place = places[Math.floor(leaf / LEAVES)];
+  return (place + (leaf % LEAVES) / LEAVES / places.length) % 1;
 }
 
-/** Reads a few entries of each leaf; a leaf that is not what this client takes it for is learnt. */
+/**
+ * Reads a few entries of each of `count` leaves from `first` on; a leaf that is not what this
+ * client takes it for is learnt.
+ */
 function* readEntries<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
   requests: R[],
   places: readonly number[],
+  first: number,
+  count: number,
 ): Operation<void> {
   const { span } = client.geometry.shape;
-  while (requests.length < places.length) requests.push(client.newRequest());
+  while (requests.length < count) requests.push(client.newRequest());
   const { batch } = requests[0];
-  for (let i = 0; i < places.length; i++) {
-    const rest = yield* client.aimAtPlace(requests[i], places[i]);
+  for (let i = 0; i < count; i++) {
+    const rest = yield* client.aimAtPlace(requests[i], placeOf(first + i, places));
     // Several of the places may be in one leaf, and at one place of it.
     requests[i].home = Math.floor(rest * span + i * ENTRIES) % span;
   }
   batch.clear();
-  for (let i = 0; i < places.length; i++) {
+  for (let i = 0; i < count; i++) {
     const { leaf, words, home } = requests[i];
     batch.read(leaf, HEADER_BYTES, words, IMAGE_AT);
     postEntries(client, requests[i], home, Math.min(ENTRIES, span), batch);
   }
   yield batch;
-  const changed = requests.slice(0, places.length).find((each) => !client.isAsAimed(each));
-  if (changed !== undefined) yield* client.relearn(changed);
+  for (let i = 0; i < count; i++) {
+    if (!client.isAsAimed(requests[i])) return yield* client.relearn(requests[i]);
+  }
 }
 
-/** Visits the inline items that were read and gathers the others; how many were visited. */
+/** Visits the inline items that were read and notes the others; how many were visited. */
 function visitInline(
   client: LeafClient,
   read: LeafRequest,
   entries: number,
   request: LeafRequest,
-  slots: SlotRecord[],
   visit: (request: LeafRequest, keyBytes: number) => void,
 ): number {
   const { geometry, sums } = client;
@@ -134,7 +140,7 @@ function visitInline(
     const item = itemHigh(words, at);
     if (isEmpty(item) || !sums.holds(words, at, idLow, idHigh)) continue;
     if (isIndirect(item)) {
-      slots.push({ address: recordOf(words, at), units: linesOf(words, at) });
+      request.noteRecord(recordOf(words, at), linesOf(words, at));
       continue;
     }
     const keyBytes = keyBytesOf(item);
