@@ -2,7 +2,6 @@ import type { AsyncStore, IndexName, OpenOptions, Value } from '../../src/store/
 import { open } from '../../src/store/open.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { firstMessage, startProcess } from '../tcp/processes.ts';
-import { Permutation } from '../workloads/index.ts';
 import type { Plan } from './plan.ts';
 import { UNREACHED } from './shared-store.ts';
 
@@ -11,20 +10,16 @@ const NODE_BYTES = 64 * 2 ** 20;
 const SMALL_NODE_BYTES = 12 * 2 ** 20;
 /** Short values stand in the leaves of chime and hopscotch; long ones have blocks. */
 const VALUE_BYTES = [32, 300];
-const RECORDS = 20_000;
-const WRITES = 8192;
+const RECORDS = 8192;
+const WRITES = 4096;
 /** Writes in flight together. */
 const WIDTH = 64;
-/** Where there is room, as many records are deleted before so many writes. */
-const ROUND = 1024;
 
 /** How much room writes find. */
 const ROOMS = {
   /** None of its writes evicts, or counts what the store holds. */
   unbounded: {},
-  /** As in a full store, but no write evicts. */
-  roomy: { eviction: 'lru', ...UNREACHED },
-  full: { eviction: 'lru', maxRecords: RECORDS },
+  'full store': { eviction: 'lru', maxRecords: RECORDS },
   'full pool': { eviction: 'lru', ...UNREACHED },
 } as const satisfies Record<string, OpenOptions>;
 
@@ -38,12 +33,12 @@ interface Counts {
 
 type Row = { index: IndexName; bytes: number } & Record<Room, Counts>;
 
-/** Doorbells of writes of new keys over TCP, in stores that are full and in others. */
+/** Doorbells of writes of new keys over TCP, in stores that are full and in one that is not. */
 export async function doorbells({ indexes }: Plan): Promise<Row[]> {
   const rows: Row[] = [];
   console.log(`Doorbells of a write of a new key over TCP, ${WIDTH} in flight`);
   console.log(
-    'index      bytes  unbounded  with room   full store  evictions  more   full pool  evictions  more',
+    'index      bytes  unbounded   full store  evictions  more    full pool  evictions  more',
   );
   for (const bytes of VALUE_BYTES) {
     for (const index of indexes) {
@@ -74,38 +69,21 @@ async function measure(index: IndexName, bytes: number, room: Room): Promise<Cou
 }
 
 async function count(store: AsyncStore<Value>, value: string, room: Room): Promise<Counts> {
-  let next = await fill(store, value, room);
-  const isFull = room.startsWith('full');
-  const order = new Permutation(RECORDS, 1);
-  const evictedBefore = await evictionsOf(store);
-  let posted = 0;
-  for (let done = 0; done < WRITES; done += ROUND) {
-    if (!isFull) {
-      await inFlight(done, ROUND, async (i) => {
-        await store.delete(`k${order.at(i)}`);
-      });
-    }
-    const before = (await store.counters()).traffic.roundTrips;
-    await inFlight(next, ROUND, (i) => store.set(`k${i}`, value));
-    posted += (await store.counters()).traffic.roundTrips - before;
-    next += ROUND;
-  }
-  const evictions = (await evictionsOf(store)) - evictedBefore;
-  return { doorbells: posted / WRITES, evictions: evictions / WRITES };
-}
-
-/** Fills the store, or its pool until it evicts; returns the number of the first unused key. */
-async function fill(store: AsyncStore<Value>, value: string, room: Room): Promise<number> {
   let next = 0;
   const write = async (records: number) => {
     await inFlight(next, records, (i) => store.set(`k${i}`, value));
     next += records;
   };
   await write(RECORDS);
-  if (room === 'full pool') while ((await evictionsOf(store)) === 0) await write(ROUND);
+  if (room === 'full pool') while ((await evictionsOf(store)) === 0) await write(WIDTH);
   // A store that was filled just now has more chunks at hand than one that has been full for long.
-  if (room.startsWith('full')) await write(RECORDS);
-  return next;
+  if (room !== 'unbounded') await write(RECORDS);
+  const before = (await store.counters()).traffic.roundTrips;
+  const evictedBefore = await evictionsOf(store);
+  await write(WRITES);
+  const evictions = (await evictionsOf(store)) - evictedBefore;
+  const posted = (await store.counters()).traffic.roundTrips - before;
+  return { doorbells: posted / WRITES, evictions: evictions / WRITES };
 }
 
 async function evictionsOf(store: AsyncStore<Value>): Promise<number> {
@@ -122,12 +100,11 @@ async function inFlight(first: number, all: number, act: (i: number) => Promise<
 }
 
 function lineOf(row: Row): string {
-  const { index, bytes, unbounded, roomy } = row;
+  const { index, bytes, unbounded } = row;
   const shown = (number: number, width: number) => number.toFixed(2).padStart(width);
-  const left = index.padEnd(11) + String(bytes).padStart(5);
-  const first = shown(unbounded.doorbells, 11) + shown(roomy.doorbells, 11);
-  const others = [row.full, row['full pool']].map(({ doorbells, evictions }) => {
+  const left = index.padEnd(11) + String(bytes).padStart(5) + shown(unbounded.doorbells, 11);
+  const others = [row['full store'], row['full pool']].map(({ doorbells, evictions }) => {
     return shown(doorbells, 13) + shown(evictions, 11) + shown(doorbells - unbounded.doorbells, 6);
   });
-  return left + first + others.join('');
+  return left + others.join('');
 }

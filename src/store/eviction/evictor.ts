@@ -20,7 +20,7 @@ import { Recount } from './recount.ts';
 import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
-const TOGETHER = 16;
+const TOGETHER = 8;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
@@ -172,7 +172,9 @@ export class Evictor {
    * as many evicted as were added: by the time that blocks are scarce, an eviction helps too late.
    */
   #lackedAfter(request: Request): number {
-    if (this.#index.releaseSome === undefined) return this.#index.records.shortage(request);
+    if (this.#index.releaseSome === undefined) {
+      return this.#index.records.shortage(request) - this.store.underWay;
+    }
     if (this.drain.owes || this.drain.hasSlack) this.#added = 0;
     else if (!request.displaced) this.#added++;
     return this.#added;

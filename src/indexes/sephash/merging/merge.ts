@@ -98,8 +98,9 @@ function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void
 
 /**
  * When another operation of this client merges the segment, sleeping would only hold that one up:
- * waits until it has noted the new metadata. Whether the segment has been merged. Raises SW_POOL_FULL as
- * the other one did: of many in flight that wait for one merge without memory, one tries.
+ * waits until it has noted the new metadata. Whether the segment has been merged. Raises
+ * SW_POOL_FULL as the other one did: of many in flight that wait for one merge without memory, one
+ * tries.
  */
 function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   const { batch, words, view, metaLow, metaHigh } = request;

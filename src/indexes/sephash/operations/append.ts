@@ -169,7 +169,7 @@ export function* claim(
   const { zeroWait, append: ordered } = table.geometry.shape;
   // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
   if (zeroWait === 0) yield* completeBit(table, request);
-  const fate = yield* swapInTurn(table, request, slot, { low, high });
+  const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
   if (!request.bitStands) yield* completeBit(table, request);
   if (ordered === 0) yield* reread(table, request);
@@ -180,27 +180,41 @@ export function* claim(
 /**
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
  * flight: each would try the same entry, one would win, and all others would try the next one. One
- * that has waited learns here, without a round trip, what the others have filled meanwhile.
+ * that has waited learns here, without a round trip, what the others have filled meanwhile: no full
+ * entry changes before the next merge. A filter word that it learns may be out of date: then its
+ * CAS fails, as if another client had set a bit.
  */
-function* swapInTurn(
+function* claimInTurn(
   table: SepHashTable,
   request: SepHashRequest,
   slot: number,
-  { low, high }: { low: number; high: number },
+  low: number,
+  high: number,
 ): Operation<number> {
   const { view } = request;
-  yield* awaitTurn(request);
-  if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
+  if (view.isFilling) {
+    yield* awaitTurn(request);
+    if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
+    adoptLearnt(request, filterAt(request));
+  }
+  if (!maySwap(table, request)) return CHANGED;
   view.isFilling = true;
   try {
-    adoptLearnt(request, filterAt(request));
-    if (!maySwap(table, request)) return CHANGED;
     yield postClaim(table, request, slot, low, high);
-    const fate = noteClaim(request, slot);
-    if (fate === TAKEN) table.retries.slotTaken++;
-    return fate;
   } finally {
     view.isFilling = false;
+  }
+  const fate = noteClaim(request, slot);
+  if (fate === TAKEN) table.retries.slotTaken++;
+  return fate;
+}
+
+function* awaitTurn({ view, batch, words }: SepHashRequest): Operation<void> {
+  view.waiting++;
+  try {
+    while (view.isFilling) yield batch.clear().pause(0, words);
+  } finally {
+    view.waiting--;
   }
 }
 
@@ -215,16 +229,6 @@ function adoptLearnt(request: SepHashRequest, at: number): boolean {
 function learn(request: SepHashRequest, at: number): void {
   const { view, words } = request;
   if (isOfEpoch(request)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
-}
-
-function* awaitTurn({ view, batch, words }: SepHashRequest): Operation<void> {
-  if (!view.isFilling) return;
-  view.waiting++;
-  try {
-    while (view.isFilling) yield batch.clear().pause(0, words);
-  } finally {
-    view.waiting--;
-  }
 }
 
 /** Whether the client knows of no merge since the operation read the segment's metadata. */
