@@ -20,7 +20,9 @@ import { Recount } from './recount.ts';
 import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
-const TOGETHER = 8;
+const TOGETHER = 16;
+/** How many of them at most when it evicts ahead of need: more would leave a small pool emptier. */
+const AHEAD_MAX = 8;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
@@ -161,10 +163,10 @@ export class Evictor {
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
-    const together = this.#together;
-    if (this.#lackedAfter(request) < together) return;
+    const some = Math.min(AHEAD_MAX, this.#together);
+    if (this.#lackedAfter(request) < some) return;
     this.#added = 0;
-    yield* this.#evictSome(together, request);
+    yield* this.#evictSome(some, request);
   }
 
   /**
