@@ -179,9 +179,9 @@ export function* claim(
 
 /**
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
- * flight: each would try the same entry, one would win, and all others would try the next one. One
- * that has waited learns here, without a round trip, what the others have filled meanwhile: no full
- * entry changes before the next merge. A filter word that it learns may be out of date: then its
+ * flight: each would try the same entry, one would win, and all others would try the next one. What
+ * one fills while others wait, they learn here without a round trip: no full entry changes before
+ * the next merge. A filter word that it learns may be out of date: then its
  * CAS fails, as if another client had set a bit.
  */
 function* claimInTurn(
@@ -192,8 +192,8 @@ function* claimInTurn(
   high: number,
 ): Operation<number> {
   const { view } = request;
-  if (view.isFilling) {
-    yield* awaitTurn(request);
+  if (view.isFilling) yield* awaitTurn(request);
+  if (view.hasLearnt) {
     if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
     adoptLearnt(request, filterAt(request));
   }

@@ -85,6 +85,10 @@ export class SegmentView {
     if (this.waiting > 0) this.#learnt.set(at, { low, high });
   }
 
+  get hasLearnt(): boolean {
+    return this.#learnt.size > 0;
+  }
+
   learntWord(at: number): { low: number; high: number } | undefined {
     return this.#learnt.get(at);
   }
