@@ -58,7 +58,6 @@ for (const { manifest } of INDEX_KINDS) {
       assert.ok(full.evictions > least && full.evictions < most, `${full.evictions} evictions`);
       const more = (full.doorbells - roomy.doorbells) / WRITES;
       const each = `${roomy.doorbells / WRITES} without evictions`;
-      console.log(index, bytes, each, more);
       assert.ok(more <= MORE_MAX, `${more} more doorbells a write, ${each}`);
     });
   }
