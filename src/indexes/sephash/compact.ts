@@ -12,14 +12,14 @@ import { mergeSealed } from './merging/merge.ts';
 import { seal } from './merging/seal.ts';
 import { isTombstone } from './segments/entry.ts';
 import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
-import { isPoolFull } from './segments/main-blocks.ts';
+import { allocateMain, isPoolFull } from './segments/main-blocks.ts';
 import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
 /** One merge takes what the CurSegment says, the next one retires what that has dropped. */
 const MERGES_PER_SEGMENT = 2;
-/** Segments of which `releaseSome` merges the one with the most deleted records. */
+/** Segments of which `releaseSome` merges the one with the most to free. */
 const CANDIDATES = 8;
 
 /**
@@ -99,8 +99,8 @@ export class Compaction {
   }
 
   /**
-   * Merges the one of the next few segments that holds the most deleted records, so that their
-   * blocks come free. Any client may: it uses neither the spare place nor a grace period. Returns
+   * Merges the one of the next few segments that seems to hold the most records that are gone, so
+   * that their blocks come free. Any client may: it uses neither the spare place nor a grace period. Returns
    * the segment that the next call begins with; `merged` tells whether this one merged any.
    */
   *some(from: number): Operation<{ next: number; merged: boolean }> {
@@ -110,8 +110,9 @@ export class Compaction {
     for (let seen = 0; seen < CANDIDATES; seen++) {
       yield* this.#snapshot.take(suffix);
       const { main, current } = this.#snapshot;
-      const deleted = main.dropped + deletedBy(current);
-      if (deleted > most) [most, best] = [deleted, main.suffix];
+      // Any entry may replace a record; a tombstone surely deletes one.
+      const freed = main.dropped + current.length / 2 + deletedBy(current);
+      if (freed > most) [most, best] = [freed, main.suffix];
       suffix = nextSuffix(main.suffix, main.depth) ?? 0;
       if (suffix === from) break;
     }
@@ -131,6 +132,7 @@ export class Compaction {
 
   /** False when there is no memory for it. */
   *#mergeOnce(suffix: number): Operation<boolean> {
+    if (this.#grace === undefined && !(yield* this.#hasBlock())) return false;
     if (yield* this.#sealAndMerge(0)) return true;
     if (this.#grace === undefined || !(yield* this.#freeSpare())) return false;
     yield* this.#snapshot.take(suffix);
@@ -138,6 +140,25 @@ export class Compaction {
     if (!(yield* this.#sealAndMerge(this.#table.directory.parts.spare))) return false;
     yield* this.#bringHome(suffix);
     return true;
+  }
+
+  /**
+   * Whether there is a block for a MainSegment of what the snapshot holds. Without the spare place
+   * it must be known before the pads: a segment that stays full would accept no deletion.
+   */
+  *#hasBlock(): Operation<boolean> {
+    const { allocator, catalog } = this.#table;
+    const { main, current } = this.#snapshot;
+    const dropped = deletedBy(current);
+    const kept = Math.max(0, main.count + current.length / 2 - 2 * dropped);
+    try {
+      const { address, units } = yield* allocateMain(this.#table, { kept, dropped }, true);
+      allocator.discard(catalog, units, address);
+      return true;
+    } catch (error) {
+      if (!isPoolFull(error)) throw error;
+      return false;
+    }
   }
 
   /** Whether a merge that keeps its block may leave less than the next one needs. */

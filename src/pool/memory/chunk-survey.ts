@@ -208,6 +208,18 @@ export class ChunkSurvey {
     return best;
   }
 
+  /** How many blocks there are to claim for a use, and how many of them are free. */
+  *count(use: number): Operation<{ free: number; blocks: number }> {
+    let chunks = 0;
+    let free = 0;
+    yield* this.#readTable((chunk, low, high) => {
+      if ((low & STATE_BITS) !== CHUNK_BLOCKS || usedFor(low) !== use) return;
+      chunks++;
+      if (this.#futile.get(chunk) !== freeOf(high)) free += Math.max(0, freeOf(high));
+    });
+    return { free, blocks: chunks * blocksPerChunk(use % UNITS_MAX) };
+  }
+
   readonly #add = (chunk: number, low: number, high: number): void => {
     const state = low & STATE_BITS;
     if (state === CHUNK_FREE) this.#recycled.push(chunk);

@@ -6,6 +6,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
+import type { Allocator } from '../../pool/memory/allocator.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -46,6 +47,9 @@ const BOUNDED_REMEDIES = [
  * writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
+
+/** What a write did not find: see `Allocator.lacking`. */
+type Lacking = NonNullable<Allocator['lacking']>;
 
 type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 
@@ -196,27 +200,28 @@ export class FullPool {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* evictor.evictOne()) evicted++;
     }
-    if (this.#index.releaseSome !== undefined) return yield* this.#release();
+    if (this.#index.releaseSome !== undefined) return yield* this.#release(lacking);
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
   }
 
   /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
-  *#release(): Operation<boolean> {
+  *#release(lacking: Lacking): Operation<boolean> {
     const releasing = () => this.#releaseSome();
     for (let releases = 0; releases < RELEASES_MAX; releases++) {
-      if (!(yield* inSection(this.#attachment, releasing))) return false;
-      if (yield* this.#ripen()) return true;
+      if (!(yield* this.#attachment.exclusive(releasing))) return false;
+      if (yield* this.#ripenFor(lacking)) return true;
     }
     return false;
   }
 
   *#releaseSome(): Operation<boolean> {
+    yield* this.#attachment.pool.reclamation.quiesce();
     return (yield* this.#index.releaseSome?.() ?? []) === true;
   }
 
-  #isOfRecords({ catalog, units }: { catalog: number; units: number }): boolean {
+  #isOfRecords({ catalog, units }: Lacking): boolean {
     const { catalog: own, tableUnits } = this.#index;
     return catalog === own && units <= BLOCK_UNITS_MAX && !tableUnits.includes(units);
   }
@@ -254,14 +259,17 @@ export class FullPool {
     return reclamation.lagging.length === 0;
   }
 
-  /** Frees what this client has retired; whether it keeps some of the size that the write lacks. */
   *#ripen(): Operation<boolean> {
-    const { pool } = this.#attachment;
-    const { lacking } = pool.allocator;
+    const { lacking } = this.#attachment.pool.allocator;
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
-    if (pool.reclamation.retired === 0) return false;
-    yield* this.#attachment.exclusive(() => pool.ripening());
-    return pool.allocator.sizeClass(lacking.catalog, lacking.units).cache.length > 0;
+    return yield* this.#ripenFor(lacking);
+  }
+
+  /** Frees what this client has retired; whether it keeps some of the size that the write lacks. */
+  *#ripenFor({ catalog, units }: Lacking): Operation<boolean> {
+    const { pool } = this.#attachment;
+    if (pool.reclamation.retired > 0) yield* this.#attachment.exclusive(() => pool.ripening());
+    return pool.allocator.sizeClass(catalog, units).cache.length > 0;
   }
 
   *#makeRoomToRemove(): Operation<boolean> {

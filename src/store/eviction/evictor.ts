@@ -16,6 +16,7 @@ import { type Attachment, inSection } from '../calls/attachment.ts';
 import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
+import { EvictionPace } from './pace.ts';
 import { Recount } from './recount.ts';
 import type { Candidate, Sampling } from './sampling.ts';
 
@@ -46,8 +47,8 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
-  /** Records added less removed since the last eviction, for an index that frees them late. */
-  #added = 0;
+  /** Of an index that frees removed records late. */
+  readonly #pace: EvictionPace | undefined;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -58,6 +59,7 @@ export class Evictor {
     this.drain = new ChunkDrain(index, attachment, evictAt);
     if (store.evicts) attachment.pool.allocator.keepReserve(index.catalog);
     this.#recount = new Recount(store, index, attachment);
+    if (index.releaseSome !== undefined) this.#pace = new EvictionPace(attachment, index);
     this.#name = name;
   }
 
@@ -134,7 +136,7 @@ export class Evictor {
   /** In the section of a removal: counts what it has changed; the caller publishes that. */
   removed(request: Request): void {
     if (!request.displaced) return;
-    this.#added--;
+    this.#pace?.removed();
     this.store.ledger.changed(-1, -foundBytes(request));
   }
 
@@ -164,22 +166,20 @@ export class Evictor {
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);
-    if (this.#lackedAfter(request) < some) return;
-    this.#added = 0;
+    if ((yield* this.#lackedAfter(request)) < some) return;
+    this.#pace?.settled();
     yield* this.#evictSome(some, request);
   }
 
-  /**
-   * How many records to evict for the writes to come. An index that frees their memory late needs
-   * as many evicted as were added: by the time that blocks are scarce, an eviction helps too late.
-   */
-  #lackedAfter(request: Request): number {
-    if (this.#index.releaseSome === undefined) {
+  /** How many records to evict for the writes to come. */
+  *#lackedAfter(request: Request): Operation<number> {
+    if (this.#pace === undefined) {
       return this.#index.records.shortage(request) - this.store.underWay;
     }
-    if (this.drain.owes || this.drain.hasSlack) this.#added = 0;
-    else if (!request.displaced) this.#added++;
-    return this.#added;
+    if (request.displaced) return 0;
+    if (!this.drain.owes && !this.drain.hasSlack) return yield* this.#pace.added(request);
+    this.#pace.settled();
+    return 0;
   }
 
   /** How many records this client evicts at once. */

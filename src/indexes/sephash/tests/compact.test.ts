@@ -138,6 +138,71 @@ function* noMemory(): Operation<never> {
   throw new StepwellError('SW_POOL_FULL', 'this client is to have no memory');
 }
 
+/** How many CurSegments have no empty entry. */
+function countFull({ pool, index }: Client): number {
+  let count = 0;
+  pool.run(
+    eachSegment(index.table, function* ({ isFull }) {
+      yield* [];
+      if (isFull) count++;
+    }),
+  );
+  return count;
+}
+
+/** Has every segment merged that holds records of deleted keys; returns how many were. */
+function release({ pool, index }: Client): number {
+  let segments = 0;
+  pool.run(
+    eachSegment(index.table, function* () {
+      yield* [];
+      segments++;
+    }),
+  );
+  let released = 0;
+  for (let i = 0; i < segments; i++) {
+    pool.enter();
+    if (pool.run(index.releaseSome())) released++;
+    pool.exit();
+  }
+  return released;
+}
+
+test('a release frees the records of deleted keys, and only those', (t) => {
+  const client = sepHashByHand(t, { ...OPTIONS, sephash: SHAPE });
+  const { pool, index } = client;
+  const keys = Array.from({ length: 2000 }, (_, i) => `k${i}`);
+  for (const key of keys) assert.ok(isStored(client, key));
+  for (const key of keys.slice(1000)) pool.run(index.remove(requestFor(client, key)));
+  const { freed } = pool.allocator;
+  assert.ok(release(client) > 0);
+  while (release(client) > 0);
+  pool.betweenOperations(() => pool.ripening());
+  assert.ok(pool.allocator.freed - freed >= 1000, `${pool.allocator.freed - freed} freed`);
+  for (const key of keys.slice(0, 1000)) {
+    assert.ok(pool.run(index.search(requestFor(client, key))), key);
+  }
+  assert.equal(pool.run(index.shape()).records, 1000);
+});
+
+test('a release that finds no block fills no CurSegment, so deletions stay possible', (t) => {
+  const { other, keys } = fullPool(t);
+  const { allocator } = other.pool;
+  allocator.allocate = noMemory;
+  allocator.refill = noMemory;
+  const isRemoved = (key: string) => {
+    try {
+      return other.pool.run(other.index.remove(requestFor(other, key)));
+    } catch {
+      return false;
+    }
+  };
+  assert.ok(keys.slice(0, 50).some(isRemoved));
+  const before = countFull(other);
+  assert.equal(release(other), 0);
+  assert.equal(countFull(other), before);
+});
+
 /** A segment whose MainSegment stands in the spare place: the compacting client has died. */
 function displaced(scope: Scope): { other: Client; snapshot: Snapshot } {
   const { other } = fullPool(scope);
