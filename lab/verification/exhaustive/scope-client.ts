@@ -185,6 +185,7 @@ export class ScopeClient {
     if (action === 'sweep') return sweepExpired(this.pool, this.index);
     if (action === 'migrate') return migrate(this.index);
     if (action === 'compact') return compact(this.pool, this.index, this.#grace());
+    if (action === 'release') return release(this.index);
     if ('withoutMemory' in action) {
       const call = this.#told(this.caller.perform(action.withoutMemory));
       return withoutMemory(this.pool, () => call);
@@ -263,6 +264,10 @@ export function compact(
   return withoutMemory(pool, function* () {
     yield* index.compact?.(grace, true) ?? [];
   });
+}
+
+function* release(index: Index): Operation<void> {
+  yield* index.releaseSome?.() ?? [];
 }
 
 function* withoutMemory(pool: LocalPool, operation: () => Operation<void>): Operation<void> {

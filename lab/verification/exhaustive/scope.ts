@@ -12,8 +12,9 @@ import type { Subject } from '../subjects/subject.ts';
 /**
  * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
  * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
- * for which the pool has no block; a call that is `withoutMemory` is made by such a client. The
- * clock passes the deadline of records by 'expire'; 'sweep' is a turn of `ExpirySweep`.
+ * for which the pool has no block; a call that is `withoutMemory` is made by such a client. 'release'
+ * is `Index.releaseSome`. The clock passes the deadline of records by 'expire'; 'sweep' is a turn of
+ * `ExpirySweep`.
  */
 export type ScopeAction =
   | Call
@@ -22,6 +23,7 @@ export type ScopeAction =
   | 'collect'
   | 'migrate'
   | 'compact'
+  | 'release'
   | 'walk'
   | 'expire'
   | 'sweep';
@@ -254,7 +256,7 @@ const MIGRATING: readonly Plan[] = (
 /** Superseded and deleted records wait in the CurSegment and behind the MainSegment. */
 const dead = ({ put, remove }: Calls) => [put(0), put(0), put(1), remove(1)];
 
-/** Scopes of an index that a client without memory compacts while others use it. */
+/** Scopes of an index that a client compacts, mostly without memory, while others use it. */
 const COMPACTING: readonly Plan[] = (
   [
     {
@@ -292,6 +294,18 @@ const COMPACTING: readonly Plan[] = (
       // The other client has memory: it merges what the first has just written or is about to.
       name: 'compact-merge',
       clients: ({ put, remove }) => [['compact'], [put(0), remove(0)]],
+    },
+    {
+      name: 'release-search',
+      clients: ({ search }) => [['release'], [search(0), search(1)]],
+    },
+    {
+      name: 'release-put-remove',
+      clients: ({ put, remove }) => [['release'], [put(0), remove(0)]],
+    },
+    {
+      name: 'release-release',
+      clients: ({ remove }) => [['release'], ['release'], [remove(0)]],
     },
   ] satisfies Plan[]
 ).map((plan) => ({ keys: () => 2, before: dead, ...plan }));
@@ -524,7 +538,7 @@ export function isWithoutMemory(action: ScopeAction): boolean {
 
 /** Whether a client of the scope compacts the index. */
 export function compacts({ clients }: Scope): boolean {
-  return clients.some((actions) => actions.includes('compact'));
+  return clients.some((actions) => actions.includes('compact') || actions.includes('release'));
 }
 
 /** Whether the clock passes the deadline of records. */

@@ -39,6 +39,7 @@ const EXHAUSTED: Readonly<Record<string, [Subject, readonly string[]]>> = {
       'split-update',
       'reuse',
       'compact-late-walk',
+      'release-search',
     ],
   ],
   SHARD: [
