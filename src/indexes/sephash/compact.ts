@@ -100,8 +100,9 @@ export class Compaction {
 
   /**
    * Merges the one of the next few segments that seems to hold the most records that are gone, so
-   * that their blocks come free. Any client may: it uses neither the spare place nor a grace period. Returns
-   * the segment that the next call begins with; `merged` tells whether this one merged any.
+   * that their blocks come free. Any client may: it uses neither the spare place nor a grace
+   * period. Returns the segment that the next call begins with; `merged` tells whether this one
+   * merged any.
    */
   *some(from: number): Operation<{ next: number; merged: boolean }> {
     let most = 0;
