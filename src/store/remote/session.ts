@@ -119,10 +119,12 @@ export class Session implements Attachment {
   readonly bounded: BoundedStore | undefined;
   readonly width = WIDTH;
   readonly #store: OpenStore;
+  readonly #shared: SharedDoorbells;
   #closed = false;
 
   constructor(client: RemoteClient, { index, bounded, store }: StoreInPool) {
     this.client = client;
+    this.#shared = new SharedDoorbells(client.fabric);
     this.index = index;
     this.bounded = bounded;
     this.#store = store;
@@ -190,8 +192,7 @@ export class Session implements Attachment {
   }
 
   *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
-    const shared = new SharedDoorbells(this.client.fabric);
-    yield* waitFor(inFlight(items, items.length, (item) => shared.run(act(item))));
+    yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
   }
 
   /** The pool's memory is elsewhere. */
