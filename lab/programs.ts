@@ -39,7 +39,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     load: () => import('./full-pool/run.ts'),
   },
   'bench-gateway': {
-    about: 'redis-benchmark against the gateway and redis-server',
+    about: 'redis-benchmark against gateways of a mapped pool and a memory node, and redis-server',
     load: () => import('./gateway/run.ts'),
   },
   simulate: {

@@ -12,6 +12,7 @@ const GENERATORS = 'generators';
 const DRIVERS = [
   'src/verbs/',
   'src/fabrics/',
+  'src/gateway/over-network.ts',
   'src/pool/remote-pool.ts',
   'src/store/remote/',
   'src/store/servers/index-server.ts',

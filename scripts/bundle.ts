@@ -53,9 +53,9 @@ function exported(): string[] {
 }
 
 const LIBRARY: Part = {
-  entries: [...exported(), 'cli/bench/worker', 'store/remote/blocking-worker'],
+  entries: [...exported(), 'cli/bench/worker'],
   file: 'stepwell',
-  apart: /^(index\.js|adapters\/|helpers\/|cli\/|store\/remote\/blocking-worker\.js)/,
+  apart: /^(index\.js|adapters\/|helpers\/|cli\/)/,
 };
 
 /** A command runs while its first module does: what it loads on the way has to be another file. */

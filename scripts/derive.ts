@@ -167,11 +167,26 @@ function isFunction(node: ts.Node): node is Functional {
   );
 }
 
-/** Also of a callback that yields no batch itself: its caller takes it for an operation. */
+/**
+ * Also of a callback, and of a method of an object, that yields no batch itself: its caller takes it
+ * for an operation.
+ */
 function returnsOperation(checker: ts.TypeChecker, node: Functional): boolean {
-  const expected = isCallback(node) ? checker.getContextualType(node)?.getCallSignatures() : [];
-  const signatures = [checker.getSignatureFromDeclaration(node), ...(expected ?? [])];
-  return signatures.some((signature) => signature && isOperation(signature.getReturnType()));
+  const expected = expectedType(checker, node);
+  const types = expected?.isUnion() ? expected.types : [expected];
+  const signatures = types.flatMap((type) => type?.getCallSignatures() ?? []);
+  return [checker.getSignatureFromDeclaration(node), ...signatures].some(
+    (signature) => signature && isOperation(signature.getReturnType()),
+  );
+}
+
+/** What the place where a function stands takes it for. */
+function expectedType(checker: ts.TypeChecker, node: Functional): ts.Type | undefined {
+  if (isCallback(node)) return checker.getContextualType(node);
+  const { parent } = node;
+  if (!ts.isMethodDeclaration(node) || !ts.isObjectLiteralExpression(parent)) return undefined;
+  const property = checker.getContextualType(parent)?.getProperty(node.name.getText());
+  return property && checker.getTypeOfSymbolAtLocation(property, node);
 }
 
 function isCallback(node: Functional): node is ts.ArrowFunction | ts.FunctionExpression {

@@ -6,7 +6,6 @@ export const PROGRAMS: readonly string[] = [
   'src/fabrics/tcp/node/node-worker.ts',
   'src/fabrics/ucx/node/node-worker.ts',
   'src/fabrics/ucx/node/verb-loop.ts',
-  'src/store/remote/blocking-worker.ts',
   'lab/main.ts',
   'lab/bench/worker.ts',
   'lab/full-pool/worker.ts',

@@ -35,7 +35,7 @@ export async function startRedisServer(): Promise<RedisServer> {
   return { port, pid: child.pid ?? 0, stop };
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once('error', reject);

@@ -5,6 +5,7 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { invariant } from '../../src/errors.ts';
 import { destroySync } from '../../src/store/open.ts';
+import { freePort } from '../bench/redis-server.ts';
 
 const EXTENSION = extname(import.meta.url);
 const RUNTIME = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
@@ -73,6 +74,21 @@ export async function startGateway(url: string): Promise<CommandProcess> {
     async stop() {
       await gateway.stop();
       destroySync(url, { force: true });
+    },
+  };
+}
+
+/** `stepwell serve` of a pool on a memory node of this machine; `stop` ends both. */
+export async function startGatewayOfNode(): Promise<CommandProcess> {
+  const at = `127.0.0.1:${await freePort()}`;
+  const node = await startCommand(['memory-node', '--listen', at, '--size', '2g'], /Ctrl-C/);
+  const gateway = await startCommand(['serve', `tcp://${at}`, '--port', '0'], /Ctrl-C/);
+  invariant(gateway.port > 0, 'stepwell serve said no port');
+  return {
+    ...gateway,
+    async stop() {
+      await gateway.stop();
+      await node.stop();
     },
   };
 }

@@ -1,4 +1,4 @@
-/** redis-benchmark against the gateway and redis-server by turns, in one run. */
+/** redis-benchmark against gateways and redis-server by turns, in one run. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -9,7 +9,7 @@ import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
 import { median } from '../support/statistics.ts';
 import { figure, grouped, table } from '../support/text.ts';
-import { processorSeconds, startGateway } from './gateway-process.ts';
+import { processorSeconds, startGateway, startGatewayOfNode } from './gateway-process.ts';
 
 const SPEC = {
   requests: { kind: 'integer', fallback: 200_000, minimum: 1000, help: 'requests of a run' },
@@ -22,6 +22,11 @@ const SPEC = {
   clients: { kind: 'integer', fallback: 50, minimum: 1, help: 'connections' },
   tests: { kind: 'text', fallback: 'set,get,incr', help: 'commands of redis-benchmark' },
   pipelines: { kind: 'text', fallback: '1,16', help: 'requests under way of a connection' },
+  peers: {
+    kind: 'text',
+    fallback: 'mapped,redis',
+    help: 'of mapped, node (gateways in front of a mapped pool, a memory node) and redis',
+  },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -47,23 +52,23 @@ export async function main(argv: string[]): Promise<void> {
   const cleanup = new Cleanup();
   const loadBefore = loadavg()[0];
   try {
-    const redis = await startRedisServer();
-    cleanup.add(() => redis.stop());
-    const gateway = await startGateway(`shm:stepwell-bench-gateway-${process.pid}`);
-    cleanup.add(() => gateway.stop());
-    const peers = [
-      { name: 'redis-server', ...redis },
-      { name: 'gateway', ...gateway },
-    ];
+    const peers: Peer[] = [];
+    for (const name of options.peers.split(',')) {
+      const started = await startPeer(name);
+      cleanup.add(() => started.stop());
+      peers.push({ name, ...started });
+    }
     const runs: Run[] = [];
     for (let round = 0; round < options.rounds; round++) {
       for (const pipeline of options.pipelines.split(',').map(Number)) {
         for (const test of options.tests.split(',')) {
-          for (const peer of peers) runs.push(await measure(peer, test, pipeline, options));
+          // By turns from either end: what comes second finds other caches.
+          const order = round % 2 === 0 ? peers : peers.toReversed();
+          for (const peer of order) runs.push(await measure(peer, test, pipeline, options));
         }
       }
     }
-    console.log(report(runs));
+    console.log(report(runs, options.peers.split(',')));
     console.log(
       `\nload average: ${loadBefore.toFixed(1)} before, ${loadavg()[0].toFixed(1)} after`,
     );
@@ -74,6 +79,14 @@ export async function main(argv: string[]): Promise<void> {
   } finally {
     await cleanup.run();
   }
+}
+
+function startPeer(name: string) {
+  const pool = `stepwell-bench-gateway-${process.pid}`;
+  if (name === 'redis') return startRedisServer();
+  if (name === 'node') return startGatewayOfNode();
+  if (name === 'mapped') return startGateway(`shm:${pool}`);
+  throw new RangeError(`--peers has ${name}, which is none of mapped, node and redis`);
 }
 
 async function measure(
@@ -97,7 +110,8 @@ async function measure(
   };
 }
 
-function report(runs: readonly Run[]): string {
+/** Ratios are to the first peer. */
+function report(runs: readonly Run[], peers: readonly string[]): string {
   const cases = new Map(runs.map((run) => [`${run.test} -P ${run.pipeline}`, run]));
   const rows = [...cases].map(([name, { test, pipeline }]) => {
     const of = (peer: string, value: (run: Run) => number) =>
@@ -106,19 +120,12 @@ function report(runs: readonly Run[]): string {
           .filter((run) => run.peer === peer && run.test === test && run.pipeline === pipeline)
           .map(value),
       );
-    const [ours, theirs] = ['gateway', 'redis-server'].map((peer) => ({
-      rate: of(peer, ({ perSecond }) => perSecond),
-      cost: of(peer, ({ processorMicroseconds }) => processorMicroseconds),
-    }));
-    return [
-      name,
-      grouped(ours.rate),
-      grouped(theirs.rate),
-      figure(ours.rate / theirs.rate),
-      figure(ours.cost),
-      figure(theirs.cost),
-    ];
+    const rates = peers.map((peer) => of(peer, ({ perSecond }) => perSecond));
+    const costs = peers.map((peer) => of(peer, (run) => run.processorMicroseconds));
+    const ratios = rates.slice(1).map((rate) => figure(rate / rates[0]));
+    return [name, ...rates.map(grouped), ...ratios, ...costs.map(figure)];
   });
-  const header = ['', 'gateway/s', 'redis/s', 'ratio', 'gateway µs cpu', 'redis µs cpu'];
-  return table(header, rows);
+  const ratios = peers.slice(1).map((peer) => `${peer} to ${peers[0]}`);
+  const [rates, costs] = ['/s', ' µs cpu'].map((unit) => peers.map((peer) => `${peer}${unit}`));
+  return table(['', ...rates, ...ratios, ...costs], rows);
 }

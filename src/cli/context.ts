@@ -13,7 +13,14 @@ import type { Output } from './terminal/output.ts';
 
 export type Library = Pick<
   typeof openModule,
-  'open' | 'openSync' | 'openBlocking' | 'create' | 'destroy' | 'inspect' | 'check' | 'dropStore'
+  | 'open'
+  | 'openServed'
+  | 'openServedSync'
+  | 'create'
+  | 'destroy'
+  | 'inspect'
+  | 'check'
+  | 'dropStore'
 >;
 
 export interface Enlarging {
@@ -54,7 +61,8 @@ export interface Context {
   /** Loaded on demand: `--help` must work where the native parts do not. */
   library(): Promise<Library>;
   enlarging(): Promise<Enlarging>;
-  serveRedis(): Promise<ServeRedis>;
+  /** The gateway, in the form for stores of that URL. */
+  serveRedis(url: string): Promise<ServeRedis>;
   serveWeb(): Promise<typeof serveWeb>;
   observe(): Promise<typeof observePool>;
   listPools(): Promise<typeof listPools>;

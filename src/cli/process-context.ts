@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isRemote } from '../store/remote/address.ts';
 import { startBenchClient } from './bench/client.ts';
 import type { Context } from './context.ts';
 import { interruptSignal } from './terminal/interrupts.ts';
@@ -28,7 +29,10 @@ export function processContext(): Context {
       ...(await import('../store/administration/copy-pool.ts')),
       ...(await import('../store/administration/grow.ts')),
     }),
-    serveRedis: async () => (await import('../gateway/server.ts')).serveRedis,
+    serveRedis: async (url) =>
+      isRemote(url)
+        ? (await import('../gateway/over-network.ts')).serveRedis
+        : (await import('../gateway/server.ts')).serveRedis,
     serveWeb: async () => (await import('../web/server.ts')).serveWeb,
     observe: async () => (await import('../store/watching/observer.ts')).observePool,
     listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,

@@ -4,7 +4,7 @@ import type { OpenOptions } from '../store/api.ts';
 import { isRemote } from '../store/remote/address.ts';
 import type { Library } from './context.ts';
 
-type Blocking = Awaited<ReturnType<Library['openBlocking']>>;
+type Served = Awaited<ReturnType<Library['openServed']>>;
 
 /**
  * The stores that `stepwell serve` opens: the one that it was asked for, which is database 0, and
@@ -12,19 +12,19 @@ type Blocking = Awaited<ReturnType<Library['openBlocking']>>;
  * when a client first needs them. Over a network opening takes time, so that all are opened first.
  */
 export class ServedStores {
-  readonly first: Blocking;
+  readonly first: Served;
   readonly #library: Library;
   readonly #name: string;
   readonly #options: OpenOptions;
-  readonly #open = new Map<string, Blocking>();
+  readonly #open = new Map<string, Served>();
   readonly #isRemote: boolean;
 
-  private constructor(first: Blocking, library: Library, name: string, options: OpenOptions) {
+  private constructor(first: Served, library: Library, url: string, options: OpenOptions) {
     this.first = first;
     this.#library = library;
-    this.#name = name;
-    this.#options = options;
-    this.#isRemote = typeof first.handle === 'string' && isRemote(first.handle);
+    this.#name = options.store ?? 'default';
+    this.#options = { client: options.client ?? '' };
+    this.#isRemote = isRemote(url);
   }
 
   /** `databases` is how many there are with the first one. */
@@ -33,35 +33,37 @@ export class ServedStores {
     url: string,
     { databases, ...options }: OpenOptions & { databases: number },
   ): Promise<ServedStores> {
-    const first = await library.openBlocking(url, { ...options, create: true, values: 'bytes' });
-    const name = options.store ?? 'default';
-    const stores = new ServedStores(first, library, name, { client: options.client ?? '' });
+    const first = await library.openServed(url, { ...options, create: true, values: 'bytes' });
+    const stores = new ServedStores(first, library, url, options);
     if (stores.#isRemote) await stores.#openAll(url, databases);
     return stores;
   }
 
   /** What the gateway is told of these stores. */
-  gatewayOptions(databases: number): Pick<GatewayOptions, 'databases' | 'messages' | 'store'> {
+  gatewayOptions(
+    databases: number,
+  ): Pick<GatewayOptions, 'databases' | 'messages' | 'pool' | 'store'> {
     return {
-      store: this.first,
+      store: this.first.operations,
+      pool: this.first.pool,
       databases: {
         count: databases,
-        open: (index, create) => this.#find(`${this.#name}.db${index}`, create),
+        open: (index, create) => this.#find(`${this.#name}.db${index}`, create)?.operations,
       },
-      messages: (create) => this.#find(`${this.#name}.messages`, create),
+      messages: (create) => this.#find(`${this.#name}.messages`, create)?.operations,
     };
   }
 
-  close(): void {
-    for (const store of [...this.#open.values(), this.first]) store.close();
+  async close(): Promise<void> {
+    for (const store of [...this.#open.values(), this.first]) await store.close();
   }
 
-  #find(store: string, create: boolean): Blocking | undefined {
+  #find(store: string, create: boolean): Served | undefined {
     const found = this.#open.get(store);
     if (found !== undefined || this.#isRemote) return found;
     const options = { ...this.#options, store, create, values: 'bytes' } as const;
     try {
-      const opened = this.#library.openSync(this.first.handle, options);
+      const opened = this.#library.openServedSync(this.first.handle, options);
       this.#open.set(store, opened);
       return opened;
     } catch (error) {
@@ -74,11 +76,11 @@ export class ServedStores {
     const names = Array.from({ length: databases - 1 }, (_, i) => `${this.#name}.db${i + 1}`);
     try {
       for (const store of [...names, `${this.#name}.messages`]) {
-        const options = { ...this.#options, store, create: true };
-        this.#open.set(store, await this.#library.openBlocking(url, options));
+        const options = { ...this.#options, store, create: true, values: 'bytes' } as const;
+        this.#open.set(store, await this.#library.openServed(url, options));
       }
     } catch (error) {
-      this.close();
+      await this.close();
       throw error;
     }
   }

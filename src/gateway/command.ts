@@ -1,3 +1,4 @@
+import type { Operation } from '../verbs/index.ts';
 import type { ConnectionState } from './connections/connection-state.ts';
 import type { GatewayStore } from './gateway-store.ts';
 import type { EventKind } from './messages/notifications.ts';
@@ -43,18 +44,22 @@ export interface Command {
   /** Where keys are among the words: first, last (negative counts from the end) and distance. */
   readonly keys?: readonly [first: number, last: number, step: number];
   readonly subcommands?: readonly Command[];
+  /** No command of another client of this server runs meanwhile. */
+  readonly alone?: true;
   /**
    * Writes exactly one reply to `context.reply`, or its beginning and returns the rest. Whatever
    * may throw comes first: the error's reply can only take the place of a reply that has not begun.
+   * What calls a store is an operation (`*run`).
    */
-  run(request: Request, context: CommandContext): LongReply | undefined;
+  // biome-ignore lint/suspicious/noConfusingVoidType: most operations return nothing
+  run(request: Request, context: CommandContext): Operation<LongReply | void> | undefined;
 }
 
 /**
- * The rest of a reply that may be too long for the memory. Each step writes a part of it; the next
- * step comes when the client has read most of what is under way.
+ * The rest of a reply that may be too long for the memory. Each call writes a part of it, and is
+ * false for the last one; the next call comes when the client has read most of what is under way.
  */
-export type LongReply = Iterator<undefined, undefined>;
+export type LongReply = () => Operation<boolean>;
 
 /** Told of failures that are the gateway's or the store's own mistakes. */
 export type ErrorHook = (error: unknown, command: string) => void;
@@ -75,7 +80,7 @@ export interface CommandContext {
   /** Chooses the database of the commands that follow. */
   select(database: number): void;
   /** Tells subscribers of keyspace notifications that a key has changed. It never fails. */
-  changed(kind: EventKind, event: string, key: Uint8Array): void;
+  changed(kind: EventKind, event: string, key: Uint8Array): Operation<void>;
 }
 
 /** Finds commands by name in any mixture of cases. */

@@ -1,4 +1,5 @@
 import { StepwellError } from '../errors.ts';
+import type { Operation } from '../verbs/index.ts';
 import { ReplyError, wrongNumberOfArguments } from './arguments.ts';
 import { type Command, type CommandContext, hasArity, type LongReply } from './command.ts';
 import { admit } from './connections/admission.ts';
@@ -13,7 +14,10 @@ const SECRET: ReadonlySet<string> = new Set(['auth', 'hello']);
  * Runs one request and writes its one reply, which is an error when anything goes wrong. Returns
  * the rest of a long reply.
  */
-export function dispatch(request: Request, context: CommandContext): LongReply | undefined {
+export function* dispatch(
+  request: Request,
+  context: CommandContext,
+): Operation<LongReply | undefined> {
   const { state, reply } = context;
   const before = reply.length;
   let command: Command;
@@ -26,15 +30,15 @@ export function dispatch(request: Request, context: CommandContext): LongReply |
     fail(error, '', before, context);
     return undefined;
   }
-  return execute(command, request, context);
+  return yield* execute(command, request, context);
 }
 
 /** Runs a command whose number of arguments is right. */
-export function execute(
+export function* execute(
   command: Command,
   request: Request,
   context: CommandContext,
-): LongReply | undefined {
+): Operation<LongReply | undefined> {
   const { server, reply, client, state } = context;
   const before = reply.length;
   const isShown = !SECRET.has(command.name);
@@ -43,7 +47,7 @@ export function execute(
   }
   const begun = performance.now();
   try {
-    return command.run(request, context);
+    return (yield* command.run(request, context) ?? nothing()) || undefined;
   } catch (error) {
     fail(error, command.name, before, context);
     return undefined;
@@ -52,6 +56,9 @@ export function execute(
     if (isShown) server.slowLog.add(request, ms, client.address, state.name);
   }
 }
+
+/** What a command that is no operation has left to do. */
+function* nothing(): Operation<undefined> {}
 
 function fail(error: unknown, name: string, before: number, context: CommandContext): void {
   const { reply, state, server } = context;
@@ -64,9 +71,9 @@ function fail(error: unknown, name: string, before: number, context: CommandCont
 }
 
 /** Writes the next part of a long reply; false when it was the last one. */
-export function writePart(rest: LongReply, context: CommandContext): boolean {
+export function* writePart(rest: LongReply, context: CommandContext): Operation<boolean> {
   try {
-    return rest.next().done !== true;
+    return yield* rest();
   } catch (error) {
     context.server.totals.errors++;
     context.state.ended = true;

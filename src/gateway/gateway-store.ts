@@ -1,12 +1,13 @@
-import type { Key, Store } from '../store/api.ts';
-import type { RangeBounds, RangeOptions, ScanOptions } from '../store/ordered-api.ts';
+import type { StoreCalls } from '../store/calls/store-calls.ts';
+import type { Operation } from '../verbs/index.ts';
 
 /**
- * The part of a store that the gateway calls. Open the store with `values: 'bytes'`: replies are
- * bytes, and any other encoding only costs a conversion there and back.
+ * The part of a store that the gateway calls: each call is an operation, as the commands are. Open
+ * the store with `values: 'bytes'`: replies are bytes, and any other encoding only costs a
+ * conversion there and back.
  */
 export type GatewayStore = Pick<
-  Store<Uint8Array>,
+  StoreCalls<Uint8Array>,
   | 'name'
   | 'get'
   | 'getEntry'
@@ -28,9 +29,13 @@ export type GatewayStore = Pick<
   | 'size'
   | 'scanKeys'
   | 'stats'
-> & {
-  /** These need an ordered index; others raise SW_UNSUPPORTED. */
-  keys(range: ScanOptions): Iterable<Key>;
-  count(bounds: RangeBounds): number;
-  clear(range?: RangeOptions): void;
-};
+  // These need an ordered index; others raise SW_UNSUPPORTED.
+  | 'keysIn'
+  | 'count'
+  | 'clear'
+>;
+
+/** Runs operations: to their ends where verbs finish at once, else for promises. */
+export interface GatewayPool {
+  run<T>(operation: Operation<T>): T | Promise<T>;
+}

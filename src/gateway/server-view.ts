@@ -1,7 +1,8 @@
 import type { ClientMemory } from './connections/client-memory.ts';
 import type { ConnectionState } from './connections/connection-state.ts';
 import type { Pause } from './connections/pause.ts';
-import type { GatewayStore } from './gateway-store.ts';
+import type { Gate } from './gate.ts';
+import type { GatewayPool, GatewayStore } from './gateway-store.ts';
 import type { GatewayLimits } from './limits.ts';
 import type { Channels, Subscriber } from './messages/channels.ts';
 import type { MessageBus } from './messages/message-bus.ts';
@@ -22,6 +23,9 @@ export interface ServerView {
   readonly memory: ClientMemory;
   readonly clients: ReadonlyMap<number, Client>;
   readonly databases: Databases;
+  /** Runs what calls their stores. */
+  readonly pool: GatewayPool;
+  readonly gate: Gate;
   readonly passwords: Passwords | undefined;
   readonly pause: Pause;
   readonly channels: Channels;

@@ -2,12 +2,13 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
 import { urlHost } from '../fabrics/tcp/endpoint.ts';
-import { COMMANDS } from './commands/index.ts';
+import { COMMANDS } from './command-table.ts';
 import { ClientMemory } from './connections/client-memory.ts';
 import { Connection } from './connections/connection.ts';
 import { Pause } from './connections/pause.ts';
 import { type DatabaseOptions, OpenDatabases } from './databases.ts';
-import type { GatewayStore } from './gateway-store.ts';
+import { type Gate, OpenGate } from './gate.ts';
+import type { GatewayPool, GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 import { isLoopback } from './loopback.ts';
 import { Channels } from './messages/channels.ts';
@@ -32,6 +33,10 @@ const REJECTIONS_MAX = 64;
 export interface GatewayOptions {
   /** Opened with `values: 'bytes'`. It stays the caller's: closing the server does not close it. */
   store: GatewayStore;
+  /** Runs what calls the store, and the stores of databases and messages. */
+  pool: GatewayPool;
+  /** Where commands wait for one another. Default: they need not, as verbs finish at once. */
+  gate?: Gate;
   /** Databases that SELECT chooses beside that store, which is number 0. Default: none. */
   databases?: DatabaseOptions;
   /**
@@ -100,6 +105,8 @@ class Gateway implements GatewayServer, ServerView {
   readonly memory: ClientMemory;
   readonly clients = new Map<number, Connection>();
   readonly databases: Databases;
+  readonly pool: GatewayPool;
+  readonly gate: Gate;
   readonly passwords: Passwords | undefined;
   readonly pause = new Pause();
   readonly channels = new Channels();
@@ -142,8 +149,11 @@ class Gateway implements GatewayServer, ServerView {
     this.slowLog = new SlowLog(this.settings);
     this.memory = new ClientMemory(this.limits.clientBytesMax);
     this.databases = new OpenDatabases(store, options.databases);
+    this.pool = options.pool;
+    this.gate = options.gate ?? new OpenGate();
     this.#onError = onError;
     this.messages = new MessageBus(this.channels, options.messages, {
+      pool: options.pool,
       onNotify: (text) => {
         this.settings.notifications = NotificationFlags.parse(text) ?? new NotificationFlags('');
       },
@@ -195,13 +205,20 @@ class Gateway implements GatewayServer, ServerView {
     return this.clients.size;
   }
 
-  listen(): Promise<void> {
+  async listen(): Promise<void> {
+    try {
+      await this.pool.run(this.messages.readSettings());
+      await this.#bind();
+    } catch (error) {
+      this.#stopTimers();
+      throw error;
+    }
+  }
+
+  #bind(): Promise<void> {
     return new Promise((resolve, reject) => {
       const { host, port } = this.#asked;
-      const refuse = (error: NodeJS.ErrnoException) => {
-        this.#stopTimers();
-        reject(listenError(error, host, port));
-      };
+      const refuse = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port));
       this.#server.once('error', refuse);
       this.#server.listen({ host, port }, () => {
         this.#server.off('error', refuse);
@@ -264,7 +281,7 @@ class Gateway implements GatewayServer, ServerView {
     this.monitors.remove(connection);
     for (const channel of channels) this.channels.unsubscribe(connection, channel);
     for (const pattern of patterns) this.channels.unsubscribePattern(connection, pattern);
-    this.messages.update();
+    void this.pool.run(this.messages.update());
   }
 
   #checkClients(): void {

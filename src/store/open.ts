@@ -37,8 +37,7 @@ import {
   dropRemote,
   inspectRemote,
 } from './remote/administer.ts';
-import { BlockingStore } from './remote/blocking-store.ts';
-import { openRemote } from './remote/remote-store.ts';
+import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
 import {
   checkClientOptions,
@@ -295,18 +294,25 @@ function dropOptions(store: string, options: { force?: boolean }): { force: bool
 
 type AnyPool = string | PoolHandle;
 
+type ServedOptions = OpenOptions & { values: 'bytes' };
+
 /**
- * A store with the calls that the gateway makes, synchronous on any fabric: over a network each
- * call waits with its whole thread. Values are bytes.
+ * A store for programs that are operations themselves: it has `operations`, and a `pool` that runs
+ * such programs.
  *
  * @internal
  */
-export async function openBlocking(
-  url: string,
-  options: OpenOptions,
-): Promise<Store<Uint8Array> | BlockingStore> {
-  if (isRemote(url)) return BlockingStore.open(url, options);
-  return openSync(url, { ...options, values: 'bytes' });
+export async function openServed(
+  url: AnyPool,
+  options: ServedOptions,
+): Promise<SharedStore<Uint8Array> | RemoteStore<Uint8Array>> {
+  const pool = poolOf(url);
+  return isRemote(pool) ? openRemote(pool, options) : openServedSync(url, options);
+}
+
+/** @internal */
+export function openServedSync(url: AnyPool, options: ServedOptions): SharedStore<Uint8Array> {
+  return openBy(url, options, attachShared) as SharedStore<Uint8Array>;
 }
 
 /** As `createSync`, for code that awaits; also for pools over the network. */

@@ -112,7 +112,7 @@ test('the threads that the package starts are where it looks for them', () => {
     ),
   );
   for (const file of found) assert.ok(existsSync(file), file);
-  for (const name of ['worker', 'litmus-thread', 'blocking-worker']) {
+  for (const name of ['worker', 'litmus-thread']) {
     assert.ok(
       found.some((file) => file.endsWith(`/${name}.js`)),
       name,

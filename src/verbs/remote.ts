@@ -1,4 +1,4 @@
-import { Batch } from './batch.ts';
+import type { Batch } from './batch.ts';
 import type { Operation } from './operation.ts';
 import { advance } from './runners.ts';
 import type { TrafficCounters } from './traffic.ts';
@@ -31,25 +31,39 @@ export function runRemote<T>(fabric: RemoteFabric, operation: Operation<T>): Pro
   });
 }
 
-/** A step of an operation that posts nothing and waits for a promise: only in `runRemote`. */
-class Waiting extends Batch {
-  readonly promise: Promise<unknown>;
+/** Starts something that ends by a call of one of the two functions. */
+type Begin<T> = (resolve: (value: T) => void, reject: (error: unknown) => void) => void;
 
-  constructor(promise: Promise<unknown>) {
-    super();
-    this.promise = promise;
+/**
+ * A step of an operation that posts nothing and waits for something else: only in `runRemote`. It
+ * is no batch, whose arrays would cost more than all else of such a step.
+ */
+class Waiting<T> {
+  readonly isWaitedFor = true;
+  readonly begin: Begin<T>;
+  value: T | undefined;
+
+  constructor(begin: Begin<T>) {
+    this.begin = begin;
   }
 }
 
+function* wait<T>(begin: Begin<T>): Operation<T> {
+  const waiting = new Waiting(begin);
+  yield waiting as unknown as Batch;
+  return waiting.value as T;
+}
+
 /** Waits within an operation whose verbs take time; raises what the promise fails with. */
-export function* waitFor<T>(promise: Promise<T>): Operation<T> {
-  const outcome: { value?: T } = {};
-  yield new Waiting(
-    promise.then((value) => {
-      outcome.value = value;
-    }),
-  );
-  return outcome.value as T;
+export function waitFor<T>(promise: Promise<T>): Operation<T> {
+  return wait((resolve, reject) => promise.then(resolve, reject));
+}
+
+/** Runs a part of an operation on a fabric of its own, which may end before the operation does. */
+export function runWithin<T>(fabric: RemoteFabric, operation: Operation<T>): Operation<T> {
+  return wait((resolve, reject) => {
+    new Flight(fabric, operation, resolve, reject).completed(undefined);
+  });
 }
 
 /** One operation between its batches. */
@@ -85,7 +99,7 @@ class Flight<T> implements Completion {
       return;
     }
     if (step.done) this.#resolve(step.value);
-    else if (step.value instanceof Waiting) this.#wait(step.value.promise);
+    else if (step.value instanceof Waiting) this.#wait(step.value);
     else this.#fabric.post(step.value, this);
   }
 
@@ -94,10 +108,11 @@ class Flight<T> implements Completion {
     this.#fabric.post(write, write);
   }
 
-  #wait(promise: Promise<unknown>): void {
-    promise.then(
-      () => this.completed(undefined),
-      (error: unknown) => this.completed(error),
-    );
+  #wait(waiting: Waiting<unknown>): void {
+    const resolve = (value: unknown) => {
+      waiting.value = value;
+      this.completed(undefined);
+    };
+    waiting.begin(resolve, (error) => this.completed(error));
   }
 }

@@ -42,8 +42,8 @@ export const serve = defineCommand({
     '  Makes the pool when it does not exist, the store on the index race: for ranges do\n' +
     '  `create URL --index chime` first. Ctrl-C or SIGTERM ends it and keeps the pool; a second\n' +
     '  Ctrl-C ends at once. Any number of servers and programs can share one pool.\n' +
-    '  A pool on memory nodes (tcp://…) is served too, one command after the other: each waits\n' +
-    '  for the network, so start several servers, or use the library where rates matter.\n' +
+    '  A pool on memory nodes (tcp://…) is served too. A connection has one command under way\n' +
+    '  at a time there, so rates come from many connections.\n' +
     '  Databases beyond 0 are stores named NAME.db1 and so on, made when a client selects them;\n' +
     '  published messages go through NAME.messages. Over a network there is one database\n' +
     '  unless --databases names more. A password file has a line for each user, USER PASSWORD,\n' +
@@ -88,7 +88,7 @@ export const serve = defineCommand({
     // Asked for first: a Ctrl-C from here on must find its handler.
     const { signal } = context;
     const library = await context.library();
-    const serveRedis = await context.serveRedis();
+    const serveRedis = await context.serveRedis(url);
     const databases = options.databases ?? (isRemote(url) ? 1 : DATABASES_MAX);
     const stores = await ServedStores.open(library, url, {
       ...storeNamed('serve', options.store),
@@ -117,7 +117,7 @@ export const serve = defineCommand({
       return EXIT.ok;
     } finally {
       await page?.close();
-      stores.close();
+      await stores.close();
     }
   },
 });

@@ -64,11 +64,12 @@ export class ConnectionState {
     this.transaction = undefined;
   }
 
-  /** `versionOf` is called unless the key is watched already: the first version counts. */
-  watch(database: number, key: Buffer, versionOf: () => number | undefined): void {
-    const name = `${database}:${key.toString('latin1')}`;
-    if (this.watched.has(name)) return;
-    this.watched.set(name, { database, key: Buffer.from(key), version: versionOf() });
+  watches(database: number, key: Buffer): boolean {
+    return this.watched.has(watchName(database, key));
+  }
+
+  watch(database: number, key: Buffer, version: number | undefined): void {
+    this.watched.set(watchName(database, key), { database, key: Buffer.from(key), version });
     this.#watchedBytes += 2 * key.length + WATCH_BYTES;
     this.heldBytes += 2 * key.length + WATCH_BYTES;
   }
@@ -78,6 +79,10 @@ export class ConnectionState {
     this.heldBytes -= this.#watchedBytes;
     this.#watchedBytes = 0;
   }
+}
+
+function watchName(database: number, key: Buffer): string {
+  return `${database}:${key.toString('latin1')}`;
 }
 
 /** A key, and the version of its record when WATCH named it. */

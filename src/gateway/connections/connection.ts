@@ -1,9 +1,11 @@
 import type { Socket } from 'node:net';
-import type { CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Command, CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
 import { dispatch, writePart } from '../dispatch.ts';
+import type { Arrival } from '../gate.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
-import { type EventKind, publishEvent } from '../messages/notifications.ts';
+import { type EventKind, messagesOf } from '../messages/notifications.ts';
 import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
 import {
   type Request,
@@ -21,6 +23,10 @@ import { GetRun } from './get-run.ts';
  * makes a million of them out of six megabytes.
  */
 const ARGUMENT_BYTES = 128;
+/** No subcommand's name is longer. */
+const NAME_BYTES_MAX = 32;
+/** What a command on many keys, or a part of a long reply, has in flight together at most. */
+const OPERATIONS_MAX = 128;
 const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
 /** How long a client may take to hang up once everything has been sent to it. */
 const LINGER_MS = 1000;
@@ -33,9 +39,12 @@ export interface ConnectionOptions {
   readonly onError: ErrorHook;
 }
 
-/** Everything that belongs to one client: its unread input, its unsent output and its settings. */
-export class Connection implements Client, CommandContext {
-  /** Settles when the connection is gone. */
+/**
+ * Everything that belongs to one client: its unread input, its unsent output and its settings. Its
+ * requests run one behind the other; over a network, beside those of other connections.
+ */
+export class Connection implements Client, CommandContext, Arrival {
+  /** Settles when the connection is gone, and the request has ended that was running. */
   readonly closed: Promise<void>;
   readonly state: ConnectionState;
   readonly reply = new ReplyWriter();
@@ -53,6 +62,11 @@ export class Connection implements Client, CommandContext {
   readonly #account: MemoryAccount;
   readonly #getRun = new GetRun();
   readonly #resume = () => this.#guard(() => this.#unblock());
+  readonly #goOn = () => this.#guard(() => this.#stepped());
+  readonly #breakOff = (error: unknown) =>
+    this.#guard(() => {
+      throw error;
+    });
 
   /** Requests that have come, and the first of them that has not run. */
   #requests: Request[] = [];
@@ -70,7 +84,11 @@ export class Connection implements Client, CommandContext {
   /** Waiting for the client to read what has been sent, for other connections, or for a pause. */
   #blocked = false;
   #turn: NodeJS.Immediate | undefined;
+  /** In the middle of a request, and what waits for its end where verbs take time. */
   #isRunning = false;
+  #flight: Promise<void> | undefined;
+  /** Nothing more is read until all requests that have come have run. */
+  #isHeld = false;
   /** The client sends nothing more, but may still be waiting for replies. */
   #inputEnded = false;
   #finished = false;
@@ -90,7 +108,7 @@ export class Connection implements Client, CommandContext {
       () => this.state.isKept,
     );
     this.store = server.databases.get(0).store;
-    this.closed = new Promise((resolve) => socket.once('close', () => resolve()));
+    this.closed = new Promise((resolve) => socket.once('close', () => resolve(this.#flight)));
     socket.once('close', () => this.#release());
     socket.on('data', (chunk) => this.#guard(() => this.#receive(chunk)));
     socket.on('drain', this.#resume);
@@ -120,12 +138,12 @@ export class Connection implements Client, CommandContext {
     this.state.database = database;
   }
 
-  changed(kind: EventKind, event: string, key: Uint8Array): void {
+  *changed(kind: EventKind, event: string, key: Uint8Array): Operation<void> {
     const { settings, messages } = this.server;
     if (!settings.notifications.isOn) return;
     const { database } = this.state;
-    const publish = (channel: Buffer, message: Buffer) => messages.notify(channel, message);
-    publishEvent(publish, settings.notifications, { database, kind, event, key });
+    const published = messagesOf(settings.notifications, { database, kind, event, key });
+    for (const [channel, message] of published) yield* messages.notify(channel, message);
   }
 
   /** The client has authenticated itself. */
@@ -151,9 +169,8 @@ export class Connection implements Client, CommandContext {
   checkLimits(now: number): void {
     const { timeoutSeconds, pubsubOutput } = this.server.settings;
     const isListener = this.state.isSubscriber || this.state.isMonitor;
-    if (timeoutSeconds > 0 && !isListener && now - this.activeAt > timeoutSeconds * 1000) {
-      this.kill();
-    }
+    const isIdle = !isListener && !this.#isRunning;
+    if (timeoutSeconds > 0 && isIdle && now - this.activeAt > timeoutSeconds * 1000) this.kill();
     const { softBytes, softSeconds } = pubsubOutput;
     if (!isListener || softBytes === 0 || this.outputBytes <= softBytes) {
       this.#overSoftLimitSince = 0;
@@ -164,14 +181,16 @@ export class Connection implements Client, CommandContext {
   }
 
   kill(): void {
-    // In the middle of a command of its own its reply is sent first.
-    if (this.#isRunning) this.state.ended = true;
-    else this.close(LINGER_MS);
+    this.close(LINGER_MS);
   }
 
-  /** Sends the replies that are ready, runs nothing more, and hangs up after `graceMs` at most. */
+  /**
+   * Sends the replies that are ready, and that of the request that is running, runs nothing more,
+   * and hangs up after `graceMs` at most.
+   */
   close(graceMs: number): void {
-    this.#guard(() => this.#finish());
+    if (this.#isRunning) this.state.ended = true;
+    else this.#guard(() => this.#finish());
     const timer = setTimeout(() => this.#socket.destroy(), graceMs);
     this.#socket.once('close', () => clearTimeout(timer));
   }
@@ -191,32 +210,43 @@ export class Connection implements Client, CommandContext {
       this.#requests = requests;
     }
     this.#next = 0;
-    if (!this.#blocked) this.#run();
+    if (this.#isRunning) this.#holdInput();
+    else if (!this.#blocked) this.#run();
+  }
+
+  /** What has come waits for the request that is running; what comes next, in the socket. */
+  #holdInput(): void {
+    this.#isHeld = true;
+    this.#socket.pause();
   }
 
   #unblock(): void {
     if (!this.#blocked || this.#finished) return;
     clearImmediate(this.#turn);
     this.#blocked = false;
-    this.#socket.resume();
+    if (!this.#isHeld) this.#socket.resume();
     this.#run();
   }
 
   #endInput(): void {
     this.#inputEnded = true;
-    if (!this.#blocked) this.#run();
+    if (!this.#isRunning && !this.#blocked) this.#run();
   }
 
   /** Runs all requests that have come; their replies leave together. */
   #run(): void {
-    this.#isRunning = true;
-    try {
-      while (!this.state.ended && this.#step()) {
-        if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
-        if (this.#blocked) return;
+    while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
+      if (this.#isPaused) {
+        this.#waitForPause();
+        return;
       }
-    } finally {
-      this.#isRunning = false;
+      const step = this.server.pool.run(this.#step());
+      if (step instanceof Promise) {
+        this.#flight = step.then(this.#goOn, this.#breakOff);
+        return;
+      }
+      if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+      if (this.#blocked) return;
     }
     // An idle connection must not keep the memory of the last bytes that it read.
     this.#dropRequests();
@@ -227,33 +257,75 @@ export class Connection implements Client, CommandContext {
     }
     if (this.state.ended || this.#inputEnded) this.#finish();
     else this.#flush();
+    if (!this.#isHeld || this.#blocked) return;
+    this.#isHeld = false;
+    this.#socket.resume();
   }
 
-  /** Runs the next request, or the next few together, or a part of one; false if there is none. */
-  #step(): boolean {
-    if (this.#rest !== undefined) {
-      if (!writePart(this.#rest, this)) this.#rest = undefined;
-      return true;
+  /** A step has ended that took time. */
+  #stepped(): void {
+    this.#flight = undefined;
+    if (this.#finished) return;
+    // A client that waited for its replies was not idle.
+    this.activeAt = Date.now();
+    if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+    if (!this.#blocked) this.#run();
+  }
+
+  get runsAlone(): boolean {
+    if (this.#rest !== undefined || this.state.user === '') return false;
+    const command = commandOf(this.#requests[this.#next], this.commands);
+    const isQueued = this.state.transaction !== undefined && command?.name !== 'exec';
+    return command?.alone === true && !isQueued;
+  }
+
+  get operations(): number {
+    if (this.#rest !== undefined) return OPERATIONS_MAX;
+    const request = this.#requests[this.#next];
+    const together = this.#isPlain ? this.#getRun.lengthAt(this.#requests, this.#next) : 0;
+    return together || operationsOf(request, this.commands.find(request[0]));
+  }
+
+  /** Runs the next request, or the next few together, or a part of one. */
+  *#step(): Operation<void> {
+    const { gate } = this.server;
+    this.#isRunning = true;
+    const operations = yield* gate.enter(this);
+    try {
+      if (this.#rest !== undefined) {
+        if (!(yield* writePart(this.#rest, this))) this.#rest = undefined;
+      } else if (!this.#finished && !this.#isPaused) {
+        const count = yield* this.#runNext();
+        this.server.totals.commands += count;
+        this.#next += count;
+      }
+    } finally {
+      this.#isRunning = false;
+      gate.exit(operations);
     }
-    if (this.#next === this.#requests.length) return false;
+  }
+
+  /** Whether GETs that follow each other may be served together. */
+  get #isPlain(): boolean {
     const { server, state } = this;
-    const isPlain =
-      state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn;
-    let count = isPlain ? this.#getRun.serve(this.#requests, this.#next, this) : 0;
-    if (count === 0) {
-      if (!isPlain && this.#waitsForPause()) return true;
-      this.#dispatch(this.#requests[this.#next]);
-      count = 1;
-    }
-    server.totals.commands += count;
-    this.#next += count;
-    return true;
+    return (
+      state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn
+    );
   }
 
-  #dispatch(request: Request): void {
+  /** Returns how many requests it has run. */
+  *#runNext(): Operation<number> {
+    const together = this.#isPlain
+      ? yield* this.#getRun.serve(this.#requests, this.#next, this)
+      : 0;
+    if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
+    return together || 1;
+  }
+
+  *#dispatch(request: Request): Operation<void> {
     const { state, reply } = this;
     const before = reply.length;
-    this.#rest = dispatch(request, this);
+    this.#rest = yield* dispatch(request, this);
     if (state.replyMode === 'on') return;
     // Only commands that read have a long reply: nothing is left undone.
     this.#rest = undefined;
@@ -263,15 +335,18 @@ export class Connection implements Client, CommandContext {
   }
 
   /** Whether CLIENT PAUSE holds the next command back. */
-  #waitsForPause(): boolean {
+  get #isPaused(): boolean {
     const { pause } = this.server;
+    if (!pause.isOn || this.#rest !== undefined) return false;
     const command = this.commands.find(this.#requests[this.#next][0]);
-    if (!pause.holds(command, this.state.transaction?.writes === true)) return false;
+    return pause.holds(command, this.state.transaction?.writes === true);
+  }
+
+  #waitForPause(): void {
     this.#flush();
     this.#blocked = true;
     this.#socket.pause();
-    pause.wait(this.#resume);
-    return true;
+    this.server.pause.wait(this.#resume);
   }
 
   #dropRequests(): void {
@@ -284,7 +359,8 @@ export class Connection implements Client, CommandContext {
   /** Messages that came while the connection had nothing to do leave at once. */
   #sendPushes(): void {
     this.#pushing = undefined;
-    if (this.#finished) return;
+    // The reply that is being written goes first.
+    if (this.#finished || this.#isRunning) return;
     this.#takePushes();
     this.#send();
   }
@@ -329,7 +405,7 @@ export class Connection implements Client, CommandContext {
   #evict(): void {
     this.server.totals.evictedConnections++;
     const isReading = this.#socket.writableLength === 0 && this.reply.length === 0;
-    if (!isReading || this.#finished) {
+    if (!isReading || this.#isRunning || this.#finished) {
       this.#release();
       this.#socket.destroy();
       return;
@@ -385,4 +461,19 @@ export class Connection implements Client, CommandContext {
     const { heldBytes } = this.state;
     this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
   }
+}
+
+/** The command that a request names, or its subcommand; its arguments may be wrong. */
+function commandOf(request: Request, commands: CommandTable): Command | undefined {
+  const command = commands.find(request[0]);
+  if (command?.subcommands === undefined || request.length === 1) return command;
+  const name = `${command.name}|${request[1].toString('latin1', 0, NAME_BYTES_MAX).toLowerCase()}`;
+  return command.subcommands.find((subcommand) => subcommand.name === name);
+}
+
+/** Operations of the store that a command has in flight together, at most. */
+function operationsOf(request: Request, command: Command | undefined): number {
+  if (command?.keys === undefined) return command?.flags.includes('write') ? OPERATIONS_MAX : 1;
+  // A last key that is counted from the end: as many keys as the request has words.
+  return command.keys[1] < 0 ? Math.min(request.length, OPERATIONS_MAX) : 1;
 }

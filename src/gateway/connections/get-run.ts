@@ -1,3 +1,4 @@
+import type { Operation } from '../../verbs/index.ts';
 import type { CommandContext } from '../command.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { Request } from '../protocol/request-reader.ts';
@@ -15,21 +16,28 @@ export class GetRun {
   /** Halved while values turn out large, of which a run returns only the first ones. */
   #lengthMax = RUN_FIRST;
 
+  /** Requests of the run that begins at `first`; 0 if they are less than two. */
+  lengthAt(requests: readonly Request[], first: number): number {
+    const endMax = Math.min(requests.length, first + this.#lengthMax);
+    let end = first;
+    while (end < endMax && isGet(requests[end])) end++;
+    return end - first < RUN_MIN ? 0 : end - first;
+  }
+
   /**
    * Serves the run that begins at `first`, if there is one of at least two, and returns how many
    * requests it was. 0 leaves the request, and the error that it may cause, to the command itself.
    */
-  serve(requests: readonly Request[], first: number, context: CommandContext): number {
-    const endMax = Math.min(requests.length, first + this.#lengthMax);
-    let end = first;
-    while (end < endMax && isGet(requests[end])) end++;
-    if (end - first < RUN_MIN) return 0;
+  *serve(requests: readonly Request[], first: number, context: CommandContext): Operation<number> {
+    const length = this.lengthAt(requests, first);
+    if (length === 0) return 0;
+    const end = first + length;
     const keys = requests.slice(first, end).map((request) => request[1]);
     const { reply } = context;
     const before = reply.length;
-    let values: ReturnType<typeof context.store.getMany>;
+    let values: (Uint8Array | undefined)[];
     try {
-      values = context.store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
+      values = yield* context.store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
     } catch {
       return 0;
     }

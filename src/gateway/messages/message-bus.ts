@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { StepwellError } from '../../errors.ts';
+import type { Operation } from '../../verbs/index.ts';
 import { ReplyError } from '../arguments.ts';
-import type { GatewayStore } from '../gateway-store.ts';
+import type { GatewayPool, GatewayStore } from '../gateway-store.ts';
 import type { Channels } from './channels.ts';
 import { MESSAGE_BYTES_MAX, MessageRing, type RingStore } from './message-ring.ts';
 import type { NotificationFlags } from './notifications.ts';
@@ -17,8 +18,9 @@ export type MessageStore = RingStore & Pick<GatewayStore, 'get' | 'set'>;
 /** Opens the store of messages; undefined if it is not there and not to be made. */
 export type OpenMessages = (create: boolean) => MessageStore | undefined;
 
-/** What the bus tells of what it reads. */
+/** What runs the bus between commands, and what it tells of what it reads. */
 export interface BusHooks {
+  readonly pool: GatewayPool;
   readonly onNotify: (text: string) => void;
   readonly onError: (error: unknown) => void;
 }
@@ -39,6 +41,7 @@ export class MessageBus {
   #polling: NodeJS.Timeout | undefined;
   #settings: NodeJS.Timeout | undefined;
   #notify: string | undefined;
+  #isClosed = false;
 
   /** Without `open` messages stay in this process. */
   constructor(channels: Channels, open: OpenMessages | undefined, hooks: BusHooks) {
@@ -46,9 +49,7 @@ export class MessageBus {
     this.#open = open ?? (() => undefined);
     this.#hooks = hooks;
     if (open === undefined) return;
-    this.#readSettings();
-    this.#settings = setInterval(() => this.#guard(() => this.#readSettings()), SETTING_MS);
-    this.#settings.unref();
+    this.#settings = this.#every(SETTING_MS, () => this.readSettings());
   }
 
   /** Messages of other gateways that were overwritten before this one had read them. */
@@ -57,8 +58,8 @@ export class MessageBus {
   }
 
   /** Returns how many clients of this process got it. */
-  publish(channel: Buffer, message: Buffer): number {
-    this.#send(channel, message);
+  *publish(channel: Buffer, message: Buffer): Operation<number> {
+    yield* this.#send(channel, message);
     return this.#channels.deliver(channel, message);
   }
 
@@ -66,9 +67,9 @@ export class MessageBus {
    * Publishes an event of a write. The write stays done, so its command must not fail: an event
    * that cannot be sent to other gateways (the pool is full, the key too long) is counted.
    */
-  notify(channel: Buffer, message: Buffer): void {
+  *notify(channel: Buffer, message: Buffer): Operation<void> {
     try {
-      this.#send(channel, message);
+      yield* this.#send(channel, message);
     } catch (error) {
       this.unsent++;
       const isExpected = error instanceof ReplyError || error instanceof StepwellError;
@@ -78,7 +79,7 @@ export class MessageBus {
   }
 
   /** Sends a message to other gateways. */
-  #send(channel: Buffer, message: Buffer): void {
+  *#send(channel: Buffer, message: Buffer): Operation<void> {
     const ring = this.#ringOf(true);
     const bytes = channel.length + message.length;
     if (ring !== undefined && bytes > MESSAGE_BYTES_MAX) {
@@ -86,9 +87,10 @@ export class MessageBus {
         `ERR a message and its channel have at most ${MESSAGE_BYTES_MAX} bytes together`,
       );
     }
+    if (ring === undefined) return;
     // Messages of others that came before this one go before it.
-    if (ring !== undefined && this.#polling !== undefined) this.#poll(ring);
-    ring?.append(channel, message);
+    if (this.#polling !== undefined) yield* this.#poll(ring);
+    yield* ring.append(channel, message);
   }
 
   /** Called before a client subscribes, which must fail when the ring cannot be opened. */
@@ -100,29 +102,36 @@ export class MessageBus {
    * Called when clients have subscribed, unsubscribed or left: messages count from here on. None of
    * them can be told of a failure any more.
    */
-  update(): void {
-    this.#guard(() => this.#update());
+  *update(): Operation<void> {
+    try {
+      yield* this.#update();
+    } catch (error) {
+      if (!this.#isClosed) this.#hooks.onError(error);
+    }
   }
 
-  #update(): void {
+  *#update(): Operation<void> {
     const ring = this.#channels.isEmpty ? undefined : this.#ringOf(true);
-    if (ring === undefined) {
+    const last = ring === undefined || this.#polling !== undefined ? 0 : yield* ring.last();
+    // Over a network other clients may have subscribed or left meanwhile.
+    if (ring === undefined || this.#channels.isEmpty || this.#isClosed) {
       clearInterval(this.#polling);
       this.#polling = undefined;
     } else if (this.#polling === undefined) {
-      ring.begin();
-      this.#polling = setInterval(() => this.#guard(() => this.#poll(ring)), POLL_MS);
-      this.#polling.unref();
+      ring.begin(last);
+      this.#polling = this.#every(POLL_MS, () => this.#poll(ring));
     }
   }
 
   /** Makes all gateways of the pool publish these events, others within a second. */
-  share(flags: NotificationFlags): void {
-    this.#storeOf(true)?.set(NOTIFY_KEY, flags.text);
+  *share(flags: NotificationFlags): Operation<void> {
+    const store = this.#storeOf(true);
+    if (store !== undefined) yield* store.set(NOTIFY_KEY, flags.text);
     this.#notify = flags.text;
   }
 
   close(): void {
+    this.#isClosed = true;
     clearInterval(this.#polling);
     clearInterval(this.#settings);
   }
@@ -138,12 +147,14 @@ export class MessageBus {
     return this.#ring;
   }
 
-  #poll(ring: MessageRing): void {
-    ring.read((channel, message) => this.#channels.deliver(channel, message));
+  *#poll(ring: MessageRing): Operation<void> {
+    yield* ring.read((channel, message) => this.#channels.deliver(channel, message));
   }
 
-  #readSettings(): void {
-    const shared = this.#storeOf(false)?.get(NOTIFY_KEY);
+  /** Takes over what gateways of the pool have in common. */
+  *readSettings(): Operation<void> {
+    const store = this.#storeOf(false);
+    const shared = store === undefined ? undefined : yield* store.get(NOTIFY_KEY);
     if (shared === undefined) return;
     const text = Buffer.from(shared).toString('latin1');
     if (text === this.#notify) return;
@@ -151,12 +162,19 @@ export class MessageBus {
     this.#hooks.onNotify(text);
   }
 
-  /** A pool that fails now may answer the next time. */
-  #guard(action: () => void): void {
-    try {
-      action();
-    } catch (error) {
-      this.#hooks.onError(error);
-    }
+  /** Does something between commands. A pool that fails now may answer the next time. */
+  #every(ms: number, operation: () => Operation<void>): NodeJS.Timeout {
+    let isRunning = false;
+    const run = async () => {
+      if (isRunning) return;
+      isRunning = true;
+      try {
+        await this.#hooks.pool.run(operation());
+      } catch (error) {
+        if (!this.#isClosed) this.#hooks.onError(error);
+      }
+      isRunning = false;
+    };
+    return setInterval(run, ms).unref();
   }
 }

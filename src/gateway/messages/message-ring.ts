@@ -1,3 +1,4 @@
+import type { Operation } from '../../verbs/index.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 
 export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMany'>;
@@ -43,28 +44,32 @@ export class MessageRing {
     this.#writer = writer;
   }
 
-  append(channel: Buffer, message: Buffer): void {
-    const number = Number(this.#store.increment(NEXT_KEY, 1n));
+  *append(channel: Buffer, message: Buffer): Operation<void> {
+    const number = Number(yield* this.#store.increment(NEXT_KEY, 1n));
     const header = Buffer.alloc(HEADER_BYTES);
     this.#writer.copy(header, 0);
     header.writeBigUInt64LE(BigInt(number), 8);
     header.writeUInt32LE(channel.length, 16);
     const value = Buffer.concat([header, channel, message]);
-    this.#store.set(slotOf(number), value, { ttlMs: MESSAGE_TTL_MS });
+    yield* this.#store.set(slotOf(number), value, { ttlMs: MESSAGE_TTL_MS });
   }
 
-  /** Reads what is appended from now on. */
-  begin(): void {
-    this.#read = this.#last();
+  /** Reads what is appended after the message of that number. */
+  begin(number: number): void {
+    this.#read = number;
     this.#missingSince = 0;
     this.#givenUp = 0;
   }
 
-  /** Hands over messages of other writers, in the order of their numbers. */
-  read(use: (channel: Buffer, message: Buffer) => void): void {
-    const last = this.#last();
-    // A counter that was deleted begins anew.
-    if (last < this.#read) {
+  /**
+   * Hands over messages of other writers, in the order of their numbers. Over a network several
+   * calls may be in flight: each message is handed over by the one that comes to it first.
+   */
+  *read(use: (channel: Buffer, message: Buffer) => void): Operation<void> {
+    const before = this.#read;
+    const last = yield* this.last();
+    // A counter that was deleted begins anew; another call may have seen that already.
+    if (last < before && this.#read === before) {
       this.#read = 0;
       this.#givenUp = 0;
     }
@@ -74,9 +79,14 @@ export class MessageRing {
       this.#read = oldest;
     }
     while (this.#read < last) {
-      const count = Math.min(BATCH, last - this.#read);
-      const slots = Array.from({ length: count }, (_, i) => slotOf(this.#read + 1 + i));
-      for (const value of this.#store.getMany(slots, { maxBytes: BATCH_BYTES })) {
+      const first = this.#read + 1;
+      const numbers = Array.from(
+        { length: Math.min(BATCH, last - this.#read) },
+        (_, i) => first + i,
+      );
+      const values = yield* this.#store.getMany(numbers.map(slotOf), { maxBytes: BATCH_BYTES });
+      for (const [i, value] of values.entries()) {
+        if (numbers[i] !== this.#read + 1) continue;
         if (!this.#take(value, last, use)) return;
       }
     }
@@ -117,8 +127,9 @@ export class MessageRing {
     return true;
   }
 
-  #last(): number {
-    const next = this.#store.get(NEXT_KEY);
+  /** The number of the latest message. */
+  *last(): Operation<number> {
+    const next = yield* this.#store.get(NEXT_KEY);
     const number = next === undefined ? 0 : Number(Buffer.from(next).toString('latin1'));
     return Number.isSafeInteger(number) && number > 0 ? number : 0;
   }

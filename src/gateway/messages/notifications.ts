@@ -38,21 +38,20 @@ export class NotificationFlags {
   }
 }
 
-type Publish = (channel: Buffer, message: Buffer) => void;
-
-/** Publishes an event by the channels that the flags name. */
-export function publishEvent(
-  publish: Publish,
+/** The messages by which an event is published: a channel and a text for each that flags name. */
+export function messagesOf(
   flags: NotificationFlags,
   { database, kind, event, key }: KeyEvent,
-): void {
-  if (!flags.wants(kind)) return;
+): [channel: Buffer, message: Buffer][] {
+  const messages: [Buffer, Buffer][] = [];
+  if (!flags.wants(kind)) return messages;
   const name = Buffer.from(key);
   if (flags.byKey) {
     const channel = Buffer.concat([Buffer.from(`__keyspace@${database}__:`), name]);
-    publish(channel, Buffer.from(event));
+    messages.push([channel, Buffer.from(event)]);
   }
-  if (flags.byEvent) publish(Buffer.from(`__keyevent@${database}__:${event}`), name);
+  if (flags.byEvent) messages.push([Buffer.from(`__keyevent@${database}__:${event}`), name]);
+  return messages;
 }
 
 interface KeyEvent {

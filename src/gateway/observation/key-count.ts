@@ -1,3 +1,4 @@
+import type { Operation } from '../../verbs/index.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 
 /** Counting takes this part of the time at most, however often INFO comes. */
@@ -14,10 +15,10 @@ export class KeyCount {
   #count = 0;
   #validUntil = Number.NEGATIVE_INFINITY;
 
-  of(store: Pick<GatewayStore, 'stats'>): number {
+  *of(store: Pick<GatewayStore, 'stats'>): Operation<number> {
     const begun = performance.now();
     if (begun < this.#validUntil) return this.#count;
-    this.#count = store.stats().records;
+    this.#count = (yield* store.stats()).records;
     const now = performance.now();
     const took = now - begun;
     if (took >= CHEAP_MS) this.#validUntil = now + COUNTING_SHARE * took;

@@ -10,7 +10,7 @@ import { isMissing } from '../../store/tests/support/missing-tools.ts';
 import { Passwords } from '../passwords.ts';
 import { serveRedis } from '../server.ts';
 import { array, command, connectTo, exchange, serverFor } from './support/exchange.ts';
-import { fakeStore } from './support/fake-store.ts';
+import { fakeStore, served } from './support/fake-store.ts';
 import { Talk } from './support/talk.ts';
 
 const NOAUTH = '-NOAUTH Authentication required.\r\n';
@@ -64,18 +64,18 @@ test('a client that has not authenticated itself can send little', async (t) => 
 
 test('other addresses than loopback are served to clients with a password only', async () => {
   const store = fakeStore();
-  await assert.rejects(serveRedis({ store, host: '0.0.0.0', port: 0 }), {
+  await assert.rejects(serveRedis({ ...served(store), host: '0.0.0.0', port: 0 }), {
     code: 'SW_INVALID_ARGUMENT',
     message: 'without passwords the gateway serves loopback addresses only, not 0.0.0.0',
   });
   const passwords = { default: 'secret' };
-  const server = await serveRedis({ store, host: '0.0.0.0', port: 0, passwords });
+  const server = await serveRedis({ ...served(store), host: '0.0.0.0', port: 0, passwords });
   assert.equal(server.address.host, '0.0.0.0');
   await server.close();
-  await assert.rejects(serveRedis({ store, port: 0, passwords: { default: '' } }), {
+  await assert.rejects(serveRedis({ ...served(store), port: 0, passwords: { default: '' } }), {
     code: 'SW_INVALID_ARGUMENT',
   });
-  await assert.rejects(serveRedis({ store, port: 0, passwords: {} }), {
+  await assert.rejects(serveRedis({ ...served(store), port: 0, passwords: {} }), {
     code: 'SW_INVALID_ARGUMENT',
   });
 });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { Command, CommandContext } from '../command.ts';
-import { COMMANDS } from '../commands/index.ts';
+import { COMMANDS } from '../command-table.ts';
 import { dispatch, errorText } from '../dispatch.ts';
 import { startConnection } from './support/slow-socket.ts';
 
@@ -10,10 +10,8 @@ function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {})
   const { connection, store, failures, totals } = startConnection();
   store.failure = failure;
   const context = Object.create(connection, { commands: { value: commands } });
-  dispatch(
-    words.map((word) => Buffer.from(word)),
-    context,
-  );
+  const request = words.map((word) => Buffer.from(word));
+  store.pool.run(dispatch(request, context));
   const { reply, state } = connection;
   const parts: Uint8Array[] = [];
   reply.flush({ write: (bytes) => parts.push(bytes) });

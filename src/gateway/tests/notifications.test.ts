@@ -3,28 +3,30 @@ import { type TestContext, test } from 'node:test';
 import { StepwellError } from '../../errors.ts';
 import type { MessageStore } from '../messages/message-bus.ts';
 import { array, command, exchange, serverFor } from './support/exchange.ts';
-import { fakeStore } from './support/fake-store.ts';
+import { fakeStore, served } from './support/fake-store.ts';
 import { Talk } from './support/talk.ts';
 
 /** A server with two databases whose store of messages raises `failure` for writes, once set. */
 async function setUp(t: TestContext) {
   const store = fakeStore();
+  const { operations } = fakeStore(store, 'messages');
   const broken: { failure?: Error } = {};
   const messages: MessageStore = {
-    get: store.get,
-    getMany: store.getMany,
-    increment: store.increment,
+    get: (key) => operations.get(key),
+    getMany: (keys, options) => operations.getMany(keys, options),
+    increment: (key, by) => operations.increment(key, by),
     set(key, value, options) {
       if (broken.failure !== undefined) throw broken.failure;
-      store.set(key, value, options);
+      return operations.set(key, value, options);
     },
   };
-  const second = fakeStore();
+  const second = fakeStore(store, 'second');
   const rig = await serverFor(t, {
-    databases: { count: 2, open: () => second },
+    ...served(store),
+    databases: { count: 2, open: () => second.operations },
     messages: () => messages,
   });
-  return { ...rig, broken };
+  return { ...rig, store, broken };
 }
 
 /** Commands of each file that tells of an event. */
@@ -113,12 +115,13 @@ test('CONFIG SET that is refused by a full pool sets nothing', async (t) => {
 
 test('SUBSCRIBE is refused while the store of messages cannot be made, and works later', async (t) => {
   let isFull = true;
-  const messages = fakeStore();
+  const store = fakeStore();
+  const { operations } = fakeStore(store, 'messages');
   const open = (create: boolean) => {
     if (create && isFull) throw new StepwellError('SW_POOL_FULL', 'planted');
-    return isFull ? undefined : messages;
+    return isFull ? undefined : operations;
   };
-  const { server, failures } = await serverFor(t, { messages: open });
+  const { server, failures } = await serverFor(t, { ...served(store), messages: open });
   const listener = new Talk(server);
   t.after(() => listener.socket.destroy());
   const refused = '-OOM command not allowed: planted\r\n';

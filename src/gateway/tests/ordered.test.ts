@@ -3,13 +3,14 @@ import { type TestContext, test } from 'node:test';
 import type { IndexName, Store } from '../../store/api.ts';
 import { freshStore } from '../../store/tests/support/pools.ts';
 import { command, exchange, serverFor } from './support/exchange.ts';
+import { served } from './support/fake-store.ts';
 
 async function replies(
   t: TestContext,
   store: Store<Uint8Array>,
   ...lines: string[]
 ): Promise<string[]> {
-  const { server } = await serverFor(t, { store });
+  const { server } = await serverFor(t, served(store));
   const bytes = Buffer.concat(lines.map(command));
   return (await exchange(server, bytes)).split('\r\n').slice(0, -1);
 }
@@ -103,7 +104,7 @@ test('SCAN of an ordered store is in order, and MATCH with a beginning goes ther
   const keys = Array.from({ length: 300 }, (_, i) => `user:${String(i).padStart(3, '0')}`);
   for (const key of keys.toReversed()) store.set(key, 'v'.repeat(1000));
   for (let i = 0; i < 2000; i++) store.set(`other:${i}`, 'v');
-  const { server } = await serverFor(t, { store });
+  const { server } = await serverFor(t, served(store));
   const found: string[] = [];
   let calls = 0;
   for (let cursor = '0'; calls === 0 || cursor !== '0'; calls++) {
@@ -119,7 +120,7 @@ test('SCAN of an ordered store is in order, and MATCH with a beginning goes ther
 test('SW.RANGE beyond the limit of a reply is refused, and goes on with LIMIT', async (t) => {
   const store = freshStore(t, 'memory', { index: 'chime', values: 'bytes' }) as Store<Uint8Array>;
   for (let i = 0; i < 1000; i++) store.set(`k${1000 + i}`, Buffer.alloc(2000, i));
-  const { server } = await serverFor(t, { store, maxClientBytes: 1024 * 1024 });
+  const { server } = await serverFor(t, { ...served(store), maxClientBytes: 1024 * 1024 });
   const ask = (line: string) => exchange(server, command(line));
   const tooLong = '-ERR the reply would be longer than 1048576 bytes: ask for less by LIMIT\r\n';
   assert.equal(await ask('SW.RANGE - + WITHVALUES'), tooLong);
@@ -142,7 +143,7 @@ test('a page of SCAN ends early when keys are long, and the walk is whole', asyn
   }) as Store<Uint8Array>;
   const keys = Array.from({ length: 100 }, (_, i) => `${i}-${'x'.repeat(60_000)}`);
   for (const key of keys) store.set(key, '');
-  const { server } = await serverFor(t, { store });
+  const { server } = await serverFor(t, served(store));
   const found = new Set<string>();
   let [cursor, longest] = ['0', 0];
   do {

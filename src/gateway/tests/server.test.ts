@@ -5,7 +5,7 @@ import { describe, it } from 'node:test';
 import { StepwellError } from '../../errors.ts';
 import { type GatewayOptions, type GatewayServer, serveRedis } from '../server.ts';
 import { array, command, connectTo, exchange, serverFor, startServer } from './support/exchange.ts';
-import { fakeStore } from './support/fake-store.ts';
+import { fakeStore, served } from './support/fake-store.ts';
 
 /** Reads until the text has come. */
 async function until(socket: Socket, text: string): Promise<string> {
@@ -51,7 +51,7 @@ describe('serveRedis', () => {
       { maxClientBytes: 1 },
     ];
     for (const options of wrong) {
-      await assert.rejects(serveRedis({ store: fakeStore(), port: 0, ...options }), (error) => {
+      await assert.rejects(serveRedis({ ...served(fakeStore()), port: 0, ...options }), (error) => {
         assert.ok(error instanceof StepwellError);
         assert.equal(error.code, 'SW_INVALID_ARGUMENT');
         return true;

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Store } from '../../store/api.ts';
 import { openSync } from '../../store/open.ts';
 import { type GatewayServer, serveRedis } from '../server.ts';
+import { served } from './support/fake-store.ts';
 import { Talk } from './support/talk.ts';
 
 interface Pair {
@@ -20,11 +21,11 @@ async function twoGateways(t: TestContext): Promise<Pair> {
   const known = new Set<string>();
   const find = (name: string, create: boolean) => {
     if (create) known.add(name);
-    return known.has(name) ? named(name, create) : undefined;
+    return known.has(name) ? served(named(name, create)).store : undefined;
   };
   const start = () =>
     serveRedis({
-      store,
+      ...served(store),
       port: 0,
       databases: { count: 2, open: (index, create) => find(`db${index}`, create) },
       messages: (create) => find('messages', create),

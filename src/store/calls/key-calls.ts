@@ -105,6 +105,11 @@ export class KeyCalls<V> {
     this.#full = new FullPool(attachment, index, settings.name, this.evictor);
   }
 
+  /** Of the store. */
+  get name(): string {
+    return this.settings.name;
+  }
+
   *get(key: Key): Operation<V | undefined> {
     const request = this.requestToRead(key);
     yield* this.attachment.enter();

@@ -13,7 +13,7 @@ import type { RangeScan } from './ranges/range-scan.ts';
 import { checkPage, copiesOf, PageOfWalk, RecordWalk } from './ranges/record-walk.ts';
 import { orderedIndex, planScan, type ScanPlan } from './ranges/scan-plan.ts';
 import { refusedLoad, sortedLoad } from './ranges/sorted-load.ts';
-import { entryTaker, rawKeyTaker } from './ranges/takers.ts';
+import { entryTaker, keyTaker, rawKeyTaker } from './ranges/takers.ts';
 
 /** Keys that `clear` removes together. */
 const CLEAR_BATCH = 256;
@@ -108,6 +108,14 @@ export class StoreCalls<V> extends ManyCalls<V> {
     const counting = new RangeCount(ordered, within, yield* this.#isTimed());
     while (!counting.done) yield* inSection(this.attachment, () => counting.step());
     return counting.count;
+  }
+
+  /** The first keys of a range in its direction, at most so many. */
+  *keysIn(bounds: RangeBounds, reverse: boolean, limit: number): Operation<Key[]> {
+    this.attachment.refuseClosed();
+    const range = { ...boundsOnly(bounds), reverse, limit };
+    const plan = planScan(range, 'keys', keyTaker(this.settings), this.settings.namespace);
+    return yield* this.takeOf(this.#scan(plan), limit);
   }
 
   *clear(range?: RangeOptions): Operation<void> {

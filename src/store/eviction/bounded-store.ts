@@ -163,26 +163,19 @@ export class BoundedStore {
       sampling.begin(this.#places, chance, spared);
       yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
-    return this.#chosenOf(sampling);
+    return sampling.victimOf(this.#expert());
   }
 
   /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
   *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
-    sampling.begin(1, this.#pool.clock.chance, own);
+    sampling.beginAlone(this.#pool.clock.chance, own);
     yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
-    return this.#chosenOf(sampling);
+    return sampling.victimOf(this.#expert());
   }
 
-  #chosenOf({ lru, lfu }: Sampling): Candidate | undefined {
-    const { chance } = this.#pool.clock;
-    if (!lru.isFound || lru.isExpired) return lru.isFound ? lru : undefined;
-    if (lru.isSame(lfu)) lru.experts = LRU | LFU;
-    return this.#chosen(chance()) === LRU || lru.isSame(lfu) ? lru : lfu;
-  }
-
-  #chosen(chance: number): typeof LRU | typeof LFU {
+  #expert(): typeof LRU | typeof LFU {
     if (this.bound.eviction === 'lru') return LRU;
-    return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(chance);
+    return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(this.#pool.clock.chance());
   }
 
   /** Next time as many places as have about enough records; true when it has to be at once. */

@@ -6,46 +6,34 @@ import type { Access } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { isLessFrequent, isLessRecent, LFU, LRU } from './experts.ts';
 
-/** The record of a sample that one expert would evict. */
+/** A record that may be evicted, as a sample met it. */
 export class Candidate {
   readonly request: Request;
   readonly #index: Index;
-  readonly #expert: number;
-  readonly #goesFirst: (a: Access, b: Access) => boolean;
+  /** Those that chose it. */
   experts = 0;
   isFound = false;
   isExpired = false;
-  readonly #access: Access = { ticks: 0, uses: 0 };
+  readonly access: Access = { ticks: 0, uses: 0 };
   #version = 0;
 
-  constructor(index: Index, expert: number, goesFirst: (a: Access, b: Access) => boolean) {
+  constructor(index: Index) {
     this.#index = index;
     this.request = index.newRequest();
-    this.#expert = expert;
-    this.#goesFirst = goesFirst;
   }
 
-  clear(): void {
-    this.experts = this.#expert;
-    this.isFound = false;
-    this.isExpired = false;
-  }
-
-  /** Takes the met record if it is to go before what it has: an expired one before any other. */
-  consider(met: Request, keyBytes: number, access: Access, isExpired: boolean): void {
-    if (this.isExpired) return;
-    if (this.isFound && !isExpired && !this.#goesFirst(access, this.#access)) return;
+  note(met: Request, keyBytes: number, access: Access, isExpired: boolean): void {
     this.isFound = true;
     this.isExpired = isExpired;
-    this.#access.ticks = access.ticks;
-    this.#access.uses = access.uses;
+    this.access.ticks = access.ticks;
+    this.access.uses = access.uses;
     this.#version = met.foundVersion;
     this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, this.#index.hashSeed);
   }
 
-  isSame({ request, isFound }: Candidate): boolean {
+  isOf({ hash }: Request): boolean {
     const { h1, h4 } = this.request.hash;
-    return isFound && request.hash.h1 === h1 && request.hash.h4 === h4;
+    return this.isFound && hash.h1 === h1 && hash.h4 === h4;
   }
 
   /**
@@ -55,56 +43,141 @@ export class Candidate {
   *remove(): Operation<boolean> {
     const { request } = this;
     request.displaced = false;
-    request.sparedIfUsedAfter = this.#access.ticks;
+    request.sparedIfUsedAfter = this.access.ticks;
     yield* this.#index.remove(request, this.#version);
     return request.displaced;
   }
 }
 
-/** One sample of a store, and what each expert makes of it. */
+/**
+ * The two records that one expert would evict first. What is left after an eviction competes with
+ * the next sample, as if that were larger, and costs no READ (Psounis and Prabhakar, "Efficient
+ * randomized web-cache replacement schemes using samples from past eviction times", IEEE/ACM ToN
+ * 10(4), 2002). A sample of one bucket is also compared with that of another one in this way. A
+ * record that was used or replaced meanwhile is spared when it is to be removed.
+ */
+class Ranking {
+  first: Candidate;
+  #second: Candidate;
+  readonly #goesFirst: (a: Access, b: Access) => boolean;
+
+  constructor(index: Index, goesFirst: (a: Access, b: Access) => boolean) {
+    this.first = new Candidate(index);
+    this.#second = new Candidate(index);
+    this.#goesFirst = goesFirst;
+  }
+
+  clear(): void {
+    this.first.isFound = false;
+    this.#second.isFound = false;
+  }
+
+  /** The record of this key is no candidate, or not as it was noted. */
+  forget(request: Request): void {
+    if (this.#second.isOf(request)) this.#second.isFound = false;
+    if (!this.first.isOf(request)) return;
+    this.first.isFound = false;
+    this.#swap();
+  }
+
+  consider(met: Request, keyBytes: number, access: Access, isExpired: boolean): void {
+    this.forget(met);
+    if (!this.#isBehind(this.first, access, isExpired)) {
+      if (!this.#isBehind(this.#second, access, isExpired)) return;
+      this.#second.note(met, keyBytes, access, isExpired);
+      return;
+    }
+    this.#swap();
+    this.first.note(met, keyBytes, access, isExpired);
+  }
+
+  /** Whether the candidate goes after the record, or is none. An expired one goes before others. */
+  #isBehind(candidate: Candidate, access: Access, isExpired: boolean): boolean {
+    if (!candidate.isFound) return true;
+    if (candidate.isExpired || isExpired) return !candidate.isExpired;
+    return this.#goesFirst(access, candidate.access);
+  }
+
+  #swap(): void {
+    const { first } = this;
+    this.first = this.#second;
+    this.#second = first;
+  }
+}
+
+/** A sample of a store, and what each expert makes of it. */
 export class Sampling {
   readonly met: Request;
-  readonly lru: Candidate;
-  readonly lfu: Candidate;
   readonly places: number[] = [];
   count = 0;
-  #spared: Request | undefined;
   readonly #index: Index;
+  readonly #lru: Ranking;
+  readonly #lfu: Ranking;
+  #spared: Request | undefined;
+  #victim: Candidate | undefined;
   /** Of the record that was met last. */
   readonly #access: Access = { ticks: 0, uses: 0 };
   /** Whether the second expert is asked at all. */
   readonly #countsUses: boolean;
 
   constructor(index: Index, countsUses: boolean) {
+    this.#index = index;
     this.#countsUses = countsUses;
     this.met = index.newRequest();
-    this.#index = index;
-    this.lru = new Candidate(index, LRU, isLessRecent);
-    this.lfu = new Candidate(index, LFU, isLessFrequent);
+    this.#lru = new Ranking(index, isLessRecent);
+    this.#lfu = new Ranking(index, isLessFrequent);
   }
 
-  /** A sample of so many places begins. */
+  /** A sample of so many places begins, in which the last one's runners-up take part. */
   begin(places: number, chance: () => number, spared: Request | undefined): void {
     // At equal distances, so that in a small index no place is read twice and none left out.
     const first = chance();
     for (let i = 0; i < places; i++) this.places[i] = (first + i / places) % 1;
     this.places.length = places;
-    this.lru.clear();
-    this.lfu.clear();
-    this.count = 0;
+    if (this.#victim !== undefined) this.#forget(this.#victim.request);
+    if (spared !== undefined) this.#forget(spared);
+    this.#victim = undefined;
     this.#spared = spared;
+    this.count = 0;
   }
 
+  /** As `begin`, but only records that this sample meets take part. */
+  beginAlone(chance: () => number, spared: Request): void {
+    this.#lru.clear();
+    this.#lfu.clear();
+    this.#victim = undefined;
+    this.begin(1, chance, spared);
+  }
+
+  /**
+   * A helper's state goes only when it has expired: without it two clients could hold one lease.
+   */
   readonly visit = (met: Request, keyBytes: number): void => {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
     const isExpired = this.#index.records.isExpired(met);
-    // A helper's state goes only when it has expired: else two clients could hold one lease.
     if (met.foundCodec === CODEC_STATE && !isExpired) return;
     met.readAccess(this.#access);
-    this.lru.consider(met, keyBytes, this.#access, isExpired);
-    if (this.#countsUses) this.lfu.consider(met, keyBytes, this.#access, isExpired);
+    this.#lru.consider(met, keyBytes, this.#access, isExpired);
+    if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);
   };
+
+  /** What the expert evicts; undefined when there is no candidate. An expired record goes first. */
+  victimOf(expert: typeof LRU | typeof LFU): Candidate | undefined {
+    const lru = this.#lru.first;
+    const lfu = this.#lfu.first;
+    const victim = expert === LRU || (lru.isFound && lru.isExpired) ? lru : lfu;
+    if (!victim.isFound) return undefined;
+    const isOfBoth = lfu.isFound && lru.isOf(lfu.request);
+    victim.experts = isOfBoth ? LRU | LFU : expert;
+    this.#victim = victim;
+    return victim;
+  }
+
+  #forget(request: Request): void {
+    this.#lru.forget(request);
+    this.#lfu.forget(request);
+  }
 }
 
 function isSameKey(a: Request, b: Request): boolean {

@@ -92,6 +92,20 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return this.#promised;
   }
 
+  /**
+   * For programs that are operations themselves; `pool` runs them.
+   *
+   * @internal
+   */
+  get operations(): StoreCalls<V> {
+    return this.#calls;
+  }
+
+  /** @internal */
+  get pool(): LocalPool {
+    return this.#pool;
+  }
+
   get(key: Key): V | undefined {
     return this.#pool.run(this.#calls.get(key));
   }

@@ -1,7 +1,8 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
-import type { Operation } from '../../verbs/index.ts';
+import type { RemotePool } from '../../pool/remote-pool.ts';
+import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
 import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
 import { checkFunction } from '../calls/arguments.ts';
@@ -24,6 +25,7 @@ import { type AnyNamespaceOptions, inNamespace, type RemoteSettings } from '../s
 import { formatOf } from '../values/value-format.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteClients } from './remote-clients.ts';
+import { type OperationName, RemoteOperations } from './remote-operations.ts';
 import { type OpenSession, RemoteScan } from './remote-scan.ts';
 import type { Session } from './session.ts';
 import { SessionOpener } from './session-opener.ts';
@@ -34,7 +36,7 @@ export async function openRemote<V>(
   url: string,
   options: OpenOptions,
   clients = RemoteClients.ofThread(),
-): Promise<AsyncStore<V, Key, Value>> {
+): Promise<RemoteStore<V>> {
   checkClientOptions(options);
   const location = parseRemote(url);
   const named = { ...options, store: options.store ?? location.store };
@@ -109,6 +111,33 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
       return session.pool.run(call.apply(calls, args));
     };
     return this.#sessions.current.over ? this.live().then(run) : run(this.#calls());
+  }
+
+  /**
+   * A call as a part of another operation, in the session that there is when the part begins.
+   *
+   * @internal
+   */
+  *within(name: OperationName, args: unknown[]): Operation<unknown> {
+    this.refuseClosed();
+    if (this.#sessions.current.over) yield* waitFor(this.live());
+    const { session, calls } = this.#calls();
+    const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
+    return yield* runWithin(session.pool.fabric, call.apply(calls, args));
+  }
+
+  /**
+   * For programs that are operations themselves; `pool` runs them.
+   *
+   * @internal
+   */
+  get operations(): RemoteOperations {
+    return new RemoteOperations(this);
+  }
+
+  /** @internal */
+  get pool(): RemotePool {
+    return this.#sessions.current.pool;
   }
 
   entries(): AsyncIterableIterator<[Key, V]>;

@@ -26,8 +26,8 @@ export class FakePools {
   library(): Library {
     return {
       open: async (url: string, options: OpenOptions = {}) => this.#open(url, options),
-      openSync: (url: string, options: OpenOptions = {}) => this.#open(url, options),
-      openBlocking: async (url: string, options: OpenOptions) => this.#open(url, options),
+      openServed: async (url: string, options: OpenOptions) => this.#open(url, options),
+      openServedSync: (url: string, options: OpenOptions) => this.#open(url, options),
       create: async (url: string, options: OpenOptions = {}) => this.#create(url, options),
       destroy: async (url: string, { force = false } = {}) => this.#destroy(url, force),
       inspect: async (url: string) => this.#inspect(url),

@@ -12,8 +12,8 @@ export const bitcount: Command = {
   arity: -2,
   flags: ['readonly'],
   keys: [1, 1, 1],
-  run(request, { store, reply }) {
-    const found = store.read(request[1], (bytes) => {
+  *run(request, { store, reply }) {
+    const found = yield* store.read(request[1], (bytes) => {
       if (request.length === 3 || request.length > 5) throw new ReplyError(SYNTAX_ERROR);
       const range = request.length === 2 ? ALL : parseBitRange(request.slice(2));
       const { from, to } = bitsWithin(range, bytes.length);

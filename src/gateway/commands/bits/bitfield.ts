@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import type { Request } from '../../protocol/request-reader.ts';
@@ -23,10 +24,10 @@ export const bitfield: Command = {
   arity: -2,
   flags: ['write', 'denyoom'],
   keys: [1, 1, 1],
-  run(request, context) {
+  *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.every(({ action }) => action === 'GET')) {
-      readOnly(request[1], steps, context);
+      yield* readOnly(request[1], steps, context);
       return;
     }
     let replies: (bigint | undefined)[] = [];
@@ -34,7 +35,7 @@ export const bitfield: Command = {
     const end = Math.max(
       ...steps.map(({ action, offset, width }) => (action === 'GET' ? 0 : offset + width)),
     );
-    modify(context.store, request[1], (old = Buffer.alloc(0)) => {
+    yield* modify(context.store, request[1], (old = Buffer.alloc(0)) => {
       // As in Redis the value grows also when each step fails.
       const value = lengthened(old, Math.ceil(end / 8));
       replies = steps.map((step) => apply(step, value));
@@ -42,7 +43,7 @@ export const bitfield: Command = {
       return isChanged ? value : undefined;
     });
     write(replies, context);
-    if (isChanged) context.changed('$', 'setbit', request[1]);
+    if (isChanged) yield* context.changed('$', 'setbit', request[1]);
   },
 };
 
@@ -53,17 +54,17 @@ export const bitfieldRo: Command = {
   arity: -2,
   flags: ['readonly', 'fast'],
   keys: [1, 1, 1],
-  run(request, context) {
+  *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.some(({ action }) => action !== 'GET')) {
       throw new ReplyError('ERR BITFIELD_RO only supports the GET subcommand');
     }
-    readOnly(request[1], steps, context);
+    yield* readOnly(request[1], steps, context);
   },
 };
 
-function readOnly(key: Buffer, steps: readonly Step[], context: CommandContext): void {
-  const value = context.store.get(key) ?? new Uint8Array();
+function* readOnly(key: Buffer, steps: readonly Step[], context: CommandContext): Operation<void> {
+  const value = (yield* context.store.get(key)) ?? new Uint8Array();
   write(
     steps.map((step) => fieldAt(value, step)),
     context,

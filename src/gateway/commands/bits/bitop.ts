@@ -15,7 +15,8 @@ export const bitop: Command = {
   arity: -4,
   flags: ['write', 'denyoom'],
   keys: [2, -1, 1],
-  run(request, context) {
+  alone: true,
+  *run(request, context) {
     const { store, reply } = context;
     const [, name, target, ...sources] = request;
     const operation = OPERATIONS[keyword(name)];
@@ -23,7 +24,9 @@ export const bitop: Command = {
     if (keyword(name) === 'NOT' && sources.length !== 1) {
       throw new ReplyError('ERR BITOP NOT must be called with a single source key.');
     }
-    const [first, ...others] = sources.map((key) => store.get(key) ?? new Uint8Array());
+    const values: Uint8Array[] = [];
+    for (const key of sources) values.push((yield* store.get(key)) ?? new Uint8Array());
+    const [first, ...others] = values;
     const length = Math.max(first.length, ...others.map((value) => value.length));
     const result = Buffer.alloc(length);
     for (let at = 0; at < length; at++) {
@@ -33,9 +36,9 @@ export const bitop: Command = {
       result[at] = byte;
     }
     if (length > 0) {
-      store.set(target, result);
-      context.changed('$', 'set', target);
-    } else if (store.delete(target)) context.changed('g', 'del', target);
+      yield* store.set(target, result);
+      yield* context.changed('$', 'set', target);
+    } else if (yield* store.delete(target)) yield* context.changed('g', 'del', target);
     reply.integer(length);
   },
 };

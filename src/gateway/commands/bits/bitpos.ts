@@ -10,10 +10,10 @@ export const bitpos: Command = {
   arity: -3,
   flags: ['readonly'],
   keys: [1, 1, 1],
-  run(request, { store, reply }) {
+  *run(request, { store, reply }) {
     const bit = parseInteger(request[2]);
     if (bit !== 0n && bit !== 1n) throw new ReplyError('ERR The bit argument must be 1 or 0.');
-    const found = store.read(request[1], (bytes) => {
+    const found = yield* store.read(request[1], (bytes) => {
       if (request.length > 6) throw new ReplyError(SYNTAX_ERROR);
       const range = parseBitRange(request.length === 3 ? [Buffer.from('0')] : request.slice(3));
       const { from, to } = bitsWithin(range, bytes.length);

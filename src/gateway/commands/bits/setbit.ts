@@ -12,19 +12,19 @@ export const setbit: Command = {
   arity: 4,
   flags: ['write', 'denyoom'],
   keys: [1, 1, 1],
-  run([, key, place, bit], context) {
+  *run([, key, place, bit], context) {
     const offset = parseBitOffset(place, context);
     const wanted = Number(parseInteger(bit, NOT_A_BIT));
     if (wanted !== 0 && wanted !== 1) throw new ReplyError(NOT_A_BIT);
     let previous = 0;
-    modify(context.store, key, (old = Buffer.alloc(0)) => {
+    yield* modify(context.store, key, (old = Buffer.alloc(0)) => {
       previous = bitAt(old, offset);
       const value = lengthened(old, Math.floor(offset / 8) + 1);
       setBitAt(value, offset, wanted);
       return value;
     });
     context.reply.integer(previous);
-    context.changed('$', 'setbit', key);
+    yield* context.changed('$', 'setbit', key);
   },
 };
 
@@ -35,8 +35,9 @@ export const getbit: Command = {
   arity: 3,
   flags: ['readonly', 'fast'],
   keys: [1, 1, 1],
-  run([, key, place], context) {
+  *run([, key, place], context) {
     const offset = parseBitOffset(place, context);
-    context.reply.integer(context.store.read(key, (bytes) => bitAt(bytes, offset)) ?? 0);
+    const bit = yield* context.store.read(key, (bytes) => bitAt(bytes, offset));
+    context.reply.integer(bit ?? 0);
   },
 };

@@ -6,8 +6,9 @@ export const publish: Command = {
   group: 'pubsub',
   arity: 3,
   flags: ['fast', 'loading', 'pubsub', 'stale'],
-  run([, channel, message], { server, reply }) {
+  *run([, channel, message], { server, reply }) {
     // Subscribers get it later than this request is in memory.
-    reply.integer(server.messages.publish(Buffer.from(channel), Buffer.from(message)));
+    const { messages } = server;
+    reply.integer(yield* messages.publish(Buffer.from(channel), Buffer.from(message)));
   },
 };

@@ -8,8 +8,8 @@ export const subscribe: Command = {
   name: 'subscribe',
   summary: 'Has messages of channels sent to this connection.',
   arity: -2,
-  run([, ...names], context) {
-    join('channels', names, context);
+  *run([, ...names], context) {
+    yield* join('channels', names, context);
   },
 };
 
@@ -18,8 +18,8 @@ export const psubscribe: Command = {
   name: 'psubscribe',
   summary: 'Has messages of channels sent whose names match patterns.',
   arity: -2,
-  run([, ...names], context) {
-    join('patterns', names, context);
+  *run([, ...names], context) {
+    yield* join('patterns', names, context);
   },
 };
 
@@ -28,8 +28,8 @@ export const unsubscribe: Command = {
   name: 'unsubscribe',
   summary: 'Ends subscriptions of channels, of all when none is named.',
   arity: -1,
-  run([, ...names], context) {
-    leave('channels', names, context);
+  *run([, ...names], context) {
+    yield* leave('channels', names, context);
   },
 };
 
@@ -38,7 +38,7 @@ export const punsubscribe: Command = {
   name: 'punsubscribe',
   summary: 'Ends subscriptions of patterns, of all when none is named.',
   arity: -1,
-  run([, ...names], context) {
-    leave('patterns', names, context);
+  *run([, ...names], context) {
+    yield* leave('patterns', names, context);
   },
 };

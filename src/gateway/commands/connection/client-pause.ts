@@ -9,6 +9,8 @@ export const clientPause: Command = {
   group: 'connection',
   arity: -3,
   flags: ['admin', 'loading', 'stale'],
+  // None that it holds back is in flight when its reply comes.
+  alone: true,
   run(request, { reply, server }) {
     const mode = request.length > 3 ? keyword(request[3]) : 'ALL';
     if (request.length > 4 || (mode !== 'ALL' && mode !== 'WRITE')) {

@@ -7,9 +7,9 @@ export const reset: Command = {
   group: 'connection',
   arity: 1,
   flags: ['fast', 'loading', 'no_auth', 'stale'],
-  run(_request, context) {
+  *run(_request, context) {
     const { reply, state, server, client } = context;
-    leaveAll(context);
+    yield* leaveAll(context);
     server.monitors.remove(client);
     state.reset();
     context.select(0);

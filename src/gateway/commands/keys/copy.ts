@@ -13,15 +13,16 @@ export const copy: Command = {
   arity: -3,
   flags: ['write', 'denyoom'],
   keys: [1, 2, 1],
-  run(request, context) {
+  alone: true,
+  *run(request, context) {
     const { database, replace } = parseOptions(request, context);
     const [, source, target] = request;
     const { store, server, state } = context;
     if (database === state.database && source.equals(target)) throw new ReplyError(SAME);
     const to = server.databases.get(database).store;
-    const outcome = transfer({ from: store, source, to, target, replace, move: false });
+    const outcome = yield* transfer({ from: store, source, to, target, replace, move: false });
     context.reply.integer(outcome === 'done' ? 1 : 0);
-    if (outcome === 'done') context.changed('g', 'copy_to', target);
+    if (outcome === 'done') yield* context.changed('g', 'copy_to', target);
   },
 };
 
@@ -32,15 +33,16 @@ export const move: Command = {
   arity: 3,
   flags: ['write', 'fast'],
   keys: [1, 1, 1],
-  run([, key, argument], context) {
+  alone: true,
+  *run([, key, argument], context) {
     const database = parseDatabase(argument, context);
     const { store, server, state } = context;
     if (database === state.database) throw new ReplyError(SAME);
     const to = server.databases.get(database).store;
     const names = { source: key, target: key };
-    const outcome = transfer({ from: store, to, ...names, replace: false, move: true });
+    const outcome = yield* transfer({ from: store, to, ...names, replace: false, move: true });
     context.reply.integer(outcome === 'done' ? 1 : 0);
-    if (outcome === 'done') context.changed('g', 'move_from', key);
+    if (outcome === 'done') yield* context.changed('g', 'move_from', key);
   },
 };
 

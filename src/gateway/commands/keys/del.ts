@@ -8,8 +8,8 @@ export const del: Command = {
   arity: -2,
   flags: ['write'],
   keys: [1, -1, 1],
-  run(request, context) {
-    removeKeys(request, context);
+  *run(request, context) {
+    yield* removeKeys(request, context);
   },
 };
 

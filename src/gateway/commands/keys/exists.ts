@@ -7,9 +7,9 @@ export const exists: Command = {
   arity: -2,
   flags: ['readonly', 'fast'],
   keys: [1, -1, 1],
-  run(request, { store, reply }) {
+  *run(request, { store, reply }) {
     let count = 0;
-    for (let at = 1; at < request.length; at++) if (store.has(request[at])) count++;
+    for (let at = 1; at < request.length; at++) if (yield* store.has(request[at])) count++;
     reply.integer(count);
   },
 };

@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { keyword, ReplyError } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import type { Request } from '../../protocol/request-reader.ts';
@@ -18,14 +19,13 @@ function expiring(name: string, when: string, seconds: boolean, absolute: boolea
     arity: -3,
     flags: ['write', 'fast'],
     keys: [1, 1, 1],
-    run(request, context) {
+    *run(request, context) {
       const [, key, argument] = request;
       const isAllowed = parseCondition(request);
       const time = parseTime(argument, unit, name);
-      const isDone =
-        isAllowed === undefined
-          ? expireAt(key, time, context)
-          : expireIf(key, time, isAllowed, context);
+      const isDone = yield* isAllowed === undefined
+        ? expireAt(key, time, context)
+        : expireIf(key, time, isAllowed, context);
       context.reply.integer(isDone ? 1 : 0);
     },
   };
@@ -64,24 +64,26 @@ function parseCondition(request: Request): Condition | undefined {
 }
 
 /** Only if the record is still the one whose time was compared. */
-function expireIf(
+function* expireIf(
   key: Buffer,
   time: number,
   isAllowed: Condition,
   context: CommandContext,
-): boolean {
+): Operation<boolean> {
   const { store } = context;
   const isPast = time <= Date.now();
   let isDone = false;
-  retry(() => {
-    const found = store.metadata(key);
+  yield* retry(function* () {
+    const found = yield* store.metadata(key);
     isDone = found !== undefined && isAllowed(found.expiresAt, time);
     if (found === undefined || !isDone) return true;
-    if (isPast) return store.compareAndDelete(key, found.version);
-    const entry = store.getEntry(key);
+    if (isPast) return yield* store.compareAndDelete(key, found.version);
+    const entry = yield* store.getEntry(key);
     if (entry?.version !== found.version) return false;
-    return store.compareAndSet(key, entry.version, entry.value, { expiresAt: time }) !== undefined;
+    const options = { expiresAt: time };
+    const { version, value } = entry;
+    return (yield* store.compareAndSet(key, version, value, options)) !== undefined;
   });
-  if (isDone) context.changed('g', isPast ? 'del' : 'expire', key);
+  if (isDone) yield* context.changed('g', isPast ? 'del' : 'expire', key);
   return isDone;
 }

@@ -11,7 +11,7 @@ export const keys: Command = {
   group: 'generic',
   arity: 2,
   flags: ['readonly'],
-  run([, argument], { store, reply, server }) {
+  *run([, argument], { store, reply, server }) {
     const pattern = new Glob(argument);
     const { replyBytesMax } = server.limits;
     // A store that grows meanwhile may tell of a key twice.
@@ -19,7 +19,7 @@ export const keys: Command = {
     const body = new ReplyWriter();
     let cursor = 0;
     do {
-      const page = store.scanKeys(cursor, PAGE_KEYS, { prefix: pattern.prefix });
+      const page = yield* store.scanKeys(cursor, PAGE_KEYS, { prefix: pattern.prefix });
       for (const key of page.keys) {
         if (!pattern.matches(key)) continue;
         const name = Buffer.from(key).toString('latin1');

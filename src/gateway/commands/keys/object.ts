@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { ReplyError } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import { container } from '../support/container.ts';
@@ -10,8 +11,8 @@ const encoding: Command = {
   ...shared,
   name: 'object|encoding',
   summary: 'Returns how Redis would keep such a value when it is set: int, embstr or raw.',
-  run([, , key], { store, reply }) {
-    reply.bulkOrNull(store.read(key, encodingOf));
+  *run([, , key], { store, reply }) {
+    reply.bulkOrNull(yield* store.read(key, encodingOf));
   },
 };
 
@@ -19,8 +20,8 @@ const refcount: Command = {
   ...shared,
   name: 'object|refcount',
   summary: 'Returns 1: values are not shared.',
-  run([, , key], context) {
-    if (existsOrNull(key, context)) context.reply.integer(1);
+  *run([, , key], context) {
+    if (yield* existsOrNull(key, context)) context.reply.integer(1);
   },
 };
 
@@ -28,8 +29,8 @@ const idletime: Command = {
   ...shared,
   name: 'object|idletime',
   summary: 'Refused: times of access are not kept.',
-  run([, , key], context) {
-    if (existsOrNull(key, context)) {
+  *run([, , key], context) {
+    if (yield* existsOrNull(key, context)) {
       throw new ReplyError('ERR times of access are kept of records that slide only');
     }
   },
@@ -39,8 +40,8 @@ const freq: Command = {
   ...shared,
   name: 'object|freq',
   summary: 'Refused: frequencies of access are not kept.',
-  run([, , key], context) {
-    if (!existsOrNull(key, context)) return;
+  *run([, , key], context) {
+    if (!(yield* existsOrNull(key, context))) return;
     throw new ReplyError(
       'ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note ' +
         'that when switching between policies at runtime LRU and LFU data will take some time to ' +
@@ -58,8 +59,8 @@ export const object = container({
   subcommands: [encoding, freq, idletime, refcount],
 });
 
-function existsOrNull(key: Buffer, { store, reply }: CommandContext): boolean {
-  const exists = store.has(key);
+function* existsOrNull(key: Buffer, { store, reply }: CommandContext): Operation<boolean> {
+  const exists = yield* store.has(key);
   if (!exists) reply.null();
   return exists;
 }

@@ -8,7 +8,7 @@ export const persist: Command = {
   arity: 2,
   flags: ['write', 'fast'],
   keys: [1, 1, 1],
-  run([, key], context) {
-    context.reply.integer(persistKey(key, context) ? 1 : 0);
+  *run([, key], context) {
+    context.reply.integer((yield* persistKey(key, context)) ? 1 : 0);
   },
 };

@@ -1,3 +1,5 @@
+import type { KeyPage } from '../../../store/api.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 
@@ -11,19 +13,19 @@ export const randomkey: Command = {
   group: 'generic',
   arity: 1,
   flags: ['readonly'],
-  run(_request, context) {
-    context.reply.bulkOrNull(randomKey(context));
+  *run(_request, context) {
+    context.reply.bulkOrNull(yield* randomKey(context));
   },
 };
 
 /** A walk through the store that goes on with each call, some random pages further. */
-function randomKey({ store, server, state }: CommandContext): Uint8Array | undefined {
+function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Array | undefined> {
   const database = server.databases.get(state.database);
   let pages = Math.floor(Math.random() * PAGES_MAX);
   let found: readonly Uint8Array[] = [];
   let wraps = 0;
   while (wraps < 2 && (pages-- > 0 || found.length === 0)) {
-    const page = pageAt(store, database.randomCursor);
+    const page = yield* pageAt(store, database.randomCursor);
     database.randomCursor = page.cursor;
     if (page.keys.length > 0) found = page.keys;
     if (page.cursor === 0) wraps++;
@@ -32,11 +34,11 @@ function randomKey({ store, server, state }: CommandContext): Uint8Array | undef
 }
 
 /** A cursor may be none any more when the store has changed. */
-function pageAt(store: GatewayStore, cursor: number) {
+function* pageAt(store: GatewayStore, cursor: number): Operation<KeyPage> {
   try {
-    return store.scanKeys(cursor, PAGE_KEYS);
+    return yield* store.scanKeys(cursor, PAGE_KEYS);
   } catch (error) {
     if (cursor === 0) throw error;
-    return store.scanKeys(0, PAGE_KEYS);
+    return yield* store.scanKeys(0, PAGE_KEYS);
   }
 }

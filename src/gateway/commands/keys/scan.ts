@@ -1,4 +1,5 @@
 import type { KeyPage } from '../../../store/api.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../../arguments.ts';
 import type { Command } from '../../command.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
@@ -19,7 +20,7 @@ export const scan: Command = {
   group: 'generic',
   arity: -2,
   flags: ['readonly'],
-  run(request, { store, reply }) {
+  *run(request, { store, reply }) {
     const cursor = parseCursor(request[1]);
     const { match, count, type } = parseOptions(request);
     if (type !== 'STRING') {
@@ -28,7 +29,7 @@ export const scan: Command = {
       reply.array(0);
       return;
     }
-    const page = pageOf(store, cursor, count, match);
+    const page = yield* pageOf(store, cursor, count, match);
     reply.array(2);
     reply.bulk(String(page.cursor));
     reply.array(page.keys.length);
@@ -37,14 +38,19 @@ export const scan: Command = {
 };
 
 /** About `count` keys, fewer when they are long: a page is in memory as a whole. */
-function pageOf(store: GatewayStore, from: number, count: number, match?: Glob): KeyPage {
+function* pageOf(
+  store: GatewayStore,
+  from: number,
+  count: number,
+  match?: Glob,
+): Operation<KeyPage> {
   const keys: Uint8Array[] = [];
   let cursor = from;
   let bytes = 0;
   for (let left = count; left > 0 && bytes < OUTPUT_BYTES_MAX; left -= COUNT_TOGETHER) {
     // What the pattern begins with spares an ordered store the walk to other keys.
     const hint = match && { prefix: match.prefix };
-    const page = store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
+    const page = yield* store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
     for (const key of page.keys) {
       if (match?.matches(key) === false) continue;
       keys.push(key);

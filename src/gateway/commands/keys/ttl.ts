@@ -22,8 +22,8 @@ function telling(name: string, does: string, tell: (expiresAt: number) => number
     arity: 2,
     flags: ['readonly', 'fast'],
     keys: [1, 1, 1],
-    run([, key], { store, reply }) {
-      const found = store.metadata(key);
+    *run([, key], { store, reply }) {
+      const found = yield* store.metadata(key);
       if (found === undefined) reply.integer(ABSENT);
       else reply.integer(Number.isFinite(found.expiresAt) ? tell(found.expiresAt) : FOR_EVER);
     },

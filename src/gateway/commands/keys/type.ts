@@ -7,7 +7,7 @@ export const type: Command = {
   arity: 2,
   flags: ['readonly', 'fast'],
   keys: [1, 1, 1],
-  run(request, { store, reply }) {
-    reply.simple(store.has(request[1]) ? 'string' : 'none');
+  *run(request, { store, reply }) {
+    reply.simple((yield* store.has(request[1])) ? 'string' : 'none');
   },
 };

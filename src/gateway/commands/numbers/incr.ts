@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { parseInteger, ReplyError } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 
@@ -13,8 +14,8 @@ export const incr: Command = {
   name: 'incr',
   summary: 'Adds one to an integer; a key that does not exist counts as 0.',
   arity: 2,
-  run([, key], context) {
-    add(key, 1n, context);
+  *run([, key], context) {
+    yield* add(key, 1n, context);
   },
 };
 
@@ -23,8 +24,8 @@ export const incrby: Command = {
   name: 'incrby',
   summary: 'Adds to an integer; a key that does not exist counts as 0.',
   arity: 3,
-  run([, key, by], context) {
-    add(key, parseInteger(by), context);
+  *run([, key, by], context) {
+    yield* add(key, parseInteger(by), context);
   },
 };
 
@@ -33,8 +34,8 @@ export const decr: Command = {
   name: 'decr',
   summary: 'Subtracts one from an integer; a key that does not exist counts as 0.',
   arity: 2,
-  run([, key], context) {
-    add(key, -1n, context);
+  *run([, key], context) {
+    yield* add(key, -1n, context);
   },
 };
 
@@ -43,15 +44,15 @@ export const decrby: Command = {
   name: 'decrby',
   summary: 'Subtracts from an integer; a key that does not exist counts as 0.',
   arity: 3,
-  run([, key, argument], context) {
+  *run([, key, argument], context) {
     const by = parseInteger(argument);
     // The one 64-bit integer whose negation is none.
     if (by === INTEGER_MIN) throw new ReplyError('ERR decrement would overflow');
-    add(key, -by, context);
+    yield* add(key, -by, context);
   },
 };
 
-function add(key: Buffer, by: bigint, context: CommandContext): undefined {
-  context.reply.integer(context.store.increment(key, by));
-  context.changed('$', 'incrby', key);
+function* add(key: Buffer, by: bigint, context: CommandContext): Operation<void> {
+  context.reply.integer(yield* context.store.increment(key, by));
+  yield* context.changed('$', 'incrby', key);
 }

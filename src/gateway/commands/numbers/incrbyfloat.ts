@@ -18,15 +18,15 @@ export const incrbyfloat: Command = {
   arity: 3,
   flags: ['write', 'denyoom', 'fast'],
   keys: [1, 1, 1],
-  run([, key, by], context) {
+  *run([, key, by], context) {
     let sum = '';
-    modify(context.store, key, (old) => {
+    yield* modify(context.store, key, (old) => {
       const before = old === undefined ? 0n : parseDecimal(old);
       sum = format(before + parseDecimal(by));
       return Buffer.from(sum);
     });
     context.reply.bulk(sum);
-    context.changed('$', 'incrbyfloat', key);
+    yield* context.changed('$', 'incrbyfloat', key);
   },
 };
 

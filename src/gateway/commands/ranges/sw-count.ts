@@ -7,8 +7,8 @@ export const swCount: Command = {
   group: 'module',
   arity: 3,
   flags: ['readonly'],
-  run(request, { store, reply }) {
+  *run(request, { store, reply }) {
     const range = parseRange(request[1], request[2]);
-    reply.integer(range === undefined ? 0 : store.count(range));
+    reply.integer(range === undefined ? 0 : yield* store.count(range));
   },
 };

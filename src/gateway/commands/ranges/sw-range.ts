@@ -1,12 +1,13 @@
 import type { Key, Value } from '../../../store/api.ts';
-import type { RangeBounds } from '../../../store/ordered-api.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../../arguments.ts';
 import type { Command } from '../../command.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 import { OUTPUT_BYTES_MAX } from '../../limits.ts';
 import { ReplyWriter } from '../../protocol/reply.ts';
 import type { Request } from '../../protocol/request-reader.ts';
-import { keyPages } from '../support/key-pages.ts';
+import type { ServerView } from '../../server-view.ts';
+import { KeyPages } from '../support/key-pages.ts';
 import { parseRange } from '../support/key-range.ts';
 
 export const swRange: Command = {
@@ -15,61 +16,57 @@ export const swRange: Command = {
   group: 'module',
   arity: -3,
   flags: ['readonly'],
-  run(request, context) {
-    const options = parseOptions(request);
-    const [low, high] = options.reverse ? [2, 1] : [1, 2];
+  *run(request, { store, reply, server }) {
+    const { reverse, withValues, offset, limit } = parseOptions(request);
+    const [low, high] = reverse ? [2, 1] : [1, 2];
     const bounds = parseRange(request[low], request[high]);
+    // Of keys that are gone before their values are read, others take the place.
+    const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
+    const pages = new KeyPages(store, limit > 0 ? bounds : undefined, { reverse, limit: keysMax });
     // The array's length comes before its elements, so that they are gathered first.
     const body = new ReplyWriter();
     let elements = 0;
-    for (const element of bounds === undefined ? [] : elementsOf(bounds, options, context.store)) {
-      body.bulk(element);
-      elements++;
-      const { replyBytesMax } = context.server.limits;
-      if (body.length > replyBytesMax) throw new ReplyError(tooLong(replyBytesMax));
+    let skip = offset;
+    let left = limit;
+    while (!pages.done && left > 0) {
+      const keys = yield* pages.next();
+      for (let at = 0; at < keys.length && left > 0; ) {
+        const found = yield* elementsAt(keys.slice(at), withValues, store);
+        at += found.length;
+        for (const each of found) {
+          if (each.length === 0 || skip-- > 0 || left-- <= 0) continue;
+          elements += each.length;
+          for (const element of each) body.bulk(element);
+          checkReply(body, server);
+        }
+      }
     }
-    context.reply.array(elements);
-    context.reply.append(body);
+    reply.array(elements);
+    reply.append(body);
   },
 };
 
-function tooLong(bytesMax: number): string {
-  return `ERR the reply would be longer than ${bytesMax} bytes: ask for less by LIMIT`;
-}
-
-/** The keys, or with WITHVALUES keys and values in turn. */
-function* elementsOf(
-  bounds: RangeBounds,
-  { reverse, offset, limit, withValues }: Options,
-  store: GatewayStore,
-): Generator<Key | Value> {
-  // Of keys that are gone before their values are read, others take the place.
-  const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
-  let skip = offset;
-  let left = limit;
-  if (left === 0) return;
-  for (const keys of keyPages(store, bounds, { reverse, limit: keysMax })) {
-    const wanted = withValues ? pairsOf(keys, store) : keys.map((key) => [key]);
-    for (const elements of wanted) {
-      if (skip-- > 0) continue;
-      yield* elements;
-      if (--left === 0) return;
-    }
-  }
+function checkReply({ length }: ReplyWriter, { limits }: ServerView): void {
+  const bytesMax = limits.replyBytesMax;
+  if (length <= bytesMax) return;
+  throw new ReplyError(
+    `ERR the reply would be longer than ${bytesMax} bytes: ask for less by LIMIT`,
+  );
 }
 
 /**
+ * Of the first keys what is replied: each key, or each with its value, none for a key that is gone.
  * Values are read by key, as many as are small: a step of a scan of records would read those of
- * several leaves at once, each up to 64 MiB. A key that is gone by then is left out.
+ * several leaves at once, each up to 64 MiB.
  */
-function* pairsOf(keys: readonly Key[], store: GatewayStore): Generator<[Key, Value]> {
-  for (let at = 0; at < keys.length; ) {
-    const values = store.getMany(keys.slice(at), { maxBytes: OUTPUT_BYTES_MAX });
-    for (const [i, value] of values.entries()) {
-      if (value !== undefined) yield [keys[at + i], value];
-    }
-    at += values.length;
-  }
+function* elementsAt(
+  keys: readonly Key[],
+  withValues: boolean,
+  store: GatewayStore,
+): Operation<(Key | Value)[][]> {
+  if (!withValues) return keys.map((key) => [key]);
+  const values = yield* store.getMany(keys, { maxBytes: OUTPUT_BYTES_MAX });
+  return values.map((value, i) => (value === undefined ? [] : [keys[i], value]));
 }
 
 interface Options {

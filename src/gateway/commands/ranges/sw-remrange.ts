@@ -1,5 +1,5 @@
 import type { Command } from '../../command.ts';
-import { keyPages } from '../support/key-pages.ts';
+import { KeyPages } from '../support/key-pages.ts';
 import { parseRange } from '../support/key-range.ts';
 
 export const swRemrange: Command = {
@@ -8,12 +8,10 @@ export const swRemrange: Command = {
   group: 'module',
   arity: 3,
   flags: ['write'],
-  run(request, { store, reply }) {
-    const range = parseRange(request[1], request[2]);
+  *run(request, { store, reply }) {
+    const pages = new KeyPages(store, parseRange(request[1], request[2]));
     let removed = 0;
-    if (range !== undefined) {
-      for (const keys of keyPages(store, range)) removed += store.deleteMany(keys);
-    }
+    while (!pages.done) removed += yield* store.deleteMany(yield* pages.next());
     reply.integer(removed);
   },
 };

@@ -1,11 +1,5 @@
 import { keyword, ReplyError, SYNTAX_ERROR } from '../../arguments.ts';
-import {
-  type Command,
-  type CommandContext,
-  type CommandTable,
-  hasArity,
-  type LongReply,
-} from '../../command.ts';
+import { type Command, type CommandTable, hasArity, type LongReply } from '../../command.ts';
 import { Glob } from '../../glob.ts';
 import { OUTPUT_BYTES_MAX } from '../../limits.ts';
 import type { ReplyWriter } from '../../protocol/reply.ts';
@@ -28,25 +22,33 @@ const info: Command = {
   name: 'command|info',
   summary: 'Describes the named commands, or all: arity, flags and where the keys are.',
   arity: -2,
-  run(request, context) {
-    const { reply, commands } = context;
-    if (request.length === 2) {
+  // biome-ignore lint/correctness/useYield: only an operation has a long reply
+  *run([, , ...names], { reply, commands }) {
+    if (names.length === 0) {
       writeAll(reply, commands);
       return undefined;
     }
-    reply.array(request.length - 2);
-    return describeNamed(request.slice(2), context);
+    reply.array(names.length);
+    return describeNamed(names, reply, commands);
   },
 };
 
 /** A name of three bytes has a description of some hundred, and may be named a million times. */
-function* describeNamed(names: readonly Buffer[], { reply, commands }: CommandContext): LongReply {
-  for (const name of names) {
-    if (reply.length > OUTPUT_BYTES_MAX) yield;
-    const command = findNamed(commands, name);
-    if (command === undefined) reply.null();
-    else writeInfo(reply, command);
-  }
+function describeNamed(
+  names: readonly Buffer[],
+  reply: ReplyWriter,
+  commands: CommandTable,
+): LongReply {
+  let at = 0;
+  // biome-ignore lint/correctness/useYield: other long replies call a store
+  return function* () {
+    while (at < names.length && reply.length <= OUTPUT_BYTES_MAX) {
+      const command = findNamed(commands, names[at++]);
+      if (command === undefined) reply.null();
+      else writeInfo(reply, command);
+    }
+    return at < names.length;
+  };
 }
 
 const docs: Command = {

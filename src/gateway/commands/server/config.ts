@@ -33,7 +33,7 @@ const set: Command = {
   name: 'config|set',
   summary: 'Sets parameters, all or none, until the server ends.',
   arity: -4,
-  run([, , ...words], { reply, server }) {
+  *run([, , ...words], { reply, server }) {
     if (words.length % 2 === 1) throw new ReplyError(SYNTAX_ERROR);
     const names = new Set<string>();
     const changes: ((server: ServerView) => void)[] = [];
@@ -45,13 +45,15 @@ const set: Command = {
         );
       }
       if (names.has(name)) throw refused(name, 'duplicate parameter');
-      const { parse, mayFail } = PARAMETERS[name];
-      const change = parse?.(words[at + 1].toString('latin1')) ?? "can't set immutable config";
-      if (typeof change === 'string') throw refused(name, change);
+      const change = PARAMETERS[name].parse?.(words[at + 1].toString('latin1'));
+      if (typeof change !== 'function') throw refused(name, change ?? "can't set immutable config");
       names.add(name);
-      // A change that fails comes first, and none of the others is made.
-      if (mayFail) changes.unshift(change);
-      else changes.push(change);
+      changes.push(change);
+    }
+    // What may fail comes first: then none of the changes is made.
+    for (const [i, name] of [...names].entries()) {
+      const { store } = PARAMETERS[name];
+      if (store !== undefined) yield* store(words[2 * i + 1].toString('latin1'), server);
     }
     for (const change of changes) change(server);
     reply.ok();

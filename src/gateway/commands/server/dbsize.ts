@@ -6,7 +6,7 @@ export const dbsize: Command = {
   group: 'server',
   arity: 1,
   flags: ['readonly', 'fast'],
-  run(_request, { store, reply }) {
-    reply.integer(store.size);
+  *run(_request, { store, reply }) {
+    reply.integer(yield* store.size());
   },
 };

@@ -1,5 +1,5 @@
 import { keyword, ReplyError, SYNTAX_ERROR } from '../../arguments.ts';
-import type { Command, CommandContext } from '../../command.ts';
+import type { Command } from '../../command.ts';
 import type { Request } from '../../protocol/request-reader.ts';
 
 export const flushdb: Command = {
@@ -8,9 +8,9 @@ export const flushdb: Command = {
   group: 'server',
   arity: -1,
   flags: ['write'],
-  run(request, context) {
+  *run(request, context) {
     checkMode(request);
-    context.store.clear();
+    yield* context.store.clear();
     context.reply.ok();
   },
 };
@@ -21,9 +21,9 @@ export const flushall: Command = {
   group: 'server',
   arity: -1,
   flags: ['write'],
-  run(request, context: CommandContext) {
+  *run(request, context) {
     checkMode(request);
-    for (const { store } of context.server.databases.existing()) store.clear();
+    for (const { store } of context.server.databases.existing()) yield* store.clear();
     context.reply.ok();
   },
 };

@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { keyword } from '../../arguments.ts';
 import { type Command, type CommandContext, REDIS_VERSION } from '../../command.ts';
 
@@ -7,7 +8,9 @@ interface Section {
   readonly title: string;
   /** Only when asked for by name or with `all`, because it takes a walk over the whole store. */
   readonly costly?: boolean;
-  fields(context: CommandContext): Fields;
+  fields?(context: CommandContext): Fields;
+  /** Of a section that asks the stores. */
+  read?(context: CommandContext): Operation<Fields>;
 }
 
 const server: Section = {
@@ -105,18 +108,21 @@ const cpu: Section = {
 /** `expires` and `avg_ttl` would take a look at each record. */
 const keyspace: Section = {
   title: 'Keyspace',
-  fields: ({ server }) =>
-    [...server.databases.existing()]
-      .map(({ index, store, keyCount }) => [`db${index}`, keyCount.of(store)] as const)
-      .filter(([, keys]) => keys > 0)
-      .map(([name, keys]) => [name, `keys=${keys},expires=0,avg_ttl=0`]),
+  *read({ server }) {
+    const fields: [name: string, value: string][] = [];
+    for (const { index, store, keyCount } of server.databases.existing()) {
+      const keys = yield* keyCount.of(store);
+      if (keys > 0) fields.push([`db${index}`, `keys=${keys},expires=0,avg_ttl=0`]);
+    }
+    return fields;
+  },
 };
 
 const stepwell: Section = {
   title: 'Stepwell',
   costly: true,
-  fields: ({ store }) => {
-    const { traffic, resizes, memory, ...of } = store.stats();
+  *read({ store }) {
+    const { traffic, resizes, memory, ...of } = yield* store.stats();
     return [
       ['stepwell_records', of.records],
       ['stepwell_slots', of.slots],
@@ -153,18 +159,19 @@ export const info: Command = {
   group: 'server',
   arity: -1,
   flags: ['loading', 'stale'],
-  run(request, context) {
+  *run(request, context) {
     const asked = new Set(request.slice(1).map(keyword));
     const everything = asked.has('ALL') || asked.has('EVERYTHING');
     const usual = asked.size === 0 || asked.has('DEFAULT');
     const wanted = SECTIONS.filter(
       ({ title, costly }) => everything || (usual && !costly) || asked.has(title.toUpperCase()),
     );
-    context.reply.verbatim(wanted.map((section) => format(section, context)).join('\r\n'));
+    const texts: string[] = [];
+    for (const { title, fields, read } of wanted) {
+      const found = fields?.(context) ?? (read && (yield* read(context))) ?? [];
+      const lines = found.map(([name, value]) => `${name}:${value}\r\n`);
+      texts.push(`# ${title}\r\n${lines.join('')}`);
+    }
+    context.reply.verbatim(texts.join('\r\n'));
   },
 };
-
-function format(section: Section, context: CommandContext): string {
-  const lines = section.fields(context).map(([name, value]) => `${name}:${value}\r\n`);
-  return `# ${section.title}\r\n${lines.join('')}`;
-}

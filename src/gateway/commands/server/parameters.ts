@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { NotificationFlags } from '../../messages/notifications.ts';
 import { requestLimits } from '../../protocol/request-reader.ts';
 import type { ServerView } from '../../server-view.ts';
@@ -8,8 +9,8 @@ export interface Parameter {
   get(server: ServerView): string | number;
   /** What sets it to a text, or why the text is refused. */
   parse?(text: string): ((server: ServerView) => void) | string;
-  /** Setting it writes to the pool, which may be full. At most one parameter may fail. */
-  mayFail?: true;
+  /** Of a parameter that stands in the pool: writes the text there, which may fail. */
+  store?(text: string, server: ServerView): Operation<void>;
 }
 
 const INTEGER_MAX = 2 ** 31 - 1;
@@ -60,12 +61,13 @@ export const PARAMETERS: Readonly<Record<string, Parameter>> = {
     parse: (text) => {
       const flags = NotificationFlags.parse(text);
       if (flags === undefined) return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
-      return (server) => {
-        server.messages.share(flags);
-        server.settings.notifications = flags;
+      return ({ settings }) => {
+        settings.notifications = flags;
       };
     },
-    mayFail: true,
+    *store(text, { messages }) {
+      yield* messages.share(new NotificationFlags(text));
+    },
   },
   port: { get: (server) => server.port },
   'proto-max-bulk-len': {

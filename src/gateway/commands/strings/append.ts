@@ -9,15 +9,15 @@ export const append: Command = {
   arity: 3,
   flags: ['write', 'denyoom', 'fast'],
   keys: [1, 1, 1],
-  run([, key, more], context) {
+  *run([, key, more], context) {
     let length = 0;
-    modify(context.store, key, (old) => {
+    yield* modify(context.store, key, (old) => {
       const value = old === undefined ? more : Buffer.concat([old, more]);
       length = value.length;
       checkLength(length, context);
       return value;
     });
     context.reply.integer(length);
-    context.changed('$', 'append', key);
+    yield* context.changed('$', 'append', key);
   },
 };

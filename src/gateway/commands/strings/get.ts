@@ -7,8 +7,8 @@ export const get: Command = {
   arity: 2,
   flags: ['readonly', 'fast'],
   keys: [1, 1, 1],
-  run(request, { store, reply, server: { totals } }) {
-    const value = store.get(request[1]);
+  *run(request, { store, reply, server: { totals } }) {
+    const value = yield* store.get(request[1]);
     if (value === undefined) totals.misses++;
     else totals.hits++;
     reply.bulkOrNull(value);

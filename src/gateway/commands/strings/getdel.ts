@@ -7,9 +7,9 @@ export const getdel: Command = {
   arity: 2,
   flags: ['write', 'fast'],
   keys: [1, 1, 1],
-  run([, key], context) {
-    const taken = context.store.take(key);
+  *run([, key], context) {
+    const taken = yield* context.store.take(key);
     context.reply.bulkOrNull(taken);
-    if (taken !== undefined) context.changed('g', 'del', key);
+    if (taken !== undefined) yield* context.changed('g', 'del', key);
   },
 };

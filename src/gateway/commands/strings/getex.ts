@@ -11,17 +11,17 @@ export const getex: Command = {
   arity: -2,
   flags: ['write', 'fast'],
   keys: [1, 1, 1],
-  run(request, context) {
+  *run(request, context) {
     const { persist, unit, argument } = parseOptions(request);
     const [, key] = request;
-    const value = context.store.get(key);
+    const value = yield* context.store.get(key);
     if (value === undefined) {
       context.reply.null();
       return;
     }
     const time = unit && argument && parseTimeAhead(argument, unit, 'getex');
-    if (time !== undefined) expireAt(key, time, context);
-    if (persist) persistKey(key, context);
+    if (time !== undefined) yield* expireAt(key, time, context);
+    if (persist) yield* persistKey(key, context);
     context.reply.bulk(value);
   },
 };

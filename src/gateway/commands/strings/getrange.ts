@@ -13,10 +13,10 @@ function reading(name: string, summary: string): Command {
     arity: 4,
     flags: ['readonly'],
     keys: [1, 1, 1],
-    run(request, { store, reply }) {
+    *run(request, { store, reply }) {
       const start = parseInteger(request[2]);
       const end = parseInteger(request[3]);
-      const found = store.read(request[1], (bytes) => {
+      const found = yield* store.read(request[1], (bytes) => {
         const { from, to } = rangeWithin(start, end, bytes.length);
         // The bytes are the pool's own.
         return Buffer.from(bytes.subarray(from, to));

@@ -7,8 +7,9 @@ export const getset: Command = {
   arity: 3,
   flags: ['write', 'denyoom', 'fast'],
   keys: [1, 1, 1],
-  run([, key, value], context) {
-    context.reply.bulkOrNull(context.store.write(key, value, { previous: true }).previous);
-    context.changed('$', 'set', key);
+  *run([, key, value], context) {
+    const { previous } = yield* context.store.write(key, value, { previous: true });
+    context.reply.bulkOrNull(previous);
+    yield* context.changed('$', 'set', key);
   },
 };

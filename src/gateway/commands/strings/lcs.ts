@@ -10,11 +10,11 @@ export const lcs: Command = {
   arity: -3,
   flags: ['readonly'],
   keys: [1, 2, 1],
-  run(request, context) {
+  *run(request, context) {
     const options = parseOptions(request);
     const { store, reply } = context;
-    const a = store.get(request[1]) ?? new Uint8Array();
-    const b = store.get(request[2]) ?? new Uint8Array();
+    const a = (yield* store.get(request[1])) ?? new Uint8Array();
+    const b = (yield* store.get(request[2])) ?? new Uint8Array();
     const table = new Table(a, b, context);
     if (options.length) {
       reply.integer(table.length);

@@ -1,4 +1,5 @@
 import { checkKey } from '../../../records/codec.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { Command, CommandContext, LongReply } from '../../command.ts';
 import { OUTPUT_BYTES_MAX } from '../../limits.ts';
 
@@ -12,26 +13,31 @@ export const mget: Command = {
   arity: -2,
   flags: ['readonly', 'fast'],
   keys: [1, -1, 1],
-  run(request, context) {
+  *run(request, context) {
     const keys = request.slice(1);
     // A key that is none has to be refused before the reply begins.
     for (const key of keys) checkKey(key);
-    const first = valuesFrom(keys, 0, context);
+    const first = yield* valuesFrom(keys, 0, context);
     context.reply.array(keys.length);
     for (const value of first) context.reply.bulkOrNull(value);
     return first.length === keys.length ? undefined : rest(keys, first.length, context);
   },
 };
 
-function* rest(keys: readonly Buffer[], from: number, context: CommandContext): LongReply {
-  for (let at = from; at < keys.length; ) {
-    const values = valuesFrom(keys, at, context);
+function rest(keys: readonly Buffer[], from: number, context: CommandContext): LongReply {
+  let at = from;
+  return function* () {
+    const values = yield* valuesFrom(keys, at, context);
     for (const value of values) context.reply.bulkOrNull(value);
     at += values.length;
-    if (at < keys.length) yield;
-  }
+    return at < keys.length;
+  };
 }
 
-function valuesFrom(keys: readonly Buffer[], at: number, { store }: CommandContext) {
+function valuesFrom(
+  keys: readonly Buffer[],
+  at: number,
+  { store }: CommandContext,
+): Operation<(Uint8Array | undefined)[]> {
   return store.getMany(keys.slice(at, at + BATCH_KEYS), { maxBytes: OUTPUT_BYTES_MAX });
 }

@@ -9,11 +9,12 @@ export const mset: Command = {
   arity: -3,
   flags: ['write', 'denyoom'],
   keys: [1, -1, 2],
-  run(request, context) {
+  alone: true,
+  *run(request, context) {
     const entries = entriesOf(request);
-    context.store.setMany(entries);
+    yield* context.store.setMany(entries);
     context.reply.ok();
-    for (const [key] of entries) context.changed('$', 'set', key);
+    for (const [key] of entries) yield* context.changed('$', 'set', key);
   },
 };
 
@@ -24,25 +25,24 @@ export const msetnx: Command = {
   arity: -3,
   flags: ['write', 'denyoom'],
   keys: [1, -1, 2],
-  run(request, context) {
+  alone: true,
+  *run(request, context) {
     const { store } = context;
     // Of a key that is named twice the last value counts.
     const entries = new Map(
       entriesOf(request).map(([key, value]) => [key.toString('latin1'), { key, value }]),
     );
+    let areNew = true;
+    for (const { key } of entries.values()) areNew &&= !(yield* store.has(key));
     const inserted: Buffer[] = [];
-    const areNew = [...entries.values()].every(({ key }) => !store.has(key));
-    const isDone =
-      areNew &&
-      [...entries.values()].every(({ key, value }) => {
-        const isNew = store.insert(key, value);
-        if (isNew) inserted.push(key);
-        return isNew;
-      });
+    for (const { key, value } of areNew ? entries.values() : []) {
+      areNew &&= yield* store.insert(key, value);
+      if (areNew) inserted.push(key);
+    }
     // Another process was faster with one of them.
-    if (!isDone) store.deleteMany(inserted);
-    context.reply.integer(isDone ? 1 : 0);
-    if (isDone) for (const key of inserted) context.changed('$', 'set', key);
+    if (!areNew) yield* store.deleteMany(inserted);
+    context.reply.integer(areNew ? 1 : 0);
+    if (areNew) for (const key of inserted) yield* context.changed('$', 'set', key);
   },
 };
 

@@ -11,23 +11,23 @@ export const set: Command = {
   arity: -3,
   flags: ['write', 'denyoom'],
   keys: [1, 1, 1],
-  run(request, context) {
+  *run(request, context) {
     const { store, reply } = context;
     const [, key, value] = request;
     if (request.length === 3) {
-      store.set(key, value);
+      yield* store.set(key, value);
       reply.ok();
-      context.changed('$', 'set', key);
+      yield* context.changed('$', 'set', key);
       return;
     }
     const options = parseOptions(request);
-    const { written, previous } = store.write(key, value, options);
+    const { written, previous } = yield* store.write(key, value, options);
     if (options.previous) reply.bulkOrNull(previous);
     else if (written) reply.ok();
     else reply.null();
     if (!written) return;
-    context.changed('$', 'set', key);
-    if (options.expiresAt !== undefined) context.changed('g', 'expire', key);
+    yield* context.changed('$', 'set', key);
+    if (options.expiresAt !== undefined) yield* context.changed('g', 'expire', key);
   },
 };
 

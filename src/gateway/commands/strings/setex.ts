@@ -12,11 +12,11 @@ function setting(name: string, unitName: string, unit: TimeUnit): Command {
     arity: 4,
     flags: ['write', 'denyoom'],
     keys: [1, 1, 1],
-    run([, key, time, value], context) {
-      context.store.set(key, value, { expiresAt: parseTimeAhead(time, unit, name) });
+    *run([, key, time, value], context) {
+      yield* context.store.set(key, value, { expiresAt: parseTimeAhead(time, unit, name) });
       context.reply.ok();
-      context.changed('$', 'set', key);
-      context.changed('g', 'expire', key);
+      yield* context.changed('$', 'set', key);
+      yield* context.changed('g', 'expire', key);
     },
   };
 }

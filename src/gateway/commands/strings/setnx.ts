@@ -7,9 +7,9 @@ export const setnx: Command = {
   arity: 3,
   flags: ['write', 'denyoom', 'fast'],
   keys: [1, 1, 1],
-  run([, key, value], context) {
-    const inserted = context.store.insert(key, value);
+  *run([, key, value], context) {
+    const inserted = yield* context.store.insert(key, value);
     context.reply.integer(inserted ? 1 : 0);
-    if (inserted) context.changed('$', 'set', key);
+    if (inserted) yield* context.changed('$', 'set', key);
   },
 };

@@ -10,11 +10,11 @@ export const setrange: Command = {
   arity: 4,
   flags: ['write', 'denyoom'],
   keys: [1, 1, 1],
-  run([, key, offset, piece], context) {
+  *run([, key, offset, piece], context) {
     const at = parseInteger(offset);
     if (at < 0n) throw new ReplyError('ERR offset is out of range');
     let length = 0;
-    modify(context.store, key, (old = Buffer.alloc(0)) => {
+    yield* modify(context.store, key, (old = Buffer.alloc(0)) => {
       length = old.length;
       if (piece.length === 0) return undefined;
       checkLength(Number(at) + piece.length, context);
@@ -25,6 +25,6 @@ export const setrange: Command = {
       return value;
     });
     context.reply.integer(length);
-    if (piece.length > 0) context.changed('$', 'setrange', key);
+    if (piece.length > 0) yield* context.changed('$', 'setrange', key);
   },
 };

@@ -7,7 +7,7 @@ export const strlen: Command = {
   arity: 2,
   flags: ['readonly', 'fast'],
   keys: [1, 1, 1],
-  run(request, { store, reply }) {
-    reply.integer(store.read(request[1], (bytes) => bytes.length) ?? 0);
+  *run(request, { store, reply }) {
+    reply.integer((yield* store.read(request[1], (bytes) => bytes.length)) ?? 0);
   },
 };

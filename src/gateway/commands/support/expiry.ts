@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { NOT_AN_INTEGER, parseInteger, ReplyError } from '../../arguments.ts';
 import type { CommandContext } from '../../command.ts';
 
@@ -37,10 +38,10 @@ export function parseTimeAhead(argument: Buffer, unit: TimeUnit, command: string
 }
 
 /** Sets when a key expires, which it does at once at a time that has passed; false if absent. */
-export function expireAt(key: Buffer, time: number, context: CommandContext): boolean {
+export function* expireAt(key: Buffer, time: number, context: CommandContext): Operation<boolean> {
   const { store } = context;
   const isPast = time <= Date.now();
-  const isDone = isPast ? store.delete(key) : store.expire(key, { expiresAt: time });
-  if (isDone) context.changed('g', isPast ? 'del' : 'expire', key);
+  const isDone = yield* isPast ? store.delete(key) : store.expire(key, { expiresAt: time });
+  if (isDone) yield* context.changed('g', isPast ? 'del' : 'expire', key);
   return isDone;
 }

@@ -1,30 +1,42 @@
 import type { Key } from '../../../store/api.ts';
 import type { RangeBounds } from '../../../store/ordered-api.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 
 /** Keys of a page: each has up to 64 KiB. */
-export const PAGE_KEYS = 256;
+const PAGE_KEYS = 256;
 
-/**
- * The keys of a range in order, some at a time: never all of them are in memory, also where the
- * store answers from another thread. Ends after `limit` keys.
- */
-export function* keyPages(
-  store: GatewayStore,
-  bounds: RangeBounds,
-  { reverse = false, limit = Number.POSITIVE_INFINITY } = {},
-): Generator<Key[]> {
-  let rest = bounds;
-  for (let left = limit; left > 0; ) {
-    const wanted = Math.min(left, PAGE_KEYS);
-    const keys = [...store.keys({ ...rest, reverse, limit: wanted })];
-    if (keys.length > 0) yield keys;
-    if (keys.length < wanted) return;
-    left -= keys.length;
-    rest = beyond(rest, keys[keys.length - 1], reverse);
+/** The keys of a range in order, some at a time: never all of them are in memory. */
+export class KeyPages {
+  readonly #store: GatewayStore;
+  readonly #reverse: boolean;
+  #rest: RangeBounds;
+  /** Keys that may still come. */
+  #left: number;
+
+  /** Without bounds there are none. */
+  constructor(
+    store: GatewayStore,
+    bounds: RangeBounds | undefined,
+    { reverse = false, limit = Number.POSITIVE_INFINITY } = {},
+  ) {
+    this.#store = store;
+    this.#reverse = reverse;
+    this.#rest = bounds ?? {};
+    this.#left = bounds === undefined ? 0 : limit;
   }
-}
 
-function beyond({ gte, gt, lte, lt }: RangeBounds, key: Key, reverse: boolean): RangeBounds {
-  return reverse ? { gte, gt, lt: key } : { gt: key, lte, lt };
+  get done(): boolean {
+    return this.#left === 0;
+  }
+
+  *next(): Operation<Key[]> {
+    const wanted = Math.min(this.#left, PAGE_KEYS);
+    const keys = yield* this.#store.keysIn(this.#rest, this.#reverse, wanted);
+    this.#left = keys.length < wanted ? 0 : this.#left - wanted;
+    const { gte, gt, lte, lt } = this.#rest;
+    const last = keys[keys.length - 1];
+    this.#rest = this.#reverse ? { gte, gt, lt: last } : { gt: last, lte, lt };
+    return keys;
+  }
 }

@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import type { CommandContext } from '../../command.ts';
 
 /** What a subscription takes beside its name, about. */
@@ -12,7 +13,11 @@ export const KINDS = {
 } as const;
 
 /** Subscribes, and tells of each channel how many subscriptions there are by now. */
-export function join(kind: Kind, names: readonly Buffer[], context: CommandContext): void {
+export function* join(
+  kind: Kind,
+  names: readonly Buffer[],
+  context: CommandContext,
+): Operation<void> {
   const { state, server, client } = context;
   server.messages.openRing();
   for (const bytes of names) {
@@ -25,11 +30,15 @@ export function join(kind: Kind, names: readonly Buffer[], context: CommandConte
     }
     confirm(KINDS[kind].join, bytes, context);
   }
-  server.messages.update();
+  yield* server.messages.update();
 }
 
 /** Ends subscriptions: those named, or all of this kind. */
-export function leave(kind: Kind, names: readonly Buffer[], context: CommandContext): void {
+export function* leave(
+  kind: Kind,
+  names: readonly Buffer[],
+  context: CommandContext,
+): Operation<void> {
   const { state, server } = context;
   const wanted =
     names.length > 0 ? names : [...state[kind]].map((name) => Buffer.from(name, 'latin1'));
@@ -38,16 +47,16 @@ export function leave(kind: Kind, names: readonly Buffer[], context: CommandCont
     confirm(KINDS[kind].leave, bytes, context);
   }
   if (wanted.length === 0) confirm(KINDS[kind].leave, undefined, context);
-  server.messages.update();
+  yield* server.messages.update();
 }
 
 /** Ends all subscriptions without a word. */
-export function leaveAll(context: CommandContext): void {
+export function* leaveAll(context: CommandContext): Operation<void> {
   const { state, server } = context;
   for (const kind of ['channels', 'patterns'] as const) {
     for (const name of [...state[kind]]) drop(kind, name, context);
   }
-  server.messages.update();
+  yield* server.messages.update();
 }
 
 function drop(kind: Kind, name: string, { state, server, client }: CommandContext): void {

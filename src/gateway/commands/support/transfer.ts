@@ -1,4 +1,5 @@
 import type { ExpiryOptions } from '../../../store/api.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 import { retry } from './modify.ts';
 
@@ -28,31 +29,38 @@ interface Transfer {
  * move. A client of another process may see both, and neither if this process dies in between is
  * lost: the target is written first.
  */
-export function transfer({ from, source, to, target, replace, move }: Transfer): Transferred {
+export function* transfer({
+  from,
+  source,
+  to,
+  target,
+  replace,
+  move,
+}: Transfer): Operation<Transferred> {
   let outcome: Transferred = 'done';
   let isWritten = false;
-  retry(() => {
-    const found = find(from, source);
+  yield* retry(function* () {
+    const found = yield* find(from, source);
     if (found === 'changed') return false;
     if (found === undefined) {
       // Another client has deleted it after the target was written: that is what a move does.
       if (!isWritten) outcome = 'no source';
       return true;
     }
-    if (replace || isWritten) to.set(target, found.value, found.expiry);
-    else if (!to.insert(target, found.value, found.expiry)) {
+    if (replace || isWritten) yield* to.set(target, found.value, found.expiry);
+    else if (!(yield* to.insert(target, found.value, found.expiry))) {
       outcome = 'target exists';
       return true;
     }
     isWritten = true;
-    return !move || from.compareAndDelete(source, found.version);
+    return !move || (yield* from.compareAndDelete(source, found.version));
   });
   return outcome;
 }
 
-function find(store: GatewayStore, key: Buffer): Found | 'changed' | undefined {
-  const entry = store.getEntry(key);
-  const metadata = store.metadata(key);
+function* find(store: GatewayStore, key: Buffer): Operation<Found | 'changed' | undefined> {
+  const entry = yield* store.getEntry(key);
+  const metadata = yield* store.metadata(key);
   if (entry === undefined) return undefined;
   if (metadata?.version !== entry.version) return 'changed';
   const { expiresAt } = metadata;

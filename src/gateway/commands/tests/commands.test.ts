@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { isMissing } from '../../../store/tests/support/missing-tools.ts';
+import { COMMANDS } from '../../command-table.ts';
 import { array, exchange, type Rig, startServer } from '../../tests/support/exchange.ts';
 import { type RealRedis, startRedis } from '../../tests/support/redis-server.ts';
-import { COMMANDS } from '../index.ts';
 import { readTranscripts } from './support/transcript.ts';
 
 type Words = string | string[];
@@ -545,6 +545,7 @@ describe('commands', () => {
     mock.method(performance, 'now', () => now);
     rig.store.clear();
     rig.store.set('a', '1');
+    rig.store.calls.size = 0;
     const usual = await exchange(rig.server, encode('INFO'));
     for (const title of ['Server', 'Clients', 'Memory', 'Stats', 'Keyspace']) {
       assert.match(usual, new RegExp(`# ${title}\r\n`));
@@ -558,7 +559,7 @@ describe('commands', () => {
     const all = await exchange(rig.server, encode(['INFO everything', 'INFO clients stepwell']));
     assert.equal(all.match(/\nstepwell_records:1\r\n/g)?.length, 2);
     assert.equal(rig.store.calls.stats, 4);
-    assert.equal(rig.store.calls.size, undefined);
+    assert.equal(rig.store.calls.size, 0);
   });
 
   it('COMMAND lists every command, as COMMAND INFO and COMMAND DOCS do', async () => {

@@ -1,3 +1,4 @@
+import type { Operation } from '../../../verbs/index.ts';
 import { ReplyError } from '../../arguments.ts';
 import type { Command, CommandContext } from '../../command.ts';
 import type { Transaction } from '../../connections/transaction.ts';
@@ -9,17 +10,18 @@ export const exec: Command = {
   group: 'transactions',
   arity: 1,
   flags: ['loading', 'stale'],
-  run(_request, context) {
+  alone: true,
+  *run(_request, context) {
     const { state, reply } = context;
     const { transaction } = state;
     if (transaction === undefined) throw new ReplyError('ERR EXEC without MULTI');
-    const isCurrent = !transaction.isSpoilt && watchedAreUnchanged(context);
+    const isCurrent = !transaction.isSpoilt && (yield* watchedAreUnchanged(context));
     state.unwatch();
     try {
       if (transaction.isSpoilt) {
         throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
       }
-      if (isCurrent) runAll(transaction, context);
+      if (isCurrent) yield* runAll(transaction, context);
       else reply.nullArray();
     } finally {
       state.dropTransaction();
@@ -31,16 +33,16 @@ export const exec: Command = {
  * Reads the version of each watched key up to the first that has changed: a change by another
  * process tells nobody. Another process can still change a key between this and the commands.
  */
-function watchedAreUnchanged({ state, server }: CommandContext): boolean {
+function* watchedAreUnchanged({ state, server }: CommandContext): Operation<boolean> {
   for (const { database, key, version } of state.watched.values()) {
     const { store } = server.databases.get(database);
-    if (store.metadata(key)?.version !== version) return false;
+    if ((yield* store.metadata(key))?.version !== version) return false;
   }
   return true;
 }
 
 /** A command that fails does not keep the others from running. */
-function runAll({ queued }: Transaction, context: CommandContext): void {
+function* runAll({ queued }: Transaction, context: CommandContext): Operation<void> {
   const { reply, state, server } = context;
   const lengthMax = reply.length + server.limits.replyBytesMax;
   /** Length of the reply before the command that made it too long. */
@@ -49,8 +51,8 @@ function runAll({ queued }: Transaction, context: CommandContext): void {
   reply.array(queued.length);
   for (const request of queued) {
     const before = reply.length;
-    const rest = execute(resolve(request, context), request, context);
-    while (rest !== undefined && !isTooLong() && writePart(rest, context));
+    const rest = yield* execute(resolve(request, context), request, context);
+    while (rest !== undefined && !isTooLong() && (yield* writePart(rest, context)));
     server.totals.commands++;
     if (!isTooLong()) continue;
     // As in Redis the other commands still run. The client gets the replies that fit, and the end

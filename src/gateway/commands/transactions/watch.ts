@@ -9,7 +9,7 @@ export const watch: Command = {
   arity: -2,
   flags: ['fast', 'loading', 'stale'],
   keys: [1, -1, 1],
-  run(request, { state, store, reply }) {
+  *run(request, { state, store, reply }) {
     if (state.transaction !== undefined) {
       throw new ReplyError('ERR WATCH inside MULTI is not allowed');
     }
@@ -17,7 +17,9 @@ export const watch: Command = {
     const keys = request.slice(1);
     for (const key of keys) checkKey(key);
     for (const key of keys) {
-      state.watch(database, key, () => store.metadata(key)?.version);
+      // The first version counts.
+      if (state.watches(database, key)) continue;
+      state.watch(database, key, (yield* store.metadata(key))?.version);
     }
     reply.ok();
   },

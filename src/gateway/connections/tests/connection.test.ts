@@ -1,6 +1,23 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import type { LocalPool } from '../../../pool/local-pool.ts';
+import { type RemoteFabric, runRemote, TrafficCounters } from '../../../verbs/index.ts';
+import type { GatewayPool } from '../../gateway-store.ts';
 import { settle, startConnection } from '../../tests/support/slow-socket.ts';
+
+/** Runs operations as over a network: each batch takes a turn of the event loop. */
+function slowPool({ fabric }: LocalPool): GatewayPool {
+  const remote: RemoteFabric = {
+    traffic: new TrafficCounters(),
+    post(batch, completion) {
+      setImmediate(() => {
+        fabric.execute(batch);
+        completion.completed(undefined);
+      });
+    },
+  };
+  return { run: (operation) => runRemote(remote, operation) };
+}
 
 const VALUE = Buffer.alloc(100_000, 'v');
 
@@ -77,6 +94,24 @@ describe('Connection', () => {
     assert.ok(!socket.isPaused());
     assert.match(socket.sentText, /\r\n:500\r\n.*\$3\r\nend\r\n$/s);
     assert.equal(socket.sentText.split(VALUE.toString()).length - 1, 750);
+    socket.destroy();
+  });
+
+  it('reads no further while verbs take time and requests wait', async () => {
+    const { socket, store, connection, server, totals } = startConnection();
+    Object.assign(server, { pool: slowPool(store.pool as LocalPool) });
+    store.set('big', VALUE);
+    const chunks = 60;
+    const requests = Array<string>(30).fill('GET big');
+    for (let chunk = 0; chunk < chunks; chunk++) socket.receive(...requests);
+    let held = 0;
+    for (let turn = 0; turn < 50_000 && totals.commands < chunks * requests.length; turn++) {
+      await settle();
+      held = Math.max(held, connection.inputBytes);
+      socket.release();
+    }
+    assert.equal(totals.commands, chunks * requests.length);
+    assert.ok(held < 40_000, `${held} bytes of requests were held`);
     socket.destroy();
   });
 

@@ -10,11 +10,11 @@ import { GetRun } from '../get-run.ts';
 function setUp() {
   const store = fakeStore();
   const reply = new ReplyWriter();
-  return {
-    store,
-    reply,
-    context: { store, reply, server: serverView(store) } as unknown as CommandContext,
-  };
+  const server = serverView(store);
+  const context = { store: store.operations, reply, server } as unknown as CommandContext;
+  const serve = (run: GetRun, list: Buffer[][], first = 0) =>
+    store.pool.run(run.serve(list, first, context));
+  return { store, reply, serve };
 }
 
 function requests(...lines: string[]): Buffer[][] {
@@ -23,25 +23,25 @@ function requests(...lines: string[]): Buffer[][] {
 
 describe('GetRun', () => {
   it('takes GETs up to the first other request', () => {
-    const { context } = setUp();
+    const { serve } = setUp();
     const run = new GetRun();
     const list = requests('PING', 'GET a', 'get b', 'GeT c', 'SET a 1', 'GET a', 'GET', 'GET a b');
-    const counts = list.map((_, first) => run.serve(list, first, context));
+    const counts = list.map((_, first) => serve(run, list, first));
     assert.deepEqual(counts, [0, 3, 2, 0, 0, 0, 0, 0]);
   });
 
   it('leaves errors to the command itself', () => {
-    const { store, reply, context } = setUp();
+    const { store, reply, serve } = setUp();
     store.failure = new StepwellError('SW_INVALID_KEY', 'planted');
-    assert.equal(new GetRun().serve(requests('GET a', 'GET b'), 0, context), 0);
+    assert.equal(serve(new GetRun(), requests('GET a', 'GET b')), 0);
     assert.equal(reply.length, 0);
   });
 
   it('takes longer runs of small values and shorter ones of large values', () => {
-    const { store, context } = setUp();
+    const { store, serve: serveRun } = setUp();
     const run = new GetRun();
     const list = requests(...Array<string>(200).fill('GET a'));
-    const serve = () => run.serve(list, 0, context);
+    const serve = () => serveRun(run, list);
     assert.deepEqual([serve(), serve(), serve(), serve()], [16, 32, 64, 64]);
     // Of the first run most values are left for the next ones.
     store.set('a', Buffer.alloc(100_000));

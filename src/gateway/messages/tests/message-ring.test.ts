@@ -5,15 +5,18 @@ import { MessageRing, RING_SLOTS } from '../message-ring.ts';
 
 function rings() {
   const store = fakeStore();
-  const writer = new MessageRing(store, Buffer.alloc(8, 1));
-  const reader = new MessageRing(store, Buffer.alloc(8, 2));
-  const send = (text: string) => writer.append(Buffer.from('channel'), Buffer.from(text));
+  const { operations, pool } = store;
+  const writer = new MessageRing(operations, Buffer.alloc(8, 1));
+  const reader = new MessageRing(operations, Buffer.alloc(8, 2));
+  const send = (text: string, ring = writer) =>
+    pool.run(ring.append(Buffer.from('channel'), Buffer.from(text)));
+  const begin = () => reader.begin(pool.run(reader.last()) as number);
   const read = () => {
     const messages: string[] = [];
-    reader.read((channel, message) => messages.push(`${channel} ${message}`));
+    pool.run(reader.read((channel, message) => messages.push(`${channel} ${message}`)));
     return messages;
   };
-  return { store, writer, reader, send, read };
+  return { store, reader, send, begin, read };
 }
 
 /** The clock stands still but where a test moves it. */
@@ -23,9 +26,9 @@ function frozen(t: TestContext): { pass(ms: number): void } {
 }
 
 test('a reader gets what comes after it began, in order', () => {
-  const { reader, send, read } = rings();
+  const { reader, send, begin, read } = rings();
   send('before');
-  reader.begin();
+  begin();
   send('1');
   send('2');
   assert.deepEqual(read(), ['channel 1', 'channel 2']);
@@ -34,16 +37,16 @@ test('a reader gets what comes after it began, in order', () => {
 });
 
 test('a reader skips what it has written itself', () => {
-  const { reader, send, read } = rings();
-  reader.begin();
-  reader.append(Buffer.from('own'), Buffer.from('x'));
+  const { reader, send, begin, read } = rings();
+  begin();
+  send('own', reader);
   send('1');
   assert.deepEqual(read(), ['channel 1']);
 });
 
 test('a reader that is slow loses the oldest messages, and counts them', () => {
-  const { reader, send, read } = rings();
-  reader.begin();
+  const { reader, send, begin, read } = rings();
+  begin();
   for (let i = 0; i < RING_SLOTS + 10; i++) send(String(i));
   const messages = read();
   assert.equal(messages.length, RING_SLOTS);
@@ -53,8 +56,8 @@ test('a reader that is slow loses the oldest messages, and counts them', () => {
 
 test('a message that is not written yet is waited for, but not for ever', (t) => {
   const time = frozen(t);
-  const { store, reader, send, read } = rings();
-  reader.begin();
+  const { store, reader, send, begin, read } = rings();
+  begin();
   send('1');
   // A writer that has its number and writes no message.
   store.increment('next', 1n);
@@ -70,8 +73,8 @@ test('a message that is not written yet is waited for, but not for ever', (t) =>
 
 test('messages that are missing at the same time are waited for together', (t) => {
   const time = frozen(t);
-  const { store, reader, send, read } = rings();
-  reader.begin();
+  const { store, reader, send, begin, read } = rings();
+  begin();
   for (let i = 0; i < 5; i++) {
     store.increment('next', 1n);
     send(`${2 * i + 2}`);
@@ -91,8 +94,8 @@ test('messages that are missing at the same time are waited for together', (t) =
 
 test('what is no message is given up', (t) => {
   const time = frozen(t);
-  const { store, reader, send, read } = rings();
-  reader.begin();
+  const { store, reader, send, begin, read } = rings();
+  begin();
   send('1');
   store.set('slot:1', 'damaged');
   send('2');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
 import { type GatewayOptions, type GatewayServer, serveRedis } from '../../server.ts';
-import { type FakeStore, fakeStore } from './fake-store.ts';
+import { type FakeStore, fakeStore, served } from './fake-store.ts';
 
 export interface Rig {
   store: FakeStore;
@@ -16,7 +16,7 @@ export async function startServer(options: Partial<GatewayOptions> = {}): Promis
   const store = fakeStore();
   const failures: Rig['failures'] = [];
   const onError = (error: unknown, command: string) => failures.push({ error, command });
-  const server = await serveRedis({ store, port: 0, onError, ...options });
+  const server = await serveRedis({ ...served(store), port: 0, onError, ...options });
   return { store, server, failures };
 }
 

@@ -1,7 +1,7 @@
 import { ClientMemory } from '../../connections/client-memory.ts';
 import { Pause } from '../../connections/pause.ts';
 import { OpenDatabases } from '../../databases.ts';
-import type { GatewayStore } from '../../gateway-store.ts';
+import { OpenGate } from '../../gate.ts';
 import { GATEWAY_LIMITS } from '../../limits.ts';
 import { Channels } from '../../messages/channels.ts';
 import { MessageBus } from '../../messages/message-bus.ts';
@@ -9,12 +9,13 @@ import { Monitors } from '../../observation/monitors.ts';
 import { SlowLog } from '../../observation/slow-log.ts';
 import type { ServerView } from '../../server-view.ts';
 import { Settings } from '../../settings.ts';
+import type { FakeStore } from './fake-store.ts';
 
 /** What commands see of a server, without one. */
-export function serverView(store: GatewayStore, limits = GATEWAY_LIMITS): ServerView {
+export function serverView({ operations, pool }: FakeStore, limits = GATEWAY_LIMITS): ServerView {
   const settings = new Settings(1);
   const channels = new Channels();
-  const hooks = { onNotify: () => {}, onError: () => {} };
+  const hooks = { pool, onNotify: () => {}, onError: () => {} };
   return {
     host: '',
     port: 0,
@@ -22,7 +23,9 @@ export function serverView(store: GatewayStore, limits = GATEWAY_LIMITS): Server
     settings,
     memory: new ClientMemory(limits.clientBytesMax),
     clients: new Map(),
-    databases: new OpenDatabases(store, undefined),
+    databases: new OpenDatabases(operations, undefined),
+    pool,
+    gate: new OpenGate(),
     passwords: undefined,
     pause: new Pause(),
     channels,

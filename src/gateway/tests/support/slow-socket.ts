@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { COMMANDS } from '../../commands/index.ts';
+import { COMMANDS } from '../../command-table.ts';
 import type { ClientMemory } from '../../connections/client-memory.ts';
 import { Connection } from '../../connections/connection.ts';
 import { GATEWAY_LIMITS } from '../../limits.ts';

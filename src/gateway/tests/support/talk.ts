@@ -24,10 +24,14 @@ export class Talk {
   async until(text: string | RegExp): Promise<string> {
     const isThere = () =>
       typeof text === 'string' ? this.#received.includes(text) : text.test(this.#received);
+    const waiting = new AbortController();
+    const { signal } = waiting;
+    const closed = isThere() ? undefined : once(this.socket, 'close', { signal });
     while (!isThere()) {
       if (this.socket.closed) throw new Error(`closed after ${JSON.stringify(this.#received)}`);
-      await Promise.race([once(this.socket, 'data'), once(this.socket, 'close')]);
+      await Promise.race([once(this.socket, 'data', { signal }), closed]);
     }
+    waiting.abort();
     const received = this.#received;
     this.#received = '';
     return received;

@@ -4,11 +4,11 @@ import { type TestContext, test } from 'node:test';
 import { MemorySource } from '../../../fabrics/shared/memory-source.ts';
 import { NodeMemory } from '../../../fabrics/tcp/node/node-memory.ts';
 import { NodeServer } from '../../../fabrics/tcp/node/node-server.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import type { AsyncStore, IndexName, OpenOptions, Value } from '../../api.ts';
-import { check, destroy, dropStore, inspect, open, openBlocking } from '../../open.ts';
+import { check, destroy, dropStore, inspect, open, openServed } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { numbered } from '../../tests/support/pools.ts';
-import { NodeProcess } from '../../tests/support/processes/remote-processes.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 
 const TINY: OpenOptions = { index: { kind: 'race', groups: 2, initialDepth: 0, maxDepth: 4 } };
@@ -191,26 +191,33 @@ test('a store whose pool was replaced does not go on in the new one', async (t) 
   assert.equal(await fresh.get('k'), 'fresh');
 });
 
-test('blocking stores of a thread share one client, and the last close ends it', async (t) => {
-  // In this process the memory node would stand still with the thread that waits.
-  const node = await NodeProcess.start(t, ['--size', '32m']);
-  const url = `tcp://127.0.0.1:${node.port}`;
-  const blocking = async (store: string) => {
-    return openBlocking(url, { ...TINY, store, maxClients: 8 });
-  };
-  const first = await blocking('s0');
-  const others = await Promise.all(numbered('s', 5).slice(1).map(blocking));
+test('stores for operations share one client, and one operation may call several', async (t) => {
+  const { url } = await startNodes(t, 1, { bytes: BYTES });
+  const served = (store: string) =>
+    openServed(url, { ...TINY, store, maxClients: 8, values: 'bytes' });
+  const first = await served('s0');
+  const others = await Promise.all(numbered('s', 5).slice(1).map(served));
   assert.equal(await clientsOf(url), 1);
-  for (const [i, store] of [first, ...others].entries()) store.set('k', `v${i}`);
-  await assert.rejects(blocking('x'.repeat(1000)), { code: 'SW_INVALID_ARGUMENT' });
-  first.close();
+  await first.pool.run(
+    (function* (): Operation<void> {
+      for (const [i, { operations }] of [first, ...others].entries()) {
+        yield* operations.set('k', `v${i}`);
+      }
+    })(),
+  );
+  await assert.rejects(served('x'.repeat(1000)), { code: 'SW_INVALID_ARGUMENT' });
+  await first.close();
   assert.equal(await clientsOf(url), 1);
-  for (const [i, store] of others.entries()) {
-    assert.equal(Buffer.from(store.get('k') as Uint8Array).toString(), `v${i + 1}`);
+  for (const [i, { operations, pool }] of others.entries()) {
+    const value = await pool.run(operations.get('k'));
+    assert.equal(Buffer.from(value as Uint8Array).toString(), `v${i + 1}`);
   }
-  for (const store of others) store.close();
+  await assert.rejects(async () => first.pool.run(first.operations.get('k')), {
+    code: 'SW_CLOSED',
+  });
+  for (const store of others) await store.close();
   assert.equal(await clientsOf(url), 0);
-  const again = await blocking('s0');
+  const again = await served('s0');
   assert.equal(await clientsOf(url), 1);
-  again.close();
+  await again.close();
 });
