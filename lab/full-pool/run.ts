@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs';
 import type { IndexName } from '../../src/store/api.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
+import { doorbells } from './doorbells.ts';
 import { evictions } from './evictions.ts';
 import type { Plan } from './plan.ts';
 import { sharedHitRates } from './shared-hit-rates.ts';
@@ -11,7 +12,11 @@ import { stalls } from './stalls.ts';
 import { torture } from './torture.ts';
 
 const SPEC = {
-  only: { kind: 'text', fallback: '', help: 'evictions, sizes, stalls, torture or hit-rates' },
+  only: {
+    kind: 'text',
+    fallback: '',
+    help: 'evictions, doorbells, sizes, stalls, torture or hit-rates',
+  },
   index: {
     kind: 'text',
     fallback: 'race,sephash,shard,chime,hopscotch,hstore',
@@ -32,6 +37,7 @@ const SPEC = {
 
 const PARTS: Readonly<Record<string, (plan: Plan) => Promise<object[]>>> = {
   evictions,
+  doorbells,
   sizes,
   stalls,
   torture,

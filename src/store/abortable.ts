@@ -113,6 +113,10 @@ export class AbortableAttachment implements Attachment {
     return this.#attachment.each(items, width, act);
   }
 
+  together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    return this.#attachment.together(items, act);
+  }
+
   window(address: Address, bytes: number): Uint8Array | undefined {
     return this.#attachment.window(address, bytes);
   }

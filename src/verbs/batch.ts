@@ -80,6 +80,14 @@ export class Batch {
     return this.#post(PAUSE, 0, microseconds, scratch, 0);
   }
 
+  /** Adds the verbs of another batch, with their local data where it is. */
+  append({ kind, address, bytes, offset, scratch, length }: Batch): this {
+    for (let row = 0; row < length; row++) {
+      this.#post(kind[row], address[row], bytes[row], scratch[row], offset[row]);
+    }
+    return this;
+  }
+
   #post(kind: number, address: Address, bytes: number, scratch: Scratch, offset: number): this {
     const row = this.length;
     if (row === this.kind.length) this.#grow();

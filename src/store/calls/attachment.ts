@@ -25,6 +25,8 @@ export interface Attachment {
    * and the first error is raised when those in flight have ended.
    */
   each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void>;
+  /** As `each`, with all items at a time and in step: their operations share doorbells. */
+  together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
   /** The pool's own memory, without a copy, where it is within reach. */
   window(address: Address, bytes: number): Uint8Array | undefined;
 }

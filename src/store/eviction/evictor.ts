@@ -18,9 +18,12 @@ import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { EvictionPace } from './pace.ts';
 import { Recount } from './recount.ts';
+import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
-const TOGETHER = 8;
+const TOGETHER = 16;
+/** How many of them at most when it evicts ahead of need: more would leave a small pool emptier. */
+const AHEAD_MAX = 8;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
@@ -162,15 +165,17 @@ export class Evictor {
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
-    const together = this.#together;
-    if ((yield* this.#lackedAfter(request)) < together) return;
+    const some = Math.min(AHEAD_MAX, this.#together);
+    if ((yield* this.#lackedAfter(request)) < some) return;
     this.#pace?.settled();
-    yield* this.#evictSome(together, request);
+    yield* this.#evictSome(some, request);
   }
 
   /** How many records to evict for the writes to come. */
   *#lackedAfter(request: Request): Operation<number> {
-    if (this.#pace === undefined) return this.#index.records.shortage(request);
+    if (this.#pace === undefined) {
+      return this.#index.records.shortage(request) - this.store.underWay;
+    }
     if (request.displaced) return 0;
     if (!this.drain.owes && !this.drain.hasSlack) return yield* this.#pace.added(request);
     this.#pace.settled();
@@ -182,16 +187,43 @@ export class Evictor {
     return Math.min(TOGETHER, this.#attachment.width);
   }
 
-  /** Evicts `count` records at the same time, but not `spared`'s; returns how many it evicted. */
-  *#evictSome(count: number, spared: Request | undefined): Operation<number> {
+  /** Evicts `count` records, but not `spared`'s; returns how many it evicted. */
+  *#evictSome(count: number, spared: Request | undefined, isExcess = false): Operation<number> {
     if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
-    const all = Array.from({ length: count }, (_, i) => i);
+    return yield* inSection(this.#attachment, () => {
+      // While this one waited to enter, others may have evicted the excess.
+      const left = isExcess ? Math.max(0, this.store.recordsOver) : count;
+      return this.#evictTogether(Math.min(count, left), spared);
+    });
+  }
+
+  /**
+   * Samples for all victims, then removes them. In each of the two steps the evictions share
+   * doorbells, which they would not if one removed its victim while another still sampled.
+   */
+  *#evictTogether(count: number, spared: Request | undefined): Operation<number> {
+    const { store } = this;
+    const samplings = Array.from({ length: count }, () => store.newSampling());
+    const victims: Candidate[] = [];
     let evicted = 0;
-    const evict = function* (this: Evictor): Operation<void> {
-      if (yield* this.evictOne(spared)) evicted++;
+    const choose = function* (sampling: Sampling): Operation<void> {
+      const victim = yield* store.findVictim(sampling, spared);
+      if (victim !== undefined && !victims.some((other) => other.isSame(victim)))
+        victims.push(victim);
+    };
+    const remove = function* (this: Evictor, victim: Candidate): Operation<void> {
+      if (yield* this.#remove(victim)) evicted++;
     }.bind(this);
-    yield* this.#attachment.each(all, count, evict);
-    return evicted;
+    store.underWay += count;
+    try {
+      yield* this.#attachment.together(samplings, unlessLeft(choose));
+      yield* this.#attachment.together(victims, unlessLeft(remove));
+      yield* store.ledger.publish();
+      return evicted;
+    } finally {
+      store.underWay -= count;
+      for (const sampling of samplings) store.giveBack(sampling);
+    }
   }
 
   *#evictExcess(request: Request | undefined): Operation<void> {
@@ -210,7 +242,7 @@ export class Evictor {
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);
       // Evictions in flight together may have chosen the same record.
-      if ((yield* this.#evictSome(some, request)) === 0) vain += some;
+      if ((yield* this.#evictSome(some, request, true)) === 0) vain += some;
       tries += some;
     }
     if (!store.isOver) return;
@@ -283,16 +315,23 @@ export class Evictor {
         beside === undefined
           ? yield* store.findVictim(sampling, spared)
           : yield* store.findVictimBeside(sampling, beside);
-      if (victim === undefined || !(yield* victim.remove())) return false;
-      store.ledger.evictedOne(foundBytes(victim.request));
-      yield* store.noteEviction(victim);
+      if (victim === undefined || !(yield* this.#remove(victim))) return false;
       yield* store.ledger.publish();
-      publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
       return true;
     } finally {
       store.underWay--;
       store.giveBack(sampling);
     }
+  }
+
+  /** Whether this client has removed it: it was neither replaced nor used since the sample. */
+  *#remove(victim: Candidate): Operation<boolean> {
+    const { store } = this;
+    if (!(yield* victim.remove())) return false;
+    store.ledger.evictedOne(foundBytes(victim.request));
+    yield* store.noteEviction(victim);
+    publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+    return true;
   }
 
   *#removeAt(block: Address, units: number): Operation<Fate> {
@@ -327,6 +366,17 @@ export class Evictor {
   recount(): Operation<void> {
     return this.#recount.run();
   }
+}
+
+/** Ends one of several evictions on what must not end the others. */
+function unlessLeft<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {
+  return function* (item) {
+    try {
+      yield* act(item);
+    } catch (error) {
+      if (!isLeft(error)) throw error;
+    }
+  };
 }
 
 function isLeft(error: unknown): boolean {

@@ -65,6 +65,10 @@ export class LocalAttachment implements Attachment {
     for (const item of items) yield* act(item);
   }
 
+  *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    for (const item of items) yield* act(item);
+  }
+
   window(address: Address, bytes: number): Uint8Array {
     return this.pool.fabric.window(address, bytes);
   }

@@ -1,4 +1,5 @@
 import { hasCode, StepwellError } from '../../errors.ts';
+import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
@@ -118,10 +119,12 @@ export class Session implements Attachment {
   readonly bounded: BoundedStore | undefined;
   readonly width = WIDTH;
   readonly #store: OpenStore;
+  readonly #shared: SharedDoorbells;
   #closed = false;
 
   constructor(client: RemoteClient, { index, bounded, store }: StoreInPool) {
     this.client = client;
+    this.#shared = new SharedDoorbells(client.fabric);
     this.index = index;
     this.bounded = bounded;
     this.#store = store;
@@ -186,6 +189,10 @@ export class Session implements Attachment {
 
   *each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void> {
     yield* waitFor(inFlight(items, width, (item) => this.pool.run(act(item))));
+  }
+
+  *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
   }
 
   /** The pool's memory is elsewhere. */

@@ -136,6 +136,11 @@ export class TcpFabric implements RemoteFabric {
     return this.#pairs.length;
   }
 
+  /** Whether its queue pairs keep all of the contract's order by themselves. */
+  get keepsOrder(): boolean {
+    return this.#orders === undefined;
+  }
+
   /** What the nodes said of themselves. */
   get welcomes() {
     return this.#pairs.map(({ welcome }) => welcome);

@@ -98,14 +98,15 @@ function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void
 
 /**
  * When another operation of this client merges the segment, sleeping would only hold that one up:
- * looks at the header until it is done. Whether the segment has been merged. Raises SW_POOL_FULL as
- * the other one did: of many in flight that wait for one merge without memory, one tries.
+ * waits until it has noted the new metadata. Whether the segment has been merged. Raises
+ * SW_POOL_FULL as the other one did: of many in flight that wait for one merge without memory, one
+ * tries.
  */
 function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
-  const { batch, words, view } = request;
+  const { batch, words, view, metaLow, metaHigh } = request;
   for (let steps = 0; view.mergers > 0 && steps < OWN_MERGE_STEPS_MAX; steps++) {
-    yield batch.clear().pause(0, words).read(view.header, 8, words, HEADER_AT);
-    if (!request.metaHolds()) return true;
+    yield batch.clear().pause(0, words);
+    if (view.metaLow !== metaLow || view.metaHigh !== metaHigh) return true;
   }
   const { mergeFailure } = view;
   if (mergeFailure !== undefined && !hasMoreMemory(table, mergeFailure)) throw mergeFailure.error;

@@ -3,6 +3,7 @@ import {
   type Batch,
   copyWord,
   highHalf,
+  lowHalf,
   type Operation,
   setWord,
   swapped,
@@ -14,6 +15,7 @@ import {
   bitWasSet,
   canSetBit,
   completeBit,
+  filterAt,
   filterIsClear,
   postBit,
   wantsBit,
@@ -123,9 +125,8 @@ function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
 }
 
 /** Entries before `slot` are full: true for the epoch that the operation has read. */
-function noteOffset({ view, metaLow, metaHigh }: SepHashRequest, slot: number): void {
-  if (view.metaLow !== metaLow || view.metaHigh !== metaHigh) return;
-  view.noteOffset(slot);
+function noteOffset(request: SepHashRequest, slot: number): void {
+  if (isOfEpoch(request)) request.view.noteOffset(slot);
 }
 
 /**
@@ -145,7 +146,6 @@ function* claimFrom(
     const fate = yield* claim(table, request, slot, low, high);
     if (fate === WON) return true;
     if (fate === CHANGED) return false;
-    table.retries.slotTaken++;
   }
   return false;
 }
@@ -169,14 +169,71 @@ export function* claim(
   const { zeroWait, append: ordered } = table.geometry.shape;
   // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
   if (zeroWait === 0) yield* completeBit(table, request);
-  if (!maySwap(table, request)) return CHANGED;
-  yield postClaim(table, request, slot, low, high);
-  const fate = noteClaim(request, slot);
+  const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
   if (!request.bitStands) yield* completeBit(table, request);
   if (ordered === 0) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
+}
+
+/**
+ * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
+ * flight: each would try the same entry, one would win, and all others would try the next one. What
+ * one fills while others wait, they learn here without a round trip: no full entry changes before
+ * the next merge. A filter word that it learns may be out of date: then its
+ * CAS fails, as if another client had set a bit.
+ */
+function* claimInTurn(
+  table: SepHashTable,
+  request: SepHashRequest,
+  slot: number,
+  low: number,
+  high: number,
+): Operation<number> {
+  const { view } = request;
+  if (view.isFilling) yield* awaitTurn(request);
+  if (view.hasLearnt) {
+    if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
+    adoptLearnt(request, filterAt(request));
+  }
+  if (!maySwap(table, request)) return CHANGED;
+  view.isFilling = true;
+  try {
+    yield postClaim(table, request, slot, low, high);
+  } finally {
+    view.isFilling = false;
+  }
+  const fate = noteClaim(request, slot);
+  if (fate === TAKEN) table.retries.slotTaken++;
+  return fate;
+}
+
+function* awaitTurn({ view, batch, words }: SepHashRequest): Operation<void> {
+  view.waiting++;
+  try {
+    while (view.isFilling) yield batch.clear().pause(0, words);
+  } finally {
+    view.waiting--;
+  }
+}
+
+/** Whether another operation of this client has learnt, in the same epoch, what stands there. */
+function adoptLearnt(request: SepHashRequest, at: number): boolean {
+  const word = isOfEpoch(request) ? request.view.learntWord(at) : undefined;
+  if (word !== undefined) setWord(request.words, at, word.low, word.high);
+  return word !== undefined;
+}
+
+/** For the others that wait. */
+function learn(request: SepHashRequest, at: number): void {
+  const { view, words } = request;
+  if (isOfEpoch(request)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
+}
+
+/** Whether the client knows of no merge since the operation read the segment's metadata. */
+function isOfEpoch({ view, metaLow, metaHigh }: SepHashRequest): boolean {
+  return view.metaLow === metaLow && view.metaHigh === metaHigh;
 }
 
 /** Whether the filter's bit is set, or will be set by the doorbell of the entry. */
@@ -212,6 +269,8 @@ function noteClaim(request: SepHashRequest, slot: number): number {
   copyWord(words, SWAP_AT + (won ? 8 : 16), at);
   const full = signOf(highHalf(words, at)) === request.sign;
   if (full) noteOffset(request, slot + 1);
+  if (full) learn(request, at);
+  if (request.setsBit) learn(request, filterAt(request));
   if (!won) return full ? TAKEN : CHANGED;
   request.forgetBlock();
   return WON;

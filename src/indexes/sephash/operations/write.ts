@@ -167,7 +167,6 @@ function* claimSurveyed(
       const fate = yield* claim(table, request, slot, low, high);
       if (hasWon(fate)) return true;
       if (signOf(highHalf(words, at)) !== sign) return false;
-      table.retries.slotTaken++;
     }
     if (tagOf(highHalf(words, at)) === tag) return false;
   }

@@ -24,7 +24,7 @@ import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from 
 export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
   if (!wantsBit(table, request)) return false;
   const { words, tag, epoch, view } = request;
-  const at = wordAt(request);
+  const at = filterAt(request);
   copyWord(words, at, FILTER_SWAP_AT);
   addBit(words, at, FILTER_SWAP_AT + 8, tag >>> 8, epoch);
   batch.cas(view.header + (at - HEADER_AT), words, FILTER_SWAP_AT);
@@ -39,7 +39,7 @@ export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean 
 /** After the doorbell of `postBit`: the word that now stands in the header is noted. */
 export function bitWasSet(request: SepHashRequest): boolean {
   const { words } = request;
-  const at = wordAt(request);
+  const at = filterAt(request);
   const done = swapped(words, FILTER_SWAP_AT);
   copyWord(words, done ? FILTER_SWAP_AT + 8 : FILTER_SWAP_AT + 16, at);
   return done;
@@ -75,7 +75,7 @@ export function filterIsClear(table: SepHashTable, request: SepHashRequest): boo
 
 /** Remembers the filter word that was read, of which only a second look can tell how old it is. */
 export function doubt(request: SepHashRequest): void {
-  const at = wordAt(request);
+  const at = filterAt(request);
   request.doubtedEpoch = request.epoch;
   request.doubtedLow = lowHalf(request.words, at);
   request.doubtedHigh = highHalf(request.words, at);
@@ -84,7 +84,7 @@ export function doubt(request: SepHashRequest): void {
 
 function isDoubted(request: SepHashRequest): boolean {
   const { words, epoch, doubtedEpoch, doubtedLow, doubtedHigh } = request;
-  const at = wordAt(request);
+  const at = filterAt(request);
   if (doubtedEpoch !== epoch) return false;
   return lowHalf(words, at) === doubtedLow && highHalf(words, at) === doubtedHigh;
 }
@@ -104,10 +104,11 @@ export function mayHaveRecent(request: SepHashRequest): boolean {
 
 function stateOf(request: SepHashRequest): number {
   const { words, tag, epoch } = request;
-  const at = wordAt(request);
+  const at = filterAt(request);
   return bitState(lowHalf(words, at), highHalf(words, at), tag >>> 8, epoch);
 }
 
-function wordAt({ tag }: SepHashRequest): number {
+/** Where a request has the filter word of its key. */
+export function filterAt({ tag }: SepHashRequest): number {
   return HEADER_AT + filterWordOf(tag >>> 8);
 }

@@ -40,6 +40,11 @@ export class SegmentView {
   sibling: Address = 0;
   /** Operations of this client that are merging the segment. */
   mergers = 0;
+  /** Whether one of them is filling an entry; and how many wait to do so. */
+  isFilling = false;
+  waiting = 0;
+  /** Words, in the epoch of the noted metadata, that were read while others waited. */
+  readonly #learnt = new Map<number, { low: number; high: number }>();
   #failure: MergeFailure | undefined;
   /** Whether every merge moves the CurSegment. */
   readonly #moves: boolean;
@@ -70,8 +75,22 @@ export class SegmentView {
     this.metaLow = low;
     this.metaHigh = high;
     this.forgetOffset();
+    this.#learnt.clear();
     this.count = -1;
     this.cache = undefined;
+  }
+
+  /** Notes a word for the operations of this client that wait; `at` is where a request has it. */
+  learnWord(at: number, low: number, high: number): void {
+    if (this.waiting > 0) this.#learnt.set(at, { low, high });
+  }
+
+  get hasLearnt(): boolean {
+    return this.#learnt.size > 0;
+  }
+
+  learntWord(at: number): { low: number; high: number } | undefined {
+    return this.#learnt.get(at);
   }
 
   /** Notes what the MainSegment of a metadata word says. */
