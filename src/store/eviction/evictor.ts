@@ -208,7 +208,7 @@ export class Evictor {
     let evicted = 0;
     const choose = function* (sampling: Sampling): Operation<void> {
       const victim = yield* store.findVictim(sampling, spared);
-      if (victim !== undefined && !victims.some((other) => other.isSame(victim)))
+      if (victim !== undefined && !victims.some((other) => other.isOf(victim.request)))
         victims.push(victim);
     };
     const remove = function* (this: Evictor, victim: Candidate): Operation<void> {
