@@ -249,13 +249,18 @@ export interface Index {
   /**
    * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
    * one of its tables: only there does an eviction make room for it. Visits none where there is
-   * room, and none if `own` is kept in a block instead.
+   * room.
    */
   sampleBeside?(
     own: Request,
     request: Request,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
+  /**
+   * Whether a table holds all of an outgoing record, which has no block of its own then. Indexes
+   * with `sampleBeside` have it.
+   */
+  isInTable?(own: Request): boolean;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

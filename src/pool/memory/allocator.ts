@@ -204,8 +204,9 @@ export class Allocator {
   /**
    * Claims blocks until the cache of the class holds some, twice as many each time it has run dry.
    * Raises SW_POOL_FULL. If operations are interleaved, one refills and the others wait for it.
+   * `isAhead` when no operation lacks a block: such a refill takes no chunk of the reserve.
    */
-  *refill(sizeClass: SizeClass): Operation<void> {
+  *refill(sizeClass: SizeClass, isAhead = false): Operation<void> {
     while (sizeClass.refilling) {
       yield* control.pause(0);
       if (sizeClass.cache.length > 0) return;
@@ -215,7 +216,7 @@ export class Allocator {
     const claim = this.#idleClaims.pop() ?? new WordClaim();
     try {
       for (;;) {
-        sizeClass.current ??= yield* this.#nextChunk(sizeClass);
+        sizeClass.current ??= yield* this.#nextChunk(sizeClass, isAhead);
         if ((yield* this.#claimIn(sizeClass, sizeClass.current, claim)) > 0) return;
         sizeClass.current = undefined;
       }
@@ -231,7 +232,7 @@ export class Allocator {
   *refillQuietly(sizeClass: SizeClass): Operation<void> {
     const { batch } = sizeClass;
     try {
-      yield* this.refill(sizeClass);
+      yield* this.refill(sizeClass, true);
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     } finally {
@@ -276,19 +277,23 @@ export class Allocator {
    * A chunk to claim in: one with an eighth of its blocks free, else an unused one, else any with a
    * free block. A full pool tries the fullest chunk before the unused ones. Raises SW_POOL_FULL.
    */
-  *#nextChunk(sizeClass: SizeClass): Operation<NonNullable<SizeClass['current']>> {
+  *#nextChunk(
+    sizeClass: SizeClass,
+    isAhead: boolean,
+  ): Operation<NonNullable<SizeClass['current']>> {
     const { catalog, units, node } = sizeClass;
+    const spared = this.#spared(sizeClass, isAhead);
     const use = useOf(catalog, units);
     const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node);
     sizeClass.isScarce = roomy === undefined;
     if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
     // Otherwise `take` would read the chunk table each time, and find nothing to take.
-    if (this.isTight && this.#chunks.survey.recycled <= this.#spared(sizeClass)) {
+    if (this.isTight && this.#chunks.survey.recycled <= spared) {
       const some = this.#chunks.fullest(use, node);
       if (some !== undefined) return this.#enteredBeside(sizeClass, some);
     }
     try {
-      const taken = yield* this.#takeChunk(sizeClass);
+      const taken = yield* this.#takeChunk(sizeClass, spared);
       sizeClass.isScarce = false;
       return taken;
     } catch (error) {
@@ -306,11 +311,10 @@ export class Allocator {
     return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
   }
 
-  *#takeChunk(sizeClass: SizeClass): Operation<{ chunk: number; next: number }> {
+  *#takeChunk(sizeClass: SizeClass, spared: number): Operation<{ chunk: number; next: number }> {
     const { catalog, units, node, blocks } = sizeClass;
     const word = blocksWord(catalog, units, blocks);
     const owned = ownedWord(CHUNK_PREPARING, catalog, units, this.client);
-    const spared = this.#spared(sizeClass);
     const { chunk, origin } = yield* this.#chunks.take(word, owned, node, spared);
     this.reserveAllowed = Math.max(0, this.reserveAllowed - 1);
     if (origin === 'recycled') {
@@ -323,8 +327,9 @@ export class Allocator {
   }
 
   /** How many free chunks this class must leave free. */
-  #spared({ catalog, node }: SizeClass): number {
-    if (this.reserveAllowed > 0 || node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
+  #spared({ catalog, node }: SizeClass, isAhead: boolean): number {
+    if (node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
+    if (this.reserveAllowed > 0 && !isAhead) return 0;
     return RESERVED_OF.filter((least) => this.#layout.chunksMax >= least).length;
   }
 

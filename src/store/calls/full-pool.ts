@@ -24,8 +24,9 @@ const REMEDIES = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 
 
 /**
  * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
- * helps a write of about their size, then the records of one chunk. An index that does not free the
- * blocks of deleted records at once does so in a sweep.
+ * helps a write of about their size, then the records of one chunk. A leaf that cannot be split
+ * meanwhile loses a record instead. An index that does not free the blocks of deleted records at
+ * once does so in a sweep.
  */
 const BOUNDED_REMEDIES = [
   'ripen',
@@ -33,6 +34,7 @@ const BOUNDED_REMEDIES = [
   'expire',
   'evict',
   'drain',
+  'evict in table',
   'sweep',
   'evict',
   'drain',
@@ -144,6 +146,7 @@ export class FullPool {
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(request));
+    if (remedy === 'evict in table') return yield* this.#evictInTable(request);
     if (remedy === 'drain')
       return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
@@ -206,6 +209,23 @@ export class FullPool {
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
   }
 
+  /**
+   * Where a table is full and its index lacks memory for another one, evicts a record of that table
+   * and owes a chunk, which the next writes pay. Their tables can be split when it is free.
+   */
+  *#evictInTable(request: Request | undefined): Operation<boolean> {
+    if (request === undefined || !this.#lacksTable) return false;
+    const evictor = this.#evictor as Evictor;
+    if (!(yield* evictor.evictInTable(request))) return false;
+    if (!evictor.drain.owes) evictor.drain.owe();
+    return true;
+  }
+
+  get #lacksTable(): boolean {
+    const { lacking } = this.#attachment.pool.allocator;
+    return lacking !== undefined && !this.#isOfRecords(lacking);
+  }
+
   /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
   *#release(lacking: Lacking): Operation<boolean> {
     const releasing = () => this.#releaseSome();
@@ -230,19 +250,23 @@ export class FullPool {
    * Lets the write take chunks of the reserve, and owes as many; for what the reserve lacks, evicts
    * all records of a chunk at once. A record of several blocks may need a chunk for each size, and
    * the index one for its tables. It needs them together: a write that got only some of them fails
-   * and gives them back. So each further attempt may take one more.
+   * and gives them back. So each further attempt may take one more. The first one evicts no chunk
+   * where evicting one record may do: see `#evictInTable`.
    */
   *#drain(drains: number, request?: Request): Operation<boolean> {
     const { allocator, chunks } = this.#attachment.pool;
-    const { drain } = this.#evictor as Evictor;
+    const { drain, canEvictInTable } = this.#evictor as Evictor;
     yield* this.#reclaim();
     const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
-    allocator.reserveAllowed = wanted;
     const isThere = () => chunks.hasMoreThan(wanted - 1, true);
-    if (yield* inSection(this.#attachment, isThere)) {
+    const spares = yield* inSection(this.#attachment, isThere);
+    // Not before: blocks that a section claims ahead would take the chunks asked for.
+    allocator.reserveAllowed = wanted;
+    if (spares) {
       for (let i = 0; i < wanted; i++) drain.owe();
       return true;
     }
+    if (drains === 0 && canEvictInTable && this.#lacksTable) return false;
     for (let drained = 0; drained < wanted; drained++) {
       if (!(yield* this.#canUseEvicted())) return drained > 0;
       if ((yield* drain.drainOne()) === 0) return drained > 0;

@@ -267,7 +267,17 @@ export class Evictor {
    * its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    return this.#index.sampleBeside !== undefined && (yield* this.#tryToEvict(own, own));
+    return this.#index.isInTable?.(own) === true && (yield* this.#tryToEvict(own, own));
+  }
+
+  /** The same where the index lacks memory for its tables, whatever block the record has. */
+  *evictInTable(own: Request): Operation<boolean> {
+    return this.canEvictInTable && (yield* this.#tryToEvict(own, own));
+  }
+
+  /** Whether an eviction can make room in the very table that has none. */
+  get canEvictInTable(): boolean {
+    return this.#index.sampleBeside !== undefined;
   }
 
   /** Without callbacks, which each write to a full store would allocate. */

@@ -99,10 +99,13 @@ export abstract class LeafIndex<C extends LeafClient>
     request: LeafRequest,
     visit: (request: LeafRequest, keyBytes: number) => void,
   ): Operation<void> {
-    if (!own.inline) return;
     const requests = this.#sampled.pop() ?? [];
     yield* sampleNeighbourhood(this.client, requests, own, request, visit);
     this.#sampled.push(requests);
+  }
+
+  isInTable({ inline }: LeafRequest): boolean {
+    return inline;
   }
 
   search(request: LeafRequest): Operation<boolean> {
