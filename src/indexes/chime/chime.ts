@@ -137,7 +137,8 @@ export function* openChime(
 ): Operation<ChimeIndex> {
   invariant(root > 0, 'a store without a root');
   yield* pool.intents.open();
-  pool.allocator.keepReserve(catalog);
+  // A merge takes a block for its intent and one for a node.
+  pool.allocator.keepReserve(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
   yield* rootLink(tree);
   return new ChimeIndex(tree);

@@ -34,6 +34,8 @@ const CATALOG_KEYS = 256;
 const MAPS_AT_ONCE = 64;
 /** A store that can make room keeps one chunk free for each of these pool sizes, in chunks. */
 const RESERVED_OF = [24, 96];
+/** In pools from so many chunks on, some stores keep one more. */
+const MORE_FROM = 40;
 /** With so many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 
@@ -77,8 +79,8 @@ export class Allocator {
   isTight = false;
   /** The store and block size, in lines, that it looked for then. */
   lacking: { readonly catalog: number; readonly units: number } | undefined;
-  /** Stores that keep some chunks free, because making room takes memory. */
-  readonly #reserving = new Set<number>();
+  /** Stores that keep some chunks free, because making room takes memory; and how many more. */
+  readonly #reserving = new Map<number, 0 | 1>();
   /** How many of those chunks such a store may take next. */
   reserveAllowed = 0;
   /** Chunks that this client drains or has drained: see store/eviction/chunk-drain.ts. */
@@ -124,7 +126,7 @@ export class Allocator {
    * clients free. Each announcement of an epoch refreshes this, at no extra round trip.
    */
   get isUsedUp(): boolean {
-    return this.isTight || this.#frontier + RESERVED_OF.length >= this.#layout.chunksMax;
+    return this.isTight || this.#frontier + RESERVED_OF.length + 1 >= this.#layout.chunksMax;
   }
 
   /** A sweep is under way: see indexes/sweep.ts. */
@@ -134,10 +136,11 @@ export class Allocator {
 
   /**
    * For a store that can make room in a full pool but needs memory to do so: it evicts to get
-   * blocks of another size, or merges leaves.
+   * blocks of another size, or merges leaves. One that may lack blocks of two sizes at a time keeps
+   * one chunk `more`.
    */
-  keepReserve(catalog: number): void {
-    this.#reserving.add(catalog);
+  keepReserve(catalog: number, more: 0 | 1 = 0): void {
+    this.#reserving.set(catalog, more || (this.#reserving.get(catalog) ?? 0));
   }
 
   /** The state byte of a block that this client claims now. */
@@ -328,9 +331,12 @@ export class Allocator {
 
   /** How many free chunks this class must leave free. */
   #spared({ catalog, node }: SizeClass, isAhead: boolean): number {
-    if (node !== ANY_NODE || !this.#reserving.has(catalog)) return 0;
+    const more = this.#reserving.get(catalog);
+    if (node !== ANY_NODE || more === undefined) return 0;
     if (this.reserveAllowed > 0 && !isAhead) return 0;
-    return RESERVED_OF.filter((least) => this.#layout.chunksMax >= least).length;
+    const { chunksMax } = this.#layout;
+    const usual = RESERVED_OF.filter((least) => chunksMax >= least).length;
+    return usual + (chunksMax >= MORE_FROM ? more : 0);
   }
 
   /**
