@@ -30,6 +30,8 @@ const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
 const LOOK_AFTER = 64;
+/** The same in a store that adapts: among many clients, regrets learnt late cost hits. */
+const LOOK_AFTER_ADAPTING = 16;
 /** A client adds at most this part of the limit before it looks, or before it evicts. */
 const PARTS = 128;
 
@@ -205,7 +207,8 @@ export class Ledger {
   /** Reads the others' lines, and how many clients have died. One round trip. */
   *look(): Operation<Reading> {
     // Of operations in flight together one looks.
-    this.#changesLeft = LOOK_AFTER;
+    const { eviction } = this.bound;
+    this.#changesLeft = eviction === 'adaptive' ? LOOK_AFTER_ADAPTING : LOOK_AFTER;
     yield* this.#read();
     const { id, clientsMax } = this.#pool.membership;
     this.#others.fill(0);
