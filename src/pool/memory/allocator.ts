@@ -126,7 +126,9 @@ export class Allocator {
    * clients free. Each announcement of an epoch refreshes this, at no extra round trip.
    */
   get isUsedUp(): boolean {
-    return this.isTight || this.#frontier + RESERVED_OF.length + 1 >= this.#layout.chunksMax;
+    const { chunksMax } = this.#layout;
+    const kept = RESERVED_OF.length + (chunksMax >= MORE_FROM ? 1 : 0);
+    return this.isTight || this.#frontier + kept >= chunksMax;
   }
 
   /** A sweep is under way: see indexes/sweep.ts. */
