@@ -1,12 +1,13 @@
 import type { AsyncStore, IndexName, OpenOptions, Value } from '../../src/store/api.ts';
 import { open } from '../../src/store/open.ts';
+import { inFlight } from '../../src/store/remote/session.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { firstMessage, startProcess } from '../tcp/processes.ts';
 import type { Plan } from './plan.ts';
 import { UNREACHED } from './shared-store.ts';
 
 const NODE_BYTES = 64 * 2 ** 20;
-/** Of a pool that is full before its store is. */
+/** A pool of this size is full before its store is. */
 const SMALL_NODE_BYTES = 12 * 2 ** 20;
 /** Short values stand in the leaves of chime and hopscotch; long ones have blocks. */
 const VALUE_BYTES = [32, 300];
@@ -71,8 +72,8 @@ async function measure(index: IndexName, bytes: number, room: Room): Promise<Cou
 async function count(store: AsyncStore<Value>, value: string, room: Room): Promise<Counts> {
   let next = 0;
   const write = async (records: number) => {
-    await inFlight(next, records, (i) => store.set(`k${i}`, value));
-    next += records;
+    const keys = Array.from({ length: records }, () => `k${next++}`);
+    await inFlight(keys, WIDTH, (key) => store.set(key, value));
   };
   await write(RECORDS);
   if (room === 'full pool') while ((await evictionsOf(store)) === 0) await write(WIDTH);
@@ -88,15 +89,6 @@ async function count(store: AsyncStore<Value>, value: string, room: Room): Promi
 
 async function evictionsOf(store: AsyncStore<Value>): Promise<number> {
   return (await store.stats()).bound?.evictions ?? 0;
-}
-
-/** Acts on numbers from `first` on, `WIDTH` at a time. */
-async function inFlight(first: number, all: number, act: (i: number) => Promise<void>) {
-  let next = first;
-  const lane = async () => {
-    while (next < first + all) await act(next++);
-  };
-  await Promise.all(Array.from({ length: WIDTH }, lane));
 }
 
 function lineOf(row: Row): string {

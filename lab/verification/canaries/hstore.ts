@@ -110,9 +110,11 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     (pair) => changingTurns(pair, decideBlindly),
     'reclamation',
   ),
-  canary('what a server does that was overtaken comes late', (pair) => {
-    changingTurns(pair, writeLate);
-  }),
+  canary(
+    'what a server does that was overtaken comes late',
+    (pair) => changingTurns(pair, writeLate),
+    'structure',
+  ),
   canary('the replies of a server that died are lost, and a retry is applied twice', (pair) => {
     changingTurns(pair, forgetReplies(pair));
   }),

@@ -12,7 +12,7 @@ import { mergeSealed } from './merging/merge.ts';
 import { seal } from './merging/seal.ts';
 import { isTombstone } from './segments/entry.ts';
 import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
-import { allocateMain, isPoolFull } from './segments/main-blocks.ts';
+import { claimMain, isPoolFull } from './segments/main-blocks.ts';
 import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
@@ -148,13 +148,11 @@ export class Compaction {
    * it must be known before the pads: a segment that stays full would accept no deletion.
    */
   *#hasBlock(): Operation<boolean> {
-    const { allocator, catalog } = this.#table;
     const { main, current } = this.#snapshot;
     const dropped = deletedBy(current);
     const kept = Math.max(0, main.count + current.length / 2 - 2 * dropped);
     try {
-      const { address, units } = yield* allocateMain(this.#table, { kept, dropped }, true);
-      allocator.discard(catalog, units, address);
+      yield* claimMain(this.#table, { kept, dropped }, true);
       return true;
     } catch (error) {
       if (!isPoolFull(error)) throw error;

@@ -47,7 +47,7 @@ export class Evictor {
   readonly #name: string;
   readonly #blocks: BlockRecord;
   readonly drain: ChunkDrain;
-  /** Of an index that frees removed records late. */
+  /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {

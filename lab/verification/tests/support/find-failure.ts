@@ -29,7 +29,6 @@ const CAUGHT_AT: Readonly<Record<string, number>> = {
   'hopscotch: the intent is written behind the leaf': 150,
   'hopscotch: the sibling of a split is born unlocked': 18,
   'hopscotch: owner and vacancy are released by one WRITE': 238,
-  'HStore: what a server does that was overtaken comes late': 1000,
   'HStore: a lost table is built from a skiplist without the tail of the log': 20,
   'published insert: live at once, duplicates removed afterwards': 9,
   'an update that expects whatever the slot holds': 17,

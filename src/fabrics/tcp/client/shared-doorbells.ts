@@ -13,6 +13,7 @@ import type { TcpFabric } from './tcp-fabric.ts';
 
 /** A batch that one of the operations has posted. */
 interface Posted {
+  readonly node: number;
   readonly batch: Batch;
   readonly completion: Completion;
 }
@@ -49,13 +50,14 @@ export class SharedDoorbells implements RemoteFabric {
   }
 
   post(batch: Batch, completion: Completion): void {
-    if (this.#nodeOf(batch) === undefined) {
+    const node = this.#nodeOf(batch);
+    if (node === undefined) {
       this.#fabric.post(batch, completion);
       return;
     }
     // What the others post before this runs goes along.
     if (this.#posted.length === 0) queueMicrotask(this.#flush);
-    this.#posted.push({ batch, completion });
+    this.#posted.push({ node, batch, completion });
   }
 
   /** The only node of a batch that can be shared. */
@@ -76,7 +78,7 @@ export class SharedDoorbells implements RemoteFabric {
       let shared: Posted[] = [];
       let room = this.#budgets[node];
       for (const one of posted) {
-        if (this.#nodeOf(one.batch) !== node) continue;
+        if (one.node !== node) continue;
         const bytes = frameBytesOf(one.batch);
         if (bytes > room && shared.length > 0) {
           this.#postShared(shared);

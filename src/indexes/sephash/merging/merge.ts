@@ -30,6 +30,7 @@ import {
 } from '../segments/header.ts';
 import {
   allocateMain,
+  claimMain,
   type EntryCounts,
   isPoolFull,
   type MainBlock,
@@ -88,12 +89,10 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
  */
 function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, metaLow, metaHigh } = request;
-  const { allocator, catalog, geometry } = table;
   const header = new Scratch(MAIN_HEADER_BYTES);
   yield batch.clear().read(mainOf(metaLow, metaHigh), MAIN_HEADER_BYTES, header, 0);
   const { count } = parseMainHeader(header, 0);
-  const units = geometry.mainUnits(count, 0);
-  allocator.discard(catalog, units, yield* allocator.allocate(catalog, units));
+  yield* claimMain(table, { kept: count, dropped: 0 }, false);
 }
 
 /**
@@ -106,7 +105,7 @@ function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation
   const { batch, words, view, metaLow, metaHigh } = request;
   for (let steps = 0; view.mergers > 0 && steps < OWN_MERGE_STEPS_MAX; steps++) {
     yield batch.clear().pause(0, words);
-    if (view.metaLow !== metaLow || view.metaHigh !== metaHigh) return true;
+    if (!view.isAt(metaLow, metaHigh)) return true;
   }
   const { mergeFailure } = view;
   if (mergeFailure !== undefined && !hasMoreMemory(table, mergeFailure)) throw mergeFailure.error;

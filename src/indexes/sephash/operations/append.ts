@@ -125,8 +125,8 @@ function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
 }
 
 /** Entries before `slot` are full: true for the epoch that the operation has read. */
-function noteOffset(request: SepHashRequest, slot: number): void {
-  if (isOfEpoch(request)) request.view.noteOffset(slot);
+function noteOffset({ view, metaLow, metaHigh }: SepHashRequest, slot: number): void {
+  if (view.isAt(metaLow, metaHigh)) view.noteOffset(slot);
 }
 
 /**
@@ -181,8 +181,8 @@ export function* claim(
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
  * flight: each would try the same entry, one would win, and all others would try the next one. What
  * one fills while others wait, they learn here without a round trip: no full entry changes before
- * the next merge. A filter word that it learns may be out of date: then its
- * CAS fails, as if another client had set a bit.
+ * the next merge. A learnt filter word may be out of date. Then its CAS fails, as if another client
+ * had set a bit.
  */
 function* claimInTurn(
   table: SepHashTable,
@@ -219,21 +219,15 @@ function* awaitTurn({ view, batch, words }: SepHashRequest): Operation<void> {
 }
 
 /** Whether another operation of this client has learnt, in the same epoch, what stands there. */
-function adoptLearnt(request: SepHashRequest, at: number): boolean {
-  const word = isOfEpoch(request) ? request.view.learntWord(at) : undefined;
-  if (word !== undefined) setWord(request.words, at, word.low, word.high);
+function adoptLearnt({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): boolean {
+  const word = view.isAt(metaLow, metaHigh) ? view.learntWord(at) : undefined;
+  if (word !== undefined) setWord(words, at, word.low, word.high);
   return word !== undefined;
 }
 
 /** For the others that wait. */
-function learn(request: SepHashRequest, at: number): void {
-  const { view, words } = request;
-  if (isOfEpoch(request)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
-}
-
-/** Whether the client knows of no merge since the operation read the segment's metadata. */
-function isOfEpoch({ view, metaLow, metaHigh }: SepHashRequest): boolean {
-  return view.metaLow === metaLow && view.metaHigh === metaHigh;
+function learn({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): void {
+  if (view.isAt(metaLow, metaHigh)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
 }
 
 /** Whether the filter's bit is set, or will be set by the doorbell of the entry. */

@@ -40,6 +40,16 @@ export function* allocateMain(
   }
 }
 
+/** Claims a block for such a MainSegment, for the merge that follows. Raises SW_POOL_FULL. */
+export function* claimMain(
+  table: SepHashTable,
+  counts: EntryCounts,
+  forDeletion: boolean,
+): Operation<void> {
+  const { address, units } = yield* allocateMain(table, counts, forDeletion);
+  table.allocator.discard(table.catalog, units, address);
+}
+
 export function isPoolFull(error: unknown): boolean {
   return hasCode(error, 'SW_POOL_FULL');
 }

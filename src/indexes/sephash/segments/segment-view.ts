@@ -68,9 +68,14 @@ export class SegmentView {
     return this.count >= 0;
   }
 
+  /** Whether this is the noted metadata word: the client knows of no merge since it was read. */
+  isAt(low: number, high: number): boolean {
+    return low === this.metaLow && high === this.metaHigh;
+  }
+
   /** Notes a metadata word that was read; what it replaces is forgotten. */
   note(low: number, high: number): void {
-    if (low === this.metaLow && high === this.metaHigh) return;
+    if (this.isAt(low, high)) return;
     if (this.#moves || depthOf(high) !== this.depth) this.slots = 0;
     this.metaLow = low;
     this.metaHigh = high;
@@ -114,8 +119,8 @@ export class SegmentView {
 
   /** If this client could not merge the segment of the noted metadata. */
   get mergeFailure(): MergeFailure | undefined {
-    const { low, high } = this.#failure ?? {};
-    return low === this.metaLow && high === this.metaHigh ? this.#failure : undefined;
+    const failure = this.#failure;
+    return failure !== undefined && this.isAt(failure.low, failure.high) ? failure : undefined;
   }
 
   /** Entries before `slot` are full, in the epoch of the noted metadata. */

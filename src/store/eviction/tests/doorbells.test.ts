@@ -3,6 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import type { AsyncStore, IndexName, OpenOptions, Value } from '../../api.ts';
 import { open } from '../../open.ts';
+import { inFlight } from '../../remote/session.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 
 const RECORDS = 2048;
@@ -24,11 +25,8 @@ interface Counts {
 }
 
 async function writeNew(store: AsyncStore<Value>, first: number, count: number, value: string) {
-  let next = first;
-  const lane = async () => {
-    while (next < first + count) await store.set(`k${next++}`, value);
-  };
-  await Promise.all(Array.from({ length: WIDTH }, lane));
+  const keys = Array.from({ length: count }, (_, i) => `k${first + i}`);
+  await inFlight(keys, WIDTH, (key) => store.set(key, value));
 }
 
 async function evictionsOf(store: AsyncStore<Value>): Promise<number> {
