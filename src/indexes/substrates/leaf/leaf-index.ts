@@ -150,7 +150,8 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   remove(request: LeafRequest, expected?: number): Operation<boolean> {
-    return this.#inTurn(request, () => removeKey(this.client, request, expected));
+    if (!this.client.techniques.delegation) return removeKey(this.client, request, expected);
+    return this.#locks.inTurn(request, () => removeKey(this.client, request, expected));
   }
 
   modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {

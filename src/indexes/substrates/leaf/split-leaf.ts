@@ -57,7 +57,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     if (!client.maySplit(request)) return NULL_ADDRESS;
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
     // What was tried in the image and led nowhere is not what the leaf holds.
-    if (request.moved.length > 0) {
+    if (request.moves > 0) {
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
