@@ -175,7 +175,7 @@ function postBucket({ last, guard, frame }: PostedRequest, batch: Batch): void {
   batch.read(last, BUCKET_BYTES, frame.words, 0);
 }
 
-/** Notes what a bucket that was read says, and whether another one is behind it. Raises TableLost. */
+/** Notes what a bucket says that was read, and whether one is behind it. Raises TableLost. */
 function takeBucket(one: PostedRequest, generation: number): void {
   const { words } = one.frame;
   const { i32 } = words;
