@@ -77,7 +77,8 @@ export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operati
 function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { above, child, leafLow, leafHigh, batch, words } = request;
   const { shape, perVacancyBit } = tree.geometry;
-  if (!above?.leadsTo(child, leafLow, leafHigh) || 4 * above.children <= shape.fanout) return true;
+  if (!above?.leadsTo(child, leafLow, leafHigh)) return true;
+  if (above.children === 1 || 4 * above.children <= shape.fanout) return true;
   batch.clear();
   for (let other = child - 1; other <= child + 1; other += 2) {
     if (other < 0 || other >= above.children) continue;
