@@ -6,7 +6,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
-import type { Allocator } from '../../pool/memory/allocator.ts';
+import type { Lacking } from '../../pool/memory/allocator.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -38,10 +38,13 @@ const BOUNDED_REMEDIES = [
   'sweep',
   'evict',
   'drain',
+  'evict in table',
   'sweep',
   'drain',
+  'evict in table',
   'sweep',
   'drain',
+  'evict in table',
 ] as const;
 
 /**
@@ -50,10 +53,17 @@ const BOUNDED_REMEDIES = [
  */
 const WAITS_MAX = 64;
 
-/** What a write did not find: see `Allocator.lacking`. */
-type Lacking = NonNullable<Allocator['lacking']>;
-
 type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
+
+/** A write that failed. */
+interface Failed {
+  readonly kind: WriteKind;
+  /** Of a write that adds or replaces. */
+  readonly request: Request | undefined;
+  readonly lacking: Lacking | undefined;
+  /** How many drains were tried before. */
+  readonly drains: number;
+}
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
@@ -100,10 +110,12 @@ export class FullPool {
       return first + 1;
     }
     const remedies = this.#remedies(request);
+    const lacking = this.#attachment.pool.allocator.lackedBy(error);
     for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
       const tried = remedies.slice(0, next - WAITS_MAX);
       const drains = tried.filter((remedy) => remedy === 'drain').length;
-      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, drains, request)) return next + 1;
+      const failed = { kind, request, lacking, drains };
+      if (yield* this.#apply(remedies[next - WAITS_MAX], failed)) return next + 1;
     }
     const last = WAITS_MAX + remedies.length;
     if (first <= last && (yield* this.#reclaimAnew())) return last + 1;
@@ -141,14 +153,14 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, kind: WriteKind, drains: number, request?: Request): Operation<boolean> {
-    if (remedy === 'ripen') return yield* this.#ripen();
+  *#apply(remedy: Remedy, failed: Failed): Operation<boolean> {
+    const { kind, request } = failed;
+    if (remedy === 'ripen') return yield* this.#ripen(failed);
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
-    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(request));
-    if (remedy === 'evict in table') return yield* this.#evictInTable(request);
-    if (remedy === 'drain')
-      return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
+    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(failed));
+    if (remedy === 'evict in table') return yield* this.#evictInTable(failed);
+    if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(failed));
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
@@ -187,11 +199,9 @@ export class FullPool {
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
    * records. Where a table cannot grow, evicts a record from where the table would keep this one.
    */
-  *#evict(request: Request | undefined): Operation<boolean> {
+  *#evict({ request, lacking }: Failed): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
-    if (this.#evictor?.drain.hasSlack) return false;
-    const { lacking } = allocator;
-    if (lacking === undefined) return false;
+    if (this.#evictor?.drain.hasSlack || lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
     if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
@@ -212,17 +222,18 @@ export class FullPool {
   /**
    * Where a table is full and its index lacks memory for another one, evicts a record of that table
    * and owes a chunk, which the next writes pay. Their tables can be split when it is free.
+   * Where it evicts nothing, another write in flight has made room there, or taken it: this one
+   * tries again.
    */
-  *#evictInTable(request: Request | undefined): Operation<boolean> {
-    if (request === undefined || !this.#lacksTable) return false;
+  *#evictInTable({ request, lacking }: Failed): Operation<boolean> {
+    if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
-    if (!(yield* evictor.evictInTable(request))) return false;
-    if (!evictor.drain.owes) evictor.drain.owe();
+    if (!evictor.canEvictInTable) return false;
+    if ((yield* evictor.evictInTable(request)) && !evictor.drain.owes) evictor.drain.owe();
     return true;
   }
 
-  get #lacksTable(): boolean {
-    const { lacking } = this.#attachment.pool.allocator;
+  #isOfTable(lacking: Lacking | undefined): boolean {
     return lacking !== undefined && !this.#isOfRecords(lacking);
   }
 
@@ -253,7 +264,7 @@ export class FullPool {
    * and gives them back. So each further attempt may take one more. The first one evicts no chunk
    * where evicting one record may do: see `#evictInTable`.
    */
-  *#drain(drains: number, request?: Request): Operation<boolean> {
+  *#drain({ drains, request, lacking }: Failed): Operation<boolean> {
     const { allocator, chunks } = this.#attachment.pool;
     const { drain, canEvictInTable } = this.#evictor as Evictor;
     yield* this.#reclaim();
@@ -266,7 +277,7 @@ export class FullPool {
       for (let i = 0; i < wanted; i++) drain.owe();
       return true;
     }
-    if (drains === 0 && canEvictInTable && this.#lacksTable) return false;
+    if (drains === 0 && canEvictInTable && this.#isOfTable(lacking)) return false;
     for (let drained = 0; drained < wanted; drained++) {
       if (!(yield* this.#canUseEvicted())) return drained > 0;
       if ((yield* drain.drainOne()) === 0) return drained > 0;
@@ -283,8 +294,7 @@ export class FullPool {
     return reclamation.lagging.length === 0;
   }
 
-  *#ripen(): Operation<boolean> {
-    const { lacking } = this.#attachment.pool.allocator;
+  *#ripen({ lacking }: Failed): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
     return yield* this.#ripenFor(lacking);
   }

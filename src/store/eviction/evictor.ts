@@ -271,8 +271,8 @@ export class Evictor {
   }
 
   /** The same where the index lacks memory for its tables, whatever block the record has. */
-  *evictInTable(own: Request): Operation<boolean> {
-    return this.canEvictInTable && (yield* this.#tryToEvict(own, own));
+  evictInTable(own: Request): Operation<boolean> {
+    return this.#tryToEvict(own, own);
   }
 
   /** Whether an eviction can make room in the very table that has none. */
