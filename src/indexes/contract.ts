@@ -283,6 +283,8 @@ export interface Index {
    * so a store that evicts must evict ahead of its need.
    */
   releaseSome?(): Operation<boolean>;
+  /** Of an index that is made of parts, each on one memory node. */
+  readonly placement?: NodePlacement;
 }
 
 /** What of an index is on one memory node. */
@@ -306,17 +308,13 @@ export interface PartMigration {
   next(): Operation<void>;
 }
 
-/** An index that is made of parts, each on one memory node; all may move while others use them. */
-export interface PlacedIndex extends Index {
-  nodeShares(): Operation<NodeShare[]>;
+/** On which memory nodes the parts of an index are; all may move while others use them. */
+export interface NodePlacement {
+  shares(): Operation<NodeShare[]>;
   /** Changes the nodes that parts are placed on; nothing is moved by this alone. */
   changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void>;
   /** For each part, how it comes to where it is to be. Any of them may be given up, or go on. */
   rebalancing(): PartMigration[];
-}
-
-export function isPlaced(index: Index): index is PlacedIndex {
-  return 'rebalancing' in index;
 }
 
 /** An index that keeps its keys in order: those whose manifest says so. */

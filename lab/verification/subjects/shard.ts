@@ -105,9 +105,11 @@ function migrateNowAndThen(index: ShardIndex, prng: Prng): void {
 
 const NODE_SETS = [[0], [1], [0, 1]];
 
-function* migrateSomewhat(index: ShardIndex, prng: Prng): Operation<void> {
-  if (prng.below(2) === 0) yield* index.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
-  const migrations = index.rebalancing();
+function* migrateSomewhat({ placement }: ShardIndex, prng: Prng): Operation<void> {
+  if (prng.below(2) === 0) {
+    yield* placement.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
+  }
+  const migrations = placement.rebalancing();
   const migration = migrations[prng.below(migrations.length)];
   try {
     for (let parts = 1 + prng.below(6); parts > 0 && !migration.done; parts--) {

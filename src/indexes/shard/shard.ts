@@ -5,14 +5,13 @@ import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../
 import {
   type CheckSink,
   type Condition,
+  type Index,
   type IndexKind,
   type IndexManifest,
   type IndexParameters,
   type IndexShape,
-  type NodeShare,
+  type NodePlacement,
   type Outcome,
-  type PartMigration,
-  type PlacedIndex,
   REFUSED,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
@@ -31,8 +30,7 @@ import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
 import { ShardSlots } from './operations/slots.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
-import { Migration } from './partitions/migration.ts';
-import { sharesOf } from './partitions/node-shares.ts';
+import { placementOf } from './partitions/node-placement.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { paint } from './picture.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
@@ -55,11 +53,12 @@ export const SHARD_MANIFEST: IndexManifest = {
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
-export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements PlacedIndex {
+export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements Index {
   readonly manifest = SHARD_MANIFEST;
   readonly partitions: Partitions;
   /** The first table: with one memory node there is no other. */
   readonly table: ShardTable;
+  readonly placement: NodePlacement;
   readonly #slots: readonly ShardSlots[];
   readonly #protocol: SlotProtocol<ShardRequest>;
   readonly #locks = new LockTable<ShardRequest>();
@@ -69,6 +68,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     super(table, table.geometry.shape);
     this.partitions = partitions;
     this.table = table;
+    this.placement = placementOf(partitions);
     this.#slots = partitions.tables.map((one) => new ShardSlots(one));
     this.#protocol = {
       records: this.table.records,
@@ -248,19 +248,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   compact(grace: () => Operation<boolean>): Operation<number> {
     return compact(this.partitions, grace);
-  }
-
-  *nodeShares(): Operation<NodeShare[]> {
-    yield* this.partitions.refresh();
-    return yield* sharesOf(this.partitions);
-  }
-
-  changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
-    return this.partitions.directory.changeNodes(change);
-  }
-
-  rebalancing(): PartMigration[] {
-    return this.partitions.tables.map((_, i) => new Migration(this.partitions, i));
   }
 }
 
