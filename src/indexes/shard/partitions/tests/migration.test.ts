@@ -316,6 +316,32 @@ test('who learns of two migrations at once never goes back to what the first one
   mover.pool.exit();
 });
 
+test('a root is not taken for an earlier one of the table at the same address', (t) => {
+  const all = clients(t, 2, { ...TINY, partitions: 1 });
+  const [mover, other] = all;
+  const move = (node: number) => {
+    within(mover, () => mover.pool.run(mover.index.placement.changeNodes(() => [node])));
+    assert.equal(rebalance(mover), 1);
+    settle(all);
+  };
+  const here = mover.index.table.node;
+  const there = (here + 1) % NODES;
+  put(mover, 'key', 'value');
+  let reused = 0;
+  for (let round = 0; round < 20; round++) {
+    move(there);
+    assert.equal(get(other, 'key'), 'value');
+    const known = other.index.table.segments;
+    move(here);
+    move(there);
+    reused += Number(mover.index.table.segments.root === known.root);
+    assert.equal(get(other, 'key'), 'value');
+    assert.notEqual(other.index.table.segments, known);
+    move(here);
+  }
+  assert.ok(reused > 0);
+});
+
 test('who moves all buckets goes on when another operation of its client reads the root anew', (t) => {
   const [client] = clients(t, 1, { ...TINY, partitions: 1 });
   const { pool, index } = client;
