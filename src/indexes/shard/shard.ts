@@ -117,42 +117,35 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
-  search(request: ShardRequest): Operation<boolean> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.search(request));
+  /** Begins an operation on a key: first, if tables were migrated, by looking them up again. */
+  *#begin(request: ShardRequest): Operation<ShardTable> {
+    if (!this.partitions.isCurrent) yield* this.partitions.refresh();
     request.begin();
-    const table = this.partitions.tableOf(request);
-    if (!table.techniques.delegation) return search(table, request);
-    return this.#locks.search(request, (one) => search(table, one));
+    return this.partitions.tableOf(request);
   }
 
-  searchMany(
+  *search(request: ShardRequest): Operation<boolean> {
+    const table = yield* this.#begin(request);
+    if (!table.techniques.delegation) return yield* search(table, request);
+    return yield* this.#locks.search(request, (one) => search(table, one));
+  }
+
+  *searchMany(
     requests: readonly ShardRequest[],
     count: number,
     batch: Batch,
     found: boolean[],
   ): Operation<void> {
     const { partitions } = this;
-    if (!partitions.isCurrent) {
-      return this.#refreshed(() => this.searchMany(requests, count, batch, found));
-    }
-    for (let i = 0; i < count; i++) requests[i].begin();
-    return searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
+    for (let i = 0; i < count; i++) yield* this.#begin(requests[i]);
+    yield* searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
   }
 
-  /** Of a client whose addresses have grown old: the operation after looking them up again. */
-  *#refreshed<T>(operation: () => Operation<T>): Operation<T> {
-    if (!this.partitions.isCurrent) yield* this.partitions.refresh();
-    return yield* operation();
-  }
-
-  write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    if (!this.partitions.isCurrent) {
-      return this.#refreshed(() => this.write(request, condition, expected));
-    }
-    request.begin();
-    if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
+  *write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    const { techniques } = yield* this.#begin(request);
+    if (!techniques.delegation) return yield* this.#write(request, condition, expected);
     const write: PlannedWrite<ShardRequest> = { request, condition, expected };
-    return this.#locks.write(write, (group) => this.#writeTogether(group));
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
   }
 
   *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
@@ -177,10 +170,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     if (stored && !displaced) yield* this.#recordsChanged(request, 1);
   }
 
-  remove(request: ShardRequest, expected?: number): Operation<boolean> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.remove(request, expected));
-    request.begin();
-    return this.#inTurn(request, () => this.#remove(request, expected));
+  *remove(request: ShardRequest, expected?: number): Operation<boolean> {
+    yield* this.#begin(request);
+    return yield* this.#inTurn(request, () => this.#remove(request, expected));
   }
 
   *#remove(request: ShardRequest, expected: number | undefined): Operation<boolean> {
@@ -190,10 +182,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return removed;
   }
 
-  modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.modify(request, compute));
-    request.begin();
-    return this.#inTurn(request, () => this.#modify(request, compute));
+  *modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    yield* this.#begin(request);
+    return yield* this.#inTurn(request, () => this.#modify(request, compute));
   }
 
   *#modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
