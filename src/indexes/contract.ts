@@ -18,6 +18,21 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
+  /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
+  delegation?: true;
+  hotspots?: true;
+}
+
+/** What a client chooses for itself: clients of one index need not agree. */
+export interface ClientSettings {
+  /** Operations in flight on one key share verbs: see delegation.ts. */
+  delegation?: boolean | undefined;
+  /** For how many keys the client remembers where they stand: see leaf/hotspots.ts. */
+  hotspots?: number | undefined;
+  /** A search READs what proves a miss only when it met no hit: one round trip more for a miss. */
+  proofOnMiss?: boolean | undefined;
+  /** How long operations wait for one and the same holder of a lock. */
+  lockTimeoutMs?: number | undefined;
 }
 
 /** When a write takes effect. */
@@ -189,6 +204,8 @@ export interface Index {
   readonly tableUnits: readonly number[];
   /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
   readonly marksCurrent?: boolean;
+  /** Changes the settings that are named. An index lacks it that has none of them. */
+  configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
   newRequest(): Request;
   /** Whether the key is present; the record is then the request's found one. */

@@ -62,7 +62,9 @@ export const SHARD_SUBJECT: Subject = {
   migrates: true,
   vary(index, prng) {
     const shard = index as ShardIndex;
-    Object.assign(shard.table.techniques, techniques(prng));
+    const { delegation, ...techniques } = drawTechniques(prng);
+    shard.configure({ delegation });
+    Object.assign(shard.table.techniques, techniques);
     if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
     // Of a new bucket that another one fills most clients lose patience never, some at once.
     for (const table of shard.partitions.tables) {
@@ -82,7 +84,7 @@ export const SHARD_SUBJECT: Subject = {
 };
 
 /** Clients of one table need not agree on any of these. */
-function techniques(prng: Prng): Techniques {
+function drawTechniques(prng: Prng): Techniques & { delegation: boolean } {
   return {
     lazy: prng.below(4) > 0,
     combining: prng.below(4) > 0,

@@ -12,8 +12,8 @@ const MIGRATING: Subject = {
 };
 
 /**
- * In two of them another operation of a mover's finds that the migration is over; in 50_711 a client
- * wakes to a root that stands where it has known an earlier one.
+ * In two of them another operation of a mover's finds that the migration is over; in 50_711 a root
+ * stands where a client has known an earlier one.
  */
 const SEEDS = [50_242, 50_711, 51_043, ...Array.from({ length: 16 }, (_, i) => i + 1)];
 

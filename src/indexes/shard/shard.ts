@@ -4,6 +4,7 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import {
   type CheckSink,
+  type ClientSettings,
   type Condition,
   type Index,
   type IndexKind,
@@ -50,6 +51,7 @@ export const SHARD_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  delegation: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
@@ -62,6 +64,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   readonly #slots: readonly ShardSlots[];
   readonly #protocol: SlotProtocol<ShardRequest>;
   readonly #locks = new LockTable<ShardRequest>();
+  #delegates = false;
 
   constructor(partitions: Partitions) {
     const [table] = partitions.tables;
@@ -117,6 +120,10 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
+  configure({ delegation }: ClientSettings): void {
+    this.#delegates = delegation ?? this.#delegates;
+  }
+
   /** Begins an operation on a key: first, if tables were migrated, by looking them up again. */
   *#begin(request: ShardRequest): Operation<ShardTable> {
     if (!this.partitions.isCurrent) yield* this.partitions.refresh();
@@ -126,7 +133,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *search(request: ShardRequest): Operation<boolean> {
     const table = yield* this.#begin(request);
-    if (!table.techniques.delegation) return yield* search(table, request);
+    if (!this.#delegates) return yield* search(table, request);
     return yield* this.#locks.search(request, (one) => search(table, one));
   }
 
@@ -142,8 +149,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   *write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const { techniques } = yield* this.#begin(request);
-    if (!techniques.delegation) return yield* this.#write(request, condition, expected);
+    yield* this.#begin(request);
+    if (!this.#delegates) return yield* this.#write(request, condition, expected);
     const write: PlannedWrite<ShardRequest> = { request, condition, expected };
     return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
   }
@@ -194,7 +201,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   #inTurn<T>(request: ShardRequest, write: () => Operation<T>): Operation<T> {
-    return this.table.techniques.delegation ? this.#locks.inTurn(request, write) : write();
+    return this.#delegates ? this.#locks.inTurn(request, write) : write();
   }
 
   foundAddress({ words, slotAt }: ShardRequest): Address {

@@ -37,8 +37,6 @@ export interface Techniques {
   combining: boolean;
   /** Writes between two synchronisations, or adaptive; 'published': the paper's formula alone. */
   synchronisation: 'adaptive' | 'published' | number;
-  /** Operations of this client on one key share verbs; see delegation.ts. */
-  delegation: boolean;
   /**
    * Overflow bits and empty chains are taken back once after each resize; see clear-overflow.ts.
    */
@@ -60,7 +58,6 @@ export function newTechniques(): Techniques {
     lazy: true,
     combining: true,
     synchronisation: 'adaptive',
-    delegation: false,
     clearing: true,
   };
 }
