@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
-import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
+import type { NodePlacement, PartMigration } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
@@ -94,16 +94,16 @@ export async function memoryNodes(
   const session = await opener.open();
   try {
     const change = changeOf(location, add, remove);
-    const { index } = session;
+    const { placement, manifest } = session.index;
     let moved = 0;
-    if (isPlaced(index) && location.endpoints.length > 1) {
-      if (add.length + remove.length > 0) await session.runOne(() => index.changeNodes(change));
-      moved = await rebalance(session, index, onProgress, signal);
+    if (placement && location.endpoints.length > 1) {
+      if (add.length + remove.length > 0) await session.runOne(() => placement.changeNodes(change));
+      moved = await rebalance(session, placement, onProgress, signal);
     } else if (add.length + remove.length > 0) {
       throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
     }
     const nodes = await report(session, location);
-    return { store: name, index: index.manifest.name, moved, nodes };
+    return { store: name, index: manifest.name, moved, nodes };
   } finally {
     await session.close();
   }
@@ -149,11 +149,11 @@ function addressOf({ host, port }: Endpoint): string {
 /** Each step of each move is an operation of its own, so that no client waits for an epoch. */
 async function rebalance(
   session: Session,
-  index: PlacedIndex,
+  placement: NodePlacement,
   onProgress: MemoryNodesOptions['onProgress'],
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const migrations = index.rebalancing();
+  const migrations = placement.rebalancing();
   const waiting = [...migrations];
   let done = 0;
   const moveSome = async () => {
@@ -175,7 +175,8 @@ async function complete(session: Session, part: PartMigration, signal: AbortSign
 
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {
   const { index } = session;
-  const shares = isPlaced(index) ? await session.runOne(() => index.nodeShares()) : [];
+  const { placement } = index;
+  const shares = placement ? await session.runOne(() => placement.shares()) : [];
   const { chunks, layout } = session.pool;
   const words = await session.runOne(() => chunks.words());
   const nodes: MemoryNodeReport[] = location.endpoints.map((endpoint, node) => ({
