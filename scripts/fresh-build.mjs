@@ -5,7 +5,7 @@ import { isMainThread } from 'node:worker_threads';
 const at = (path) => new URL(`../${path}`, import.meta.url);
 const changed = (folder) =>
   readdirSync(at(folder), { recursive: true })
-    .filter((path) => path.endsWith('.ts') && !/(^|\/)(tests|conformance)\//.test(path))
+    .filter((path) => path.endsWith('.ts') && !/(^|\/)tests\//.test(path))
     .map((path) => statSync(at(`${folder}/${path}`)).mtimeMs);
 
 if (isMainThread) {

@@ -74,6 +74,18 @@ const placed = (copy: string): Plugin => ({
   },
 });
 
+/** Takes modules of the product from what the package ships, where operations are plain functions. */
+const shipped = (copy: string): Plugin => ({
+  name: 'shipped',
+  setup({ onResolve }) {
+    onResolve({ filter: /^\.{1,2}\/.*\.ts$/ }, ({ path, resolveDir }) => {
+      const module = relative(join(ROOT, 'src'), resolve(resolveDir, path));
+      if (/^\.\.|(^|\/)tests\//.test(module)) return undefined;
+      return { path: join(copy, 'dist/modules', module.replace(/ts$/, 'js')), external: true };
+    });
+  },
+});
+
 async function compile(copy: string): Promise<void> {
   const files = ['src', 'lab'].flatMap(filesBelow);
   const options: BuildOptions = {
@@ -91,17 +103,19 @@ async function compile(copy: string): Promise<void> {
     packages: 'external',
     plugins: [placed(copy)],
   };
-  const isTest = (path: string) => path.endsWith('.test.ts');
-  const modules = files.filter((path) => !STARTED.includes(path) && !isTest(path));
+  const modules = files.filter((path) => !STARTED.includes(path) && !path.endsWith('.test.ts'));
+  const tests = files.filter((path) => path.endsWith('.test.ts'));
+  const ofShipped = tests.filter((path) => path.includes('/built-form/'));
   const outputs = await Promise.all([
     build({ ...options, entryPoints: modules }),
     build({ ...bundled, entryPoints: STARTED }),
     build({
       ...bundled,
-      entryPoints: files.filter(isTest),
+      entryPoints: tests.filter((path) => !ofShipped.includes(path)),
       splitting: true,
       chunkNames: 'chunks/[hash]',
     }),
+    build({ ...bundled, entryPoints: ofShipped, plugins: [shipped(copy), placed(copy)] }),
     buildPage(ROOT, join(copy, 'src/web/page')),
   ]);
   mkdirSync(join(copy, 'chunks'));

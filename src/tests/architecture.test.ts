@@ -73,7 +73,7 @@ const files: SourceFile[] = TREES.flatMap((tree) =>
     .filter((path) => path.endsWith('.ts') && !path.startsWith('lab/dist/'))
     .map((path) => ({ path, text: readFileSync(join(ROOT, path), 'utf8') })),
 );
-const isTest = (path: string) => /\/(tests|conformance)\//.test(path);
+const isTest = (path: string) => path.includes('/tests/');
 const product = files.filter(({ path }) => !isTest(path));
 const isOf = (path: string, folders: readonly string[]) =>
   folders.some((folder) => path === folder || path.startsWith(`${folder}/`));

@@ -1,4 +1,0 @@
-// On what the package ships, where operations are plain functions: see scripts/built-form.mjs.
-import '../../../../scripts/built-form.mjs';
-
-await import('../ordered-model.test.ts');
