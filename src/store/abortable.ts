@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { StepwellError } from '../errors.ts';
 import type { Address, Operation, TrafficCounters } from '../verbs/index.ts';
-import { invalid, shown } from './calls/arguments.ts';
-import type { Attachment } from './calls/attachment.ts';
+import { invalid, shown } from './arguments.ts';
+import type { Attachment } from './attachment.ts';
 
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkSignal(signal: unknown): void {

@@ -4,16 +4,18 @@ import type { Index } from '../../indexes/contract.ts';
 import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { EPOCHS_TO_RIPEN } from '../../pool/clients/limbo.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
+import { control } from '../../pool/control.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, SUPERBLOCK } from '../../pool/layout.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
+import type { Pool } from '../../pool/pool.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
-import { type Attachment, inSection } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
-import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
 /**
  * Some expired records first, all of them when that does not help: only a chunk that is empty has
@@ -49,6 +51,27 @@ const BOUNDED_REMEDIES = [
  * writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
+
+/** What meets a full pool. A deletion may wait for other things than memory. */
+type WriteKind = 'deletion' | 'write';
+
+/** What has been tried for one write that met the full pool. */
+export class Relief {
+  readonly kind: WriteKind;
+  /** Of a write: nothing is evicted for a record that would not fit even then. */
+  readonly request: Request | undefined;
+  waits = 0;
+  remedies = 0;
+  /** How many of these remedies were 'drain'. */
+  drains = 0;
+  /** Whether chunks were tried again that had been tried in vain. */
+  anew = false;
+
+  constructor(kind: WriteKind, request?: Request) {
+    this.kind = kind;
+    this.request = request;
+  }
+}
 
 /** What a write did not find: see `Allocator.lacking`. */
 type Lacking = NonNullable<Allocator['lacking']>;
@@ -90,24 +113,24 @@ export class FullPool {
   }
 
   /**
-   * After a write has failed, and before it is run again: applies remedies from number `first` on
-   * until one helps, and returns the number of the next one. Raises the error when it is another
-   * one, or nothing helps. Evicts nothing for a `request` whose record would not fit even then.
+   * After a write has failed, and before it is run again: applies the remedies that it has not
+   * tried until one helps. Raises the error when it is another one, or nothing helps.
    */
-  *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
+  *relieve(error: unknown, tried: Relief): Operation<void> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
-      return first + 1;
+    if (error instanceof FullForNow && tried.remedies === 0 && tried.waits < WAITS_MAX) {
+      tried.waits++;
+      if (yield* this.#wait(error)) return;
     }
-    const remedies = this.#remedies(request);
-    for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
-      const tried = remedies.slice(0, next - WAITS_MAX);
-      const drains = tried.filter((remedy) => remedy === 'drain').length;
-      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, drains, request)) return next + 1;
+    const remedies = this.#remedies(tried.request);
+    while (tried.remedies < remedies.length) {
+      if (yield* this.#apply(remedies[tried.remedies++], tried)) return;
     }
-    const last = WAITS_MAX + remedies.length;
-    if (first <= last && (yield* this.#reclaimAnew())) return last + 1;
-    publish('full', () => ({ store: this.#store, write: kind }));
+    if (!tried.anew) {
+      tried.anew = true;
+      if (yield* this.#reclaimAnew()) return;
+    }
+    publish('full', () => ({ store: this.#store, write: tried.kind }));
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
@@ -141,14 +164,17 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, kind: WriteKind, drains: number, request?: Request): Operation<boolean> {
+  *#apply(remedy: Remedy, tried: Relief): Operation<boolean> {
+    const { kind, request } = tried;
     if (remedy === 'ripen') return yield* this.#ripen();
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(request));
     if (remedy === 'evict in table') return yield* this.#evictInTable(request);
-    if (remedy === 'drain')
+    if (remedy === 'drain') {
+      const drains = tried.drains++;
       return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
+    }
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
@@ -360,4 +386,61 @@ function chunksFor(keyBytes: number, valueBytes: number): number {
   let chunks = 0;
   for (const [units, count] of blocks) chunks += Math.ceil(count / blocksPerChunk(units));
   return chunks;
+}
+
+const SWEEP_INTERVAL_MS = 1000;
+
+/** A sweep that brought nothing, and what there was after it. */
+interface VainSweep {
+  at: number;
+  freed: number;
+  reusable: number;
+  epoch: number;
+  /** Sweeps in vain up to this one, of which each followed the one before within the interval. */
+  inARow: number;
+}
+
+/**
+ * Whether another sweep is worth its walk of the whole store after one in vain. Kept for each kind
+ * of write: a sweep that brought a write no memory says nothing about a deletion, for which a sweep
+ * makes room in the index; see `Index.compact`.
+ */
+class VainSweeps {
+  readonly #pool: Pool;
+  readonly #last: { [kind in WriteKind]?: VainSweep } = {};
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /**
+   * After an interval; sooner when this client has freed something, when chunks were left, or when
+   * other clients have retired blocks, which the epoch shows: it moves on with every hundred or so.
+   * Vain sweeps move it too, so clients that all find the pool full would sweep in turns with each
+   * write. Therefore each vain sweep doubles what the next one waits for.
+   */
+  *mayBring(kind: WriteKind): Operation<boolean> {
+    const vain = this.#last[kind];
+    if (vain === undefined || Date.now() - vain.at >= SWEEP_INTERVAL_MS) return true;
+    const { freed, reusable, epoch } = yield* this.#look();
+    if (freed !== vain.freed || reusable !== vain.reusable) return true;
+    return epoch - vain.epoch >= EPOCHS_TO_RIPEN * 2 ** vain.inARow;
+  }
+
+  /** Notes how many blocks and chunks a sweep has brought back. */
+  *note(kind: WriteKind, brought: number): Operation<void> {
+    const before = this.#last[kind];
+    this.#last[kind] = undefined;
+    if (brought > 0) return;
+    const at = Date.now();
+    const follows = before !== undefined && at - before.at < SWEEP_INTERVAL_MS;
+    const inARow = follows ? before.inARow + 1 : 1;
+    this.#last[kind] = { at, inARow, ...(yield* this.#look()) };
+  }
+
+  *#look(): Operation<Pick<VainSweep, 'freed' | 'reusable' | 'epoch'>> {
+    const { freed } = this.#pool.allocator;
+    const reusable = Number(yield* control.load(SUPERBLOCK.chunkNews));
+    return { freed, reusable, epoch: Number(yield* control.load(SUPERBLOCK.epoch)) };
+  }
 }

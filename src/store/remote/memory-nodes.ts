@@ -5,7 +5,7 @@ import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
+import { checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import { RemoteClients } from './remote-clients.ts';
 import type { Session } from './session.ts';

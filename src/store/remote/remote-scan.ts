@@ -1,8 +1,8 @@
 import { unlessAborted } from '../abortable.ts';
 import type { Key } from '../api.ts';
-import { checkBatch } from '../calls/arguments.ts';
-import type { RangeScan } from '../calls/ranges/range-scan.ts';
-import { refuseAborted, type ScanPlan } from '../calls/ranges/scan-plan.ts';
+import { checkBatch } from '../arguments.ts';
+import type { RangeScan } from '../calls/range-scan.ts';
+import { refuseAborted, type ScanPlan } from '../calls/range-scan.ts';
 import type { StoreCalls } from '../calls/store-calls.ts';
 import type { AsyncScan } from '../ordered-api.ts';
 import type { Session } from './session.ts';
@@ -59,10 +59,10 @@ export class RemoteScan<T> implements AsyncScan<T> {
     if (this.#over) return [];
     this.#open ??= await this.#host.live();
     const { session, calls } = this.#open;
-    this.#scan ??= this.#plan.begin(calls.ordered());
+    this.#scan ??= calls.newScan(this.#plan);
     if (this.#sought) this.#scan.seek(this.#sought);
     this.#sought = undefined;
-    return session.pool.run(calls.takeOf(this.#scan, size));
+    return session.pool.run(this.#scan.takeMany(size));
   }
 
   seek(key: Key): void {

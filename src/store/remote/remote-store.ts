@@ -5,7 +5,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
 import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
-import { checkFunction } from '../calls/arguments.ts';
+import { checkFunction } from '../arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -13,16 +13,21 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
-import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
-import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
+import { orderedIndex, planScan } from '../calls/range-scan.ts';
+import {
+  keyBuilder,
+  pairBuilder,
+  type ResultBuilder,
+  valueBuilder,
+} from '../calls/result-builders.ts';
+import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
 import { inspected } from '../inspected.ts';
 import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import { type AnyNamespaceOptions, inNamespace, type RemoteSettings } from '../store-settings.ts';
-import { formatOf } from '../values/value-format.ts';
+import { formatOf } from '../values.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteClients } from './remote-clients.ts';
 import { type OperationName, RemoteOperations } from './remote-operations.ts';
@@ -151,14 +156,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   keys(range: ScanOptions): AsyncScan<Key>;
   keys(range?: ScanOptions): AsyncIterableIterator<Key> {
     if (range === undefined) return this.#walk(({ key }) => key);
-    return this.#scan(range, 'keys', keyTaker(this.#settings));
+    return this.#scan(range, 'keys', keyBuilder(this.#settings));
   }
 
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
   values(range?: ScanOptions): AsyncIterableIterator<V> {
     if (range === undefined) return this.#walk(({ value }) => value);
-    return this.#scan(range, 'records', valueTaker<V>(this.#settings.values));
+    return this.#scan(range, 'records', valueBuilder<V>(this.#settings.values));
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]> {
@@ -170,7 +175,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
       unlessAborted('the walk', this.#settings.signal, act);
     const { session, calls } = await unlessOver(() => this.live());
     const walk = (calls as StoreCalls<V>).newWalk();
-    const next = () => session.pool.run((calls as StoreCalls<V>).entriesOf(walk));
+    const next = () => session.pool.run(walk.entries());
     while (!walk.done) {
       this.refuseClosed();
       for (const entry of await unlessOver(next)) {
@@ -187,15 +192,19 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
-    return this.#scan(range, 'records', pairTaker<V>(this.#settings));
+    return this.#scan(range, 'records', pairBuilder<V>(this.#settings));
   }
 
-  #scan<T>(options: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): AsyncScan<T> {
+  #scan<T>(
+    options: ScanOptions,
+    part: 'records' | 'keys',
+    builder: ResultBuilder<T>,
+  ): AsyncScan<T> {
     this.refuseClosed();
     // The store's index stays of one kind, whatever session is open.
     orderedIndex(this.#sessions.current.index, this.name);
     const { namespace, signal } = this.#settings;
-    return new RemoteScan(this, planScan(untilAborted(options, signal), part, taker, namespace));
+    return new RemoteScan(this, planScan(untilAborted(options, signal), part, builder, namespace));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {

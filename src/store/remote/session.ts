@@ -7,7 +7,7 @@ import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import { type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
