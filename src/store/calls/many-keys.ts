@@ -74,7 +74,8 @@ export class ManyKeys<V> {
     const request = access.requestToRead(key);
     yield* access.attachment.enter();
     try {
-      if (yield* access.searchLive(request)) values[i] = (yield* access.foundValue(request)) as V;
+      const isFound = yield* access.searchLive(request);
+      values[i] = isFound ? ((yield* access.foundValue(request)) as V) : undefined;
     } finally {
       access.end(request);
     }
