@@ -10,13 +10,13 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
-import { checkFlag, checkFunction, invalid, shown } from './calls/arguments.ts';
+import { checkFlag, checkFunction, invalid, shown } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
-import { checkOpenOptions } from './option-names.ts';
-import { formatOf } from './values/value-format.ts';
+import { checkOpenOptions } from './open-options.ts';
+import { formatOf } from './values.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;

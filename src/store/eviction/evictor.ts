@@ -12,7 +12,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';

@@ -5,11 +5,9 @@ import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
+import { checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
-import { RemoteClients } from './remote-clients.ts';
-import type { Session } from './session.ts';
-import { SessionOpener } from './session-opener.ts';
+import { RemoteClients, type Session } from './remote-clients.ts';
 
 /** Parts of an index that are moved at a time. */
 const MOVES_AT_ONCE = 8;
@@ -90,8 +88,7 @@ export async function memoryNodes(
   const name = store ?? location.store ?? 'default';
   const named = { client: options.client ?? 'memory nodes', store: name, create: false };
   const credentials = credentialsOf(location, options);
-  const opener = new SessionOpener(location, credentials, named, new RemoteClients());
-  const session = await opener.open();
+  const session = await new RemoteClients().open(location, credentials, named);
   try {
     const change = changeOf(location, add, remove);
     const { placement, manifest } = session.index;

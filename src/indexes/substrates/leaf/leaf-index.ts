@@ -143,7 +143,7 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   remove(request: LeafRequest, expected?: number): Operation<boolean> {
-    if (!this.client.techniques.delegation) return removeKey(this.client, request, expected);
+    if (!this.client.delegation) return removeKey(this.client, request, expected);
     return this.#locks.inTurn(request, () => removeKey(this.client, request, expected));
   }
 
