@@ -1,3 +1,5 @@
+import { SEPHASH_TECHNIQUES } from '../../src/indexes/sephash/geometry.ts';
+import { without } from '../../src/indexes/substrates/parameters.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -21,10 +23,12 @@ interface Setting {
   messages?: number;
 }
 
+const NO_FILTER = without(SEPHASH_TECHNIQUES, 'filter');
+
 const SETTINGS: readonly Setting[] = [
   { name: '16 clients', clients: 16, puts: 100_000 },
-  { name: '128 clients, no filter', clients: 128, puts: 100_000, sephash: { filter: 0 } },
-  { name: '16 clients, no filter', clients: 16, puts: 100_000, sephash: { filter: 0 } },
+  { name: '128 clients, no filter', clients: 128, puts: 100_000, sephash: NO_FILTER },
+  { name: '16 clients, no filter', clients: 16, puts: 100_000, sephash: NO_FILTER },
   { name: '128 clients, four times the messages', clients: 128, puts: 60_000, messages: 4 },
   {
     name: '128 clients, eight times the segments',

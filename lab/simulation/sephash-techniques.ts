@@ -1,3 +1,5 @@
+import { SEPHASH_TECHNIQUES, type SepHashTechnique } from '../../src/indexes/sephash/geometry.ts';
+import { without } from '../../src/indexes/substrates/parameters.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { type Puts, runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -14,36 +16,49 @@ const POOL_BYTES = 2 ** 29;
 const WRITING = { ratio: 8, initialDepth: 6, maxDepth: 12 };
 const RACE_WRITING = { associativity: 8, groups: 64, initialDepth: 5, maxDepth: 12 };
 const PUTS = 100_000;
-const BASE = { depthBits: 0, signs: 0, zeroWait: 0 };
 
 /** Reading: the paper's sizes. */
 const READING = { initialDepth: 4, maxDepth: 10 };
 const RACE_READING = { associativity: 8, groups: 64, initialDepth: 6, maxDepth: 12 };
 const RECORDS = 80_000;
 
+const writing = (...left: SepHashTechnique[]) => ({
+  ...WRITING,
+  ...without(SEPHASH_TECHNIQUES, ...left),
+});
+const reading = (...left: SepHashTechnique[]) => ({
+  ...READING,
+  ...without(SEPHASH_TECHNIQUES, ...left),
+});
+
 const WRITE_STEPS = [
   { name: 'RACE', index: 'race', wishes: RACE_WRITING },
-  { name: 'Base', index: 'sephash', wishes: { ...WRITING, ...BASE }, published: 1.6 },
-  { name: '+ resize-optimized entry', index: 'sephash', wishes: { ...WRITING, zeroWait: 0 } },
+  {
+    name: 'Base',
+    index: 'sephash',
+    wishes: writing('depthBits', 'signs', 'zeroWait'),
+    published: 1.6,
+  },
+  { name: '+ resize-optimized entry', index: 'sephash', wishes: writing('zeroWait') },
   { name: '+ zero-wait write', index: 'sephash', wishes: WRITING, published: 3.3 },
-  { name: 'all but append writes', index: 'sephash', wishes: { ...WRITING, append: 0 } },
+  { name: 'all but append writes', index: 'sephash', wishes: writing('append') },
   { name: 'all but the sliding window', index: 'sephash', wishes: { ...WRITING, window: 0 } },
 ] as const;
 
 const READ_STEPS = [
   { name: 'RACE', index: 'race', wishes: RACE_READING },
-  { name: 'Base', index: 'sephash', wishes: { ...READING, cache: 0, filter: 0 } },
-  { name: '+ FPTable', index: 'sephash', wishes: { ...READING, cache: 1, filter: 0 } },
-  { name: '+ BitMap', index: 'sephash', wishes: { ...READING, cache: 1, filter: 1 } },
-  { name: 'the same, record points', index: 'sephash', wishes: { ...READING, cache: 2 } },
+  { name: 'Base', index: 'sephash', wishes: reading('cache', 'filter') },
+  { name: '+ FPTable', index: 'sephash', wishes: reading('filter') },
+  { name: '+ BitMap', index: 'sephash', wishes: READING },
+  { name: 'the same, record points', index: 'sephash', wishes: reading('fpTable') },
 ] as const;
 
 /** What each technique adds. */
 export const sepHashTechniques: Experiment = {
   name: 'sephash-techniques',
   run(settings) {
-    const writes = WRITE_STEPS.map(({ index, wishes }) => writing(settings, index, wishes));
-    const reads = READ_STEPS.map(({ index, wishes }) => reading(settings, index, wishes));
+    const writes = WRITE_STEPS.map(({ index, wishes }) => runWrites(settings, index, wishes));
+    const reads = READ_STEPS.map(({ index, wishes }) => runReads(settings, index, wishes));
     const rows = [
       ...WRITE_STEPS.flatMap((step, i) => writeRows(step, writes[i], writes[0])),
       gain('puts: resize-optimized entry to Base', writes[2].rate / writes[1].rate, 2),
@@ -61,12 +76,12 @@ export const sepHashTechniques: Experiment = {
   },
 };
 
-function writing(settings: Settings, index: string, wishes: Readonly<Record<string, number>>) {
+function runWrites(settings: Settings, index: string, wishes: Readonly<Record<string, number>>) {
   const kind = registeredKind(index, wishes);
   return runPuts(settings, { kind, clients: CLIENTS, puts: PUTS, poolBytes: POOL_BYTES });
 }
 
-function reading(settings: Settings, index: string, wishes: Readonly<Record<string, number>>) {
+function runReads(settings: Settings, index: string, wishes: Readonly<Record<string, number>>) {
   const kind = registeredKind(index, wishes);
   const load = { clients: CLIENTS, records: RECORDS, poolBytes: POOL_BYTES };
   return runSearches(settings, { kind, ...load });

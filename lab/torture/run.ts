@@ -147,6 +147,6 @@ function line(seed: number, report: RoundReport, ms: number, settings: RoundSett
   ].join('; ');
 }
 
-function shapeText({ index: { kind, ...parameters } }: RoundSettings): string {
-  return `${kind} ${JSON.stringify(parameters)}`;
+function shapeText({ index: { kind, ...parameters }, without }: RoundSettings): string {
+  return `${kind} ${JSON.stringify({ ...parameters, without })}`;
 }

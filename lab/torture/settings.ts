@@ -1,3 +1,6 @@
+import { SEPHASH_TECHNIQUES, type SepHashTechnique } from '../../src/indexes/sephash/geometry.ts';
+import { SHARD_TECHNIQUES } from '../../src/indexes/shard/parameters.ts';
+import { without } from '../../src/indexes/substrates/parameters.ts';
 import type {
   ChimeParameters,
   HopscotchParameters,
@@ -21,6 +24,8 @@ export interface RoundSettings {
   oracle: string;
   shape: OracleShape;
   index: IndexChoice;
+  /** Techniques that the index is made without, of one that can do without any. */
+  without: number | undefined;
   poolBytes: number;
   regionBytes: number;
   /** Operations of each row, by all its incarnations together. */
@@ -79,23 +84,24 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     segmentBytes: pick(64, 128, 256),
     ratio: pick(1, 2, 8),
     window: pick(0, 1, 4, 8),
-    cache: pick(0, 1, 2),
-    append: pick(false, true, true),
-    signs: pick(false, true, true),
-    filter: pick(false, true, true),
-    depthBits: pick(false, true, true),
-    zeroWait: pick(false, true, true),
     initialDepth: 0,
     maxDepth: 14,
   };
+  const sephashWithout = leaveSome(random);
   const kind = wishes.index ?? 'race';
+  const forShard = random.fork(1);
   const shapes: ParametersOf = {
     race,
     sephash,
-    shard: drawShard(random.fork(1)),
+    shard: drawShard(forShard),
     chime: drawChime(random.fork(2)),
     hstore: drawHStore(random.fork(3)),
     hopscotch: drawHopscotch(random.fork(4)),
+  };
+  const ordered = forShard.below(4) === 3 ? (['ordered'] as const) : [];
+  const left: { [K in IndexName]?: { without: number } } = {
+    sephash: sephashWithout,
+    shard: without(SHARD_TECHNIQUES, ...ordered),
   };
   return {
     seed: wishes.seed,
@@ -103,6 +109,7 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     oracle: wishes.oracle,
     shape,
     index: { kind, ...shapes[kind] } as IndexChoice,
+    without: left[kind]?.without,
     poolBytes: pick(32, 64) * MIB,
     regionBytes: pick(8, 32) * MIB,
     operations: wishes.operations,
@@ -112,6 +119,14 @@ export function drawRound(wishes: RoundWishes): RoundSettings {
     alone: wishes.alone ?? false,
     canary: wishes.canary ?? '',
   };
+}
+
+/** Every technique is on in most rounds and off in some. */
+function leaveSome(random: Prng): { without: number } {
+  const cache = (['cache', undefined, 'fpTable'] as const)[random.below(3)];
+  const others = ['append', 'signs', 'filter', 'depthBits', 'zeroWait'] as const;
+  const left: SepHashTechnique[] = others.filter(() => random.below(3) === 0);
+  return without(SEPHASH_TECHNIQUES, ...left, ...(cache ? [cache] : []));
 }
 
 /**
@@ -126,7 +141,6 @@ function drawShard(random: Prng): ShardParameters {
     level2: pick(1, 2, 4),
     threshold: pick(40, 80, 80, 100),
     alpha: pick(10, 1000, 10_000),
-    ordered: pick(true, true, true, false),
   };
 }
 

@@ -2,6 +2,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { kindNamed } from '../../src/indexes/kinds.ts';
+import { WITHOUT } from '../../src/indexes/substrates/parameters.ts';
 import type { PoolHandle } from '../../src/store/api.ts';
 import { checkSync, openAloneSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
@@ -72,7 +73,8 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 }
 
 function openOptions({ settings, row, handle }: WorkOrder) {
-  const { poolBytes: size, regionBytes: regionSize, index } = settings;
+  const { poolBytes: size, regionBytes: regionSize, without } = settings;
+  const index = Object.assign({ [WITHOUT]: without }, settings.index);
   // Creating pool and store is part of the race; threads are handed both.
   const create = handle === undefined;
   return { size, regionSize, index, create, client: `torture ${row}` };

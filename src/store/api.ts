@@ -150,8 +150,6 @@ export interface ShardParameters {
   alpha?: number;
   /** How often the table may double; as often as entries can express when left out. */
   resizes?: number;
-  /** Insertions take the first empty entry by one CAS, Ordered-CAS (true), or claim and commit. */
-  ordered?: boolean;
 }
 
 /** Parameters of the index `sephash`, write-optimised two-level hashing. */
@@ -164,18 +162,6 @@ export interface SepHashParameters {
   ratio?: number;
   /** Entries that a write reads to find the first empty one (8); 0 reads all of them. */
   window?: number;
-  /** The order of entries tells rivals (true), or a write looks for them afterwards. */
-  append?: boolean;
-  /** A merge empties the CurSegment by its sign (true), or writes a new one. */
-  signs?: boolean;
-  /** A fingerprint filter spares reading the CurSegment (true), or it is always read. */
-  filter?: boolean;
-  /** What a client keeps of a MainSegment: 0 nothing, 1 its FPTable (default), 2 record points. */
-  cache?: number;
-  /** Splits trust the depth bits of entries (true), or read every record. */
-  depthBits?: boolean;
-  /** A write changes filter and entry in one doorbell (true), or one after the other. */
-  zeroWait?: boolean;
   /** Suffix bits of the directory at creation (1). */
   initialDepth?: number;
   /** Suffix bits for which directory space is reserved, at most 24 (by the pool's size). */

@@ -1,7 +1,8 @@
 import { StepwellError } from '../errors.ts';
 import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
 import { kindNamed } from '../indexes/kinds.ts';
-import type { OpenOptions } from './api.ts';
+import { WITHOUT } from '../indexes/substrates/parameters.ts';
+import type { IndexChoice, OpenOptions } from './api.ts';
 import { invalid, isRecord, shown } from './arguments.ts';
 
 /** What the option `index` asks for. */
@@ -11,6 +12,8 @@ export interface IndexWish {
   wishes: Readonly<Record<string, number | undefined>>;
 }
 
+type LabChoice = IndexChoice & { [WITHOUT]?: number };
+
 /** Raises SW_INVALID_ARGUMENT for an index or a parameter that there is not. */
 export function indexWish(index: OpenOptions['index']): IndexWish | undefined {
   if (index === undefined) return undefined;
@@ -18,10 +21,10 @@ export function indexWish(index: OpenOptions['index']): IndexWish | undefined {
   if (!isRecord(index)) {
     throw invalid(`index is a name, or { kind, …parameters }, not ${shown(index)}`);
   }
-  const { kind: name, ...parameters } = index;
+  const { kind: name, [WITHOUT]: without, ...parameters } = index as LabChoice;
   const kind = kindNamed(name);
   refuseUnknown(kind, parameters);
-  return { kind, wishes: wishesOf(kind, parameters) };
+  return { kind, wishes: { ...wishesOf(kind, parameters), without } };
 }
 
 /** Parameters of an index as users see them. */
@@ -37,9 +40,10 @@ export function shownParameters(
 
 /** A mistyped parameter would otherwise leave the default in place for ever. */
 function refuseUnknown({ manifest, parameterNames }: IndexKind, parameters: object): void {
-  const unknown = Object.keys(parameters).find((name) => !parameterNames.includes(name));
+  const known = parameterNames.filter((name) => name !== WITHOUT.description);
+  const unknown = Object.keys(parameters).find((name) => !known.includes(name));
   if (unknown === undefined) return;
-  const names = parameterNames.filter((name) => name !== 'seed').join(', ');
+  const names = known.filter((name) => name !== 'seed').join(', ');
   throw new StepwellError(
     'SW_INVALID_ARGUMENT',
     `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,

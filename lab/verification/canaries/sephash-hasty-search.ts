@@ -28,7 +28,7 @@ class HastySearch extends SepHashIndex {
       yield* catchUp(table, request, attempt);
     }
     yield postHeader(request, postRange(request, batch.clear()));
-    const recent = table.geometry.shape.filter === 0 || mayHaveRecent(request);
+    const recent = !table.techniques.filter || mayHaveRecent(request);
     if (recent) yield postSlots(table, request, batch.clear());
     if (gather(request, recent ? table.geometry.slots : 0) === 0) return false;
     return yield* readCandidates(request);

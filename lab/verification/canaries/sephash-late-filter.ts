@@ -1,5 +1,4 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
-import { SepHashGeometry } from '../../../src/indexes/sephash/geometry.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import { SepHashTable } from '../../../src/indexes/sephash/table.ts';
@@ -19,9 +18,9 @@ class LateFilter extends SepHashIndex {
 
   constructor({ table }: SepHashIndex, pool: LocalPool) {
     super(table);
-    const geometry = new SepHashGeometry({ ...table.geometry.shape, filter: 0 });
-    const { directory, records, catalog } = table;
+    const { geometry, directory, records, catalog } = table;
     this.#blind = new SepHashTable(geometry, directory, records, pool, catalog);
+    this.#blind.techniques.filter = false;
   }
 
   override write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {

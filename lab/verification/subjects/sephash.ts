@@ -1,6 +1,8 @@
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { SEPHASH_TECHNIQUES } from '../../../src/indexes/sephash/geometry.ts';
 import { tagFor } from '../../../src/indexes/sephash/segments/entry.ts';
 import { SEPHASH, type SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { without } from '../../../src/indexes/substrates/parameters.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
@@ -16,7 +18,7 @@ export const SEPHASH_SUBJECT: Subject = {
       segmentBytes,
       ratio: 1 + prng.below(2),
       window: prng.below(1 + segmentBytes / ENTRY_BYTES),
-      ...techniques(prng),
+      ...withoutSome(prng),
       initialDepth: prng.below(2),
       maxDepth: DEPTH_LIMIT,
       seed: prng.next32(),
@@ -27,14 +29,9 @@ export const SEPHASH_SUBJECT: Subject = {
     segmentBytes: 16,
     ratio: 1,
     window: 2,
-    append: 1,
-    signs: 1,
-    filter: 1,
-    cache: 1,
-    depthBits: 1,
-    zeroWait: 1,
     initialDepth: 0,
     maxDepth: 3,
+    without: 0,
     seed: 7,
   },
   // A merge drops entries of all clients and then retires their records.
@@ -70,8 +67,9 @@ function* nothing(): Operation<Address[]> {
 }
 
 /** Every technique is on in most runs and off in some. */
-function techniques(prng: Prng) {
-  const mostly = () => (prng.below(4) > 0 ? 1 : 0);
-  const writing = { append: mostly(), signs: mostly(), depthBits: mostly(), zeroWait: mostly() };
-  return { ...writing, filter: mostly(), cache: prng.below(3) };
+function withoutSome(prng: Prng) {
+  const some = ['append', 'signs', 'depthBits', 'zeroWait', 'filter'] as const;
+  const left = some.filter(() => prng.below(4) === 0);
+  const cache = (['cache', undefined, 'fpTable'] as const)[prng.below(3)];
+  return without(SEPHASH_TECHNIQUES, ...left, ...(cache ? [cache] : []));
 }

@@ -1,5 +1,6 @@
 import { hasCode } from '../../../src/errors.ts';
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { SHARD_TECHNIQUES } from '../../../src/indexes/shard/parameters.ts';
 import { partitionOf } from '../../../src/indexes/shard/partitions/placement.ts';
 import { resize } from '../../../src/indexes/shard/resizing/resize.ts';
 import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/shape.ts';
@@ -11,7 +12,7 @@ import {
   isLive,
   pointerOf,
 } from '../../../src/indexes/shard/table/slot.ts';
-import type { Techniques } from '../../../src/indexes/shard/table/table.ts';
+import { without } from '../../../src/indexes/substrates/parameters.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import { giveUpSoon, type Subject } from './subject.ts';
@@ -27,7 +28,7 @@ export const SHARD_SUBJECT: Subject = {
     threshold: [2, 10, 40, 80, 100][prng.below(5)],
     alpha: [1, 1000, 100_000][prng.below(3)],
     resizes: prng.below(4) === 0 ? prng.below(3) : RESIZES,
-    ordered: prng.below(6) === 0 ? 0 : 1,
+    ...without(SHARD_TECHNIQUES, ...(prng.below(6) === 0 ? (['ordered'] as const) : [])),
     seed: prng.next32(),
     partitions: prng.below(4) === 0 ? 2 : 1,
   }),
@@ -41,7 +42,7 @@ export const SHARD_SUBJECT: Subject = {
     threshold: 100,
     alpha: 1,
     resizes: 2,
-    ordered: 1,
+    without: 0,
     partitions: 1,
     seed: 7,
   },
@@ -62,9 +63,7 @@ export const SHARD_SUBJECT: Subject = {
   migrates: true,
   vary(index, prng) {
     const shard = index as ShardIndex;
-    const { delegation, ...techniques } = drawTechniques(prng);
-    shard.configure({ delegation });
-    Object.assign(shard.table.techniques, techniques);
+    varyTechniques(shard, prng);
     if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
     // Of a new bucket that another one fills most clients lose patience never, some at once.
     for (const table of shard.partitions.tables) {
@@ -84,14 +83,17 @@ export const SHARD_SUBJECT: Subject = {
 };
 
 /** Clients of one table need not agree on any of these. */
-function drawTechniques(prng: Prng): Techniques & { delegation: boolean } {
-  return {
-    lazy: prng.below(4) > 0,
-    combining: prng.below(4) > 0,
-    synchronisation: prng.below(2) === 0 ? 'adaptive' : [1, 3, 20][prng.below(3)],
-    delegation: prng.below(2) === 0,
-    clearing: prng.below(3) > 0,
-  };
+function varyTechniques(index: ShardIndex, prng: Prng): void {
+  const { techniques } = index.table;
+  techniques.lazy = prng.below(4) > 0;
+  techniques.combining = prng.below(4) > 0;
+  techniques.adaptive = prng.below(2) === 0;
+  if (!techniques.adaptive) {
+    const syncEvery = [1, 3, 20][prng.below(3)];
+    for (const table of index.partitions.tables) table.syncEvery = syncEvery;
+  }
+  index.configure({ delegation: prng.below(2) === 0 });
+  techniques.clearing = prng.below(3) > 0;
 }
 
 /** Behind some writes: another set of memory nodes, and a part of a migration or two. */

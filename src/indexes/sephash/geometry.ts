@@ -3,10 +3,17 @@ import { inRange, powerInRange } from '../substrates/parameters.ts';
 import { mainEntries } from './segments/main-segment.ts';
 import { MainSizes } from './segments/main-sizes.ts';
 
-/** How a client finds a key's entries in a MainSegment. */
-export const CACHE_NONE = 0;
-export const CACHE_TABLE = 1;
-export const CACHE_POINTS = 2;
+/** Techniques of the paper, in the order of the bits of `SepHashShape.without`. */
+export const SEPHASH_TECHNIQUES = [
+  'append', // the order of entries tells rivals; else writes look for them afterwards
+  'signs', // a merge empties the CurSegment by its sign; else it writes a new one
+  'filter', // CurSegments have a fingerprint filter
+  'cache', // a client knows where a MainSegment has the entries of a fingerprint
+  'fpTable', // … by the FPTable; else by record points
+  'depthBits', // splits trust the depth bits of the entries; else they read every record
+  'zeroWait', // the filter is changed in the doorbell of the entry; else it is waited for
+] as const;
+export type SepHashTechnique = (typeof SEPHASH_TECHNIQUES)[number];
 
 /** Parameters of a SepHash index; kept in the catalog. */
 export interface SepHashShape {
@@ -16,20 +23,10 @@ export interface SepHashShape {
   ratio: number;
   /** Entries that an append reads to find the first empty one; 0 is all of them, every time. */
   window: number;
-  /** Whether the order of entries tells rivals; else writes look for them afterwards. */
-  append: number;
-  /** Whether a merge empties the CurSegment by its sign; else it writes a new one. */
-  signs: number;
-  /** Whether CurSegments have a fingerprint filter. */
-  filter: number;
-  /** CACHE_NONE, CACHE_TABLE or CACHE_POINTS. */
-  cache: number;
-  /** Whether splits trust the depth bits of the entries; else they read every record. */
-  depthBits: number;
-  /** Whether the filter is changed in the doorbell of the entry; else it is waited for. */
-  zeroWait: number;
   initialDepth: number;
   maxDepth: number;
+  /** Techniques that the index was made without: a bit for each. */
+  without: number;
   seed: number;
 }
 
@@ -37,14 +34,9 @@ export const SHAPE_NAMES = [
   'segmentBytes',
   'ratio',
   'window',
-  'append',
-  'signs',
-  'filter',
-  'cache',
-  'depthBits',
-  'zeroWait',
   'initialDepth',
   'maxDepth',
+  'without',
   'seed',
 ] as const;
 
@@ -129,8 +121,6 @@ export function sepHashShape(
     SEGMENT_BYTES_MAX,
   );
   const ratio = inRange('ratio', wishes.ratio ?? 64, RATIO_MIN, 64);
-  const flag = (name: 'append' | 'signs' | 'filter' | 'depthBits' | 'zeroWait') =>
-    inRange(name, wishes[name] ?? 1, 0, 1);
   // One level more than a pool filled with half-empty MainSegments could use.
   const segments = poolBytes / (4 * ratio * segmentBytes);
   const reachable = Math.min(DEPTH_MAX, Math.max(4, Math.ceil(Math.log2(segments)) + 1));
@@ -140,14 +130,9 @@ export function sepHashShape(
     segmentBytes,
     ratio,
     window: inRange('window', wishes.window ?? Math.min(8, segmentBytes / 8), 0, segmentBytes / 8),
-    append: flag('append'),
-    signs: flag('signs'),
-    filter: flag('filter'),
-    cache: inRange('cache', wishes.cache ?? CACHE_TABLE, CACHE_NONE, CACHE_POINTS),
-    depthBits: flag('depthBits'),
-    zeroWait: flag('zeroWait'),
     initialDepth: inRange('initialDepth', wishes.initialDepth ?? initialDepth, 0, maxDepth),
     maxDepth,
+    without: inRange('without', wishes.without ?? 0, 0, 2 ** SEPHASH_TECHNIQUES.length - 1),
     seed,
   };
 }

@@ -161,7 +161,7 @@ export const SEPHASH: IndexKind = {
   number: SEPHASH_KIND,
   manifest: SEPHASH_MANIFEST,
   parameterNames: SHAPE_NAMES,
-  flags: ['append', 'signs', 'filter', 'depthBits', 'zeroWait'],
+  flags: [],
   parameters: (wishes, poolBytes, seed) => ({ ...sepHashShape(wishes, poolBytes, seed) }),
   create: (pool, parameters, catalog) => buildSepHash(pool, shapeFrom(parameters), catalog),
   open: (pool, parameters, catalog, root) =>

@@ -4,8 +4,9 @@ import type { ChunkTable } from '../../pool/memory/chunks.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { backOff } from '../substrates/backoff.ts';
 import type { Directory } from '../substrates/directory.ts';
+import { type Techniques, techniquesOf } from '../substrates/parameters.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
-import { CACHE_NONE, CACHE_POINTS, type SepHashGeometry } from './geometry.ts';
+import { SEPHASH_TECHNIQUES, type SepHashGeometry, type SepHashTechnique } from './geometry.ts';
 import { SepHashRequest, SLOTS_AT } from './request.ts';
 import { type FpCache, FpTable, RecordPoints, WholeMain } from './segments/fp-cache.ts';
 import { MAIN_HEADER_BYTES, MAIN_LINE_BYTES } from './segments/main-segment.ts';
@@ -29,6 +30,7 @@ export interface ReusedMerger {
 /** One client's handle of a SepHash index. */
 export class SepHashTable {
   readonly geometry: SepHashGeometry;
+  readonly techniques: Techniques<SepHashTechnique>;
   readonly directory: Directory;
   readonly records: RecordIo;
   readonly allocator: Allocator;
@@ -64,6 +66,7 @@ export class SepHashTable {
     catalog: number,
   ) {
     this.geometry = geometry;
+    this.techniques = techniquesOf(SEPHASH_TECHNIQUES, geometry.shape.without);
     this.directory = directory;
     this.records = records;
     this.allocator = memory.allocator;
@@ -89,7 +92,7 @@ export class SepHashTable {
   viewAt(header: Address): SegmentView {
     let view = this.#views.get(header);
     if (view === undefined) {
-      view = new SegmentView(header, this.geometry.shape.signs === 0);
+      view = new SegmentView(header, !this.techniques.signs);
       this.#views.set(header, view);
     }
     return view;
@@ -97,13 +100,13 @@ export class SepHashTable {
 
   /** Bytes that a search has to read of a MainSegment's beginning to fill the cache. */
   get mainHeaderBytes(): number {
-    return this.geometry.shape.cache === CACHE_NONE ? MAIN_LINE_BYTES : MAIN_HEADER_BYTES;
+    return this.techniques.cache ? MAIN_HEADER_BYTES : MAIN_LINE_BYTES;
   }
 
   cacheOf(count: number, ends: () => Uint16Array): FpCache {
-    const { cache } = this.geometry.shape;
-    if (cache === CACHE_NONE) return new WholeMain(count);
-    return cache === CACHE_POINTS ? new RecordPoints(ends()) : new FpTable(ends());
+    const { cache, fpTable } = this.techniques;
+    if (!cache) return new WholeMain(count);
+    return fpTable ? new FpTable(ends()) : new RecordPoints(ends());
   }
 
   /** Bytes of all FPTables that this client keeps. */

@@ -2,6 +2,17 @@ import { StepwellError } from '../../errors.ts';
 import { inRange, powerInRange } from '../substrates/parameters.ts';
 import { POOL_BYTES_MAX, VERSION_MAX } from './table/slot.ts';
 
+/** Techniques, most of them the paper's, in the order of the bits of `ShardShape.without`. */
+export const SHARD_TECHNIQUES = [
+  'ordered', // an insertion takes the first empty entry by one CAS; else it claims, then commits
+  'lazy', // the first client to meet a bucket moves it; else the resizer moves all of them
+  'combining', // new and old bucket in one doorbell; else one after the other
+  'adaptive', // the distance between synchronisations adapts; else it stays as it is
+  'shares', // … to the client's share of the insertions, too; else by the paper's formula alone
+  'clearing', // overflow bits and empty chains are taken back once after each resize
+] as const;
+export type ShardTechnique = (typeof SHARD_TECHNIQUES)[number];
+
 /** Parameters of a SHARD table; kept in the catalog. */
 export interface ShardShape {
   /** Buckets of each level of a partition before the first resize, a power of two. */
@@ -15,8 +26,8 @@ export interface ShardShape {
   alpha: number;
   /** Resizes for which there is room in the entries. */
   resizes: number;
-  /** 1: an insertion takes the first empty entry by one CAS; 0: it always claims, then commits. */
-  ordered: number;
+  /** Techniques that the index was made without: a bit for each. */
+  without: number;
   /** Tables that the keys are dealt out to, each on one memory node; see partitions.ts. */
   partitions: number;
   /** Seed of the key hash, so that no client can prepare keys that collide. */
@@ -30,7 +41,7 @@ export const SHARD_PARAMETER_NAMES = [
   'threshold',
   'alpha',
   'resizes',
-  'ordered',
+  'without',
   'seed',
   'partitions',
 ] as const;
@@ -66,7 +77,7 @@ export function shardShape(
     threshold: inRange('threshold', wishes.threshold ?? 80, 1, 100),
     alpha: inRange('alpha', wishes.alpha ?? 1000, 1, 1_000_000),
     resizes: inRange('resizes', wishes.resizes ?? most, 0, most),
-    ordered: inRange('ordered', wishes.ordered ?? 1, 0, 1),
+    without: inRange('without', wishes.without ?? 0, 0, 2 ** SHARD_TECHNIQUES.length - 1),
     partitions,
     seed,
   };

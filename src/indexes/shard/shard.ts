@@ -264,7 +264,7 @@ export const SHARD: IndexKind = {
   number: SHARD_KIND,
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
-  flags: ['ordered'],
+  flags: [],
   parameters: (wishes, poolBytes, seed, nodes) => ({
     ...shardShape(wishes, poolBytes, seed, nodes),
   }),
@@ -273,7 +273,7 @@ export const SHARD: IndexKind = {
 };
 
 export function shapeFrom(parameters: IndexParameters): ShardShape {
-  const { buckets, level1, level2, threshold, alpha, resizes, ordered, partitions, seed } =
+  const { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed } =
     parameters;
-  return { buckets, level1, level2, threshold, alpha, resizes, ordered, partitions, seed };
+  return { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed };
 }

@@ -12,3 +12,25 @@ export function powerInRange(name: string, value: number, low: number, high: num
   if ((value & (value - 1)) === 0) return value;
   throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a power of two, not ${value}`);
 }
+
+/**
+ * Techniques that an index can do without, so that the lab can repeat its paper's analysis step by
+ * step. The parameter `without` has a bit for each that an index was made without, by which all of
+ * its clients go.
+ */
+export type Techniques<Name extends string> = Record<Name, boolean>;
+
+/** The parameter, and how the lab asks a store for it: no user's option can have this name. */
+export const WITHOUT: unique symbol = Symbol('without');
+
+export function without<Name extends string>(names: readonly Name[], ...left: Name[]) {
+  return { without: left.reduce((mask, name) => mask | (1 << names.indexOf(name)), 0) };
+}
+
+export function techniquesOf<Name extends string>(
+  names: readonly Name[],
+  mask: number,
+): Techniques<Name> {
+  const entries = names.map((name, i) => [name, ((mask >>> i) & 1) === 0] as const);
+  return Object.fromEntries(entries) as Techniques<Name>;
+}

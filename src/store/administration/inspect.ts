@@ -106,7 +106,7 @@ function* reportReady(
   try {
     const index = yield* openIndex(pool, opened.entry);
     const shape = yield* index.shape();
-    const { seed: _, ...parameters } = index.parameters;
+    const { seed: _, without: __, ...parameters } = index.parameters;
     return {
       name,
       index: index.manifest.name,

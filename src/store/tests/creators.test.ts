@@ -77,7 +77,7 @@ test('of two processes that create the same store exactly one succeeds', async (
 
 test('create makes a pool, a store in it, or both, and all of it or nothing', (t) => {
   const url = `file:${temporaryDirectory(t)}/pool`;
-  const index = { kind: 'shard', partitions: 2, ordered: false } as const;
+  const index = { kind: 'hstore', partitions: 2, sync: true } as const;
   // The parameters cannot be, which the index finds out when the pool is there.
   const wrong = { ...index, partitions: 5000 };
   assert.throws(() => createSync(url, { store: 'a', index: wrong }), {
@@ -92,9 +92,9 @@ test('create makes a pool, a store in it, or both, and all of it or nothing', (t
   const [first, second] = inspectSync(url).stores;
   assert.deepEqual(
     [first.name, first.index, second.name, second.index],
-    ['a', 'shard', 'default', 'race'],
+    ['a', 'hstore', 'default', 'race'],
   );
-  assert.deepEqual([first.parameters.partitions, first.parameters.ordered], [2, false]);
+  assert.deepEqual([first.parameters.partitions, first.parameters.sync], [2, true]);
 });
 
 test('attaching while another creates: there or not there, never half', async (t) => {

@@ -122,8 +122,11 @@ function hasMoreMemory({ allocator }: SepHashTable, failure: MemoryInReach): boo
  * Records that the merge reads if it is a split that refills depth bits. That takes milliseconds:
  * an impatient client then reads them all again, and every client is slower for it.
  */
-function recordsToRead({ geometry }: SepHashTable, { depth, count }: SegmentView): number {
-  const refills = geometry.shape.depthBits === 0 || (depth + 1) % SPLITS_PER_ROUND === 0;
+function recordsToRead(
+  { geometry, techniques }: SepHashTable,
+  { depth, count }: SegmentView,
+): number {
+  const refills = !techniques.depthBits || (depth + 1) % SPLITS_PER_ROUND === 0;
   // A client that only appends does not know how many there are.
   const splits = count < 0 || count + geometry.slots > geometry.mainLimit;
   return refills && splits ? geometry.mainLimit : 0;
@@ -351,7 +354,7 @@ export class Merger {
    * for another one: its entries are then empty by the sign, whatever the index is to be without.
    */
   *#freshSlots(main: Address, mainUnits: number, home: Address): Operation<Address> {
-    if (this.#table.geometry.shape.signs === 1 || home !== 0) return 0;
+    if (this.#table.techniques.signs || home !== 0) return 0;
     try {
       return yield* this.#allocate(this.#table.geometry.slotsUnits);
     } catch (error) {

@@ -49,9 +49,9 @@ export class Halves {
    * round all records are read for the next four (section 4.2.2).
    */
   *divide(entries: Int32Array, depth: number): Operation<void> {
-    const trusts = this.#table.geometry.shape.depthBits === 1;
+    const { depthBits } = this.#table.techniques;
     const refills = (depth + 1) % SPLITS_PER_ROUND === 0;
-    const hashes = refills || !trusts ? yield* this.#keys.hashes(entries) : undefined;
+    const hashes = refills || !depthBits ? yield* this.#keys.hashes(entries) : undefined;
     const parts: [Int32Array, Int32Array] = [
       new Int32Array(entries.length),
       new Int32Array(entries.length),

@@ -166,13 +166,12 @@ export function* claim(
   low: number,
   high: number,
 ): Operation<number> {
-  const { zeroWait, append: ordered } = table.geometry.shape;
   // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
-  if (zeroWait === 0) yield* completeBit(table, request);
+  if (!table.techniques.zeroWait) yield* completeBit(table, request);
   const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
   if (!request.bitStands) yield* completeBit(table, request);
-  if (ordered === 0) yield* reread(table, request);
+  if (!table.techniques.append) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
 }
@@ -233,7 +232,7 @@ function learn({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): 
 /** Whether the filter's bit is set, or will be set by the doorbell of the entry. */
 function maySwap(table: SepHashTable, request: SepHashRequest): boolean {
   if (!wantsBit(table, request)) return true;
-  return table.geometry.shape.zeroWait === 1 && canSetBit(request);
+  return table.techniques.zeroWait && canSetBit(request);
 }
 
 function postClaim(

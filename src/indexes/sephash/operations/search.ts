@@ -51,16 +51,16 @@ export function* search(table: SepHashTable, request: SepHashRequest): Operation
 /** The first doorbell: without a filter it reads the CurSegment too. */
 function postFirst(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
   postRange(request, batch);
-  if (table.geometry.shape.filter === 0) postSlots(table, request, batch);
+  if (!table.techniques.filter) postSlots(table, request, batch);
   return postHeader(request, batch);
 }
 
-function slotsAtFirst({ geometry }: SepHashTable): number {
-  return geometry.shape.filter === 0 ? geometry.slots : 0;
+function slotsAtFirst({ geometry, techniques }: SepHashTable): number {
+  return techniques.filter ? 0 : geometry.slots;
 }
 
 function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
-  return table.geometry.shape.filter === 1 && mayHaveRecent(request);
+  return table.techniques.filter && mayHaveRecent(request);
 }
 
 /** What the first candidates say, or undefined when they do not tell. */

@@ -33,7 +33,7 @@ export function postBit(table: SepHashTable, request: SepHashRequest, batch: Bat
 
 /** Whether the key's bit must still be set, as far as the filter word that was read tells. */
 export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean {
-  return table.geometry.shape.filter === 1 && stateOf(request) !== BIT_SET;
+  return table.techniques.filter && stateOf(request) !== BIT_SET;
 }
 
 /** After the doorbell of `postBit`: the word that now stands in the header is noted. */
@@ -63,7 +63,7 @@ export function* completeBit(table: SepHashTable, request: SepHashRequest): Oper
  * metadata must have changed when they are read once more.
  */
 export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
-  if (table.geometry.shape.filter === 0) return true;
+  if (!table.techniques.filter) return true;
   if (stateOf(request) !== BIT_UNKNOWN) return true;
   if (isDoubted(request)) {
     request.trusted = true;

@@ -6,7 +6,9 @@ import type { Scope } from '../../../store/tests/support/pools.ts';
 import { CAS, READ, WRITE } from '../../../verbs/batch.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
+import { without } from '../../substrates/parameters.ts';
 import { eachSegment } from '../each-segment.ts';
+import { SEPHASH_TECHNIQUES } from '../geometry.ts';
 import { isClosed, metaHigh, metaLow } from '../segments/header.ts';
 import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
 import type { SepHashIndex } from '../sephash.ts';
@@ -90,10 +92,10 @@ function compactAmidInsertions({ hoarder, other, keys }: FullPool): number {
   return round;
 }
 
-for (const signs of [1, 0]) {
-  const shape = signs === 1 ? '' : ', without signs';
+for (const left of [[], ['signs']] as const) {
+  const shape = left.length === 0 ? '' : ', without signs';
   test(`insertions right behind the merges of a compaction leave deletions possible${shape}`, (t) => {
-    const full = fullPool(t, { signs });
+    const full = fullPool(t, without(SEPHASH_TECHNIQUES, ...left));
     const { hoarder, other, keys } = full;
     assert.ok(compactAmidInsertions(full) > 0);
     hoarder.pool.betweenOperations(() => hoarder.pool.reclamation.goOffline());

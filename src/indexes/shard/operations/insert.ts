@@ -45,7 +45,7 @@ export function* insert(
   attempt: number,
 ): Operation<boolean> {
   const { table } = slots;
-  const at = table.geometry.shape.ordered === 1 ? firstFresh(table, request) : 0;
+  const at = table.techniques.ordered ? firstFresh(table, request) : 0;
   if (at === 0) return yield* claim(slots, request, attempt);
   // A claim below that was made before this bucket left its last version may still be committed.
   if (request.isWide && (yield* evictClaims(slots, request))) {

@@ -2,13 +2,14 @@ import { StepwellError } from '../../../errors.ts';
 import { ANY_NODE } from '../../../pool/memory/chunks.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../../verbs/index.ts';
+import { techniquesOf } from '../../substrates/parameters.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
-import type { ShardShape } from '../parameters.ts';
+import { SHARD_TECHNIQUES, type ShardShape } from '../parameters.ts';
 import { ShardGeometry } from '../table/geometry.ts';
 import { makeFirstSegment } from '../table/pieces.ts';
 import type { ShardRequest } from '../table/request.ts';
 import { type RootName, Segments } from '../table/segments.ts';
-import { newTechniques, ShardTable, type SharedParts } from '../table/table.ts';
+import { ShardTable, type SharedParts } from '../table/table.ts';
 import { directoryBytes, NODES_MAX, PartitionDirectory } from './partition-directory.ts';
 import { Placement, partitionOf } from './placement.ts';
 
@@ -100,7 +101,7 @@ export class Partitions {
       geometry,
       directory,
       records: new RecordIo(pool, catalog),
-      techniques: newTechniques(),
+      techniques: techniquesOf(SHARD_TECHNIQUES, shape.without),
     };
     // A client that opens a store may have announced no epoch: what it reads may be given up.
     const isMovable = pool.layout.stripe > 1;

@@ -61,10 +61,9 @@ export function* synchronise(table: ShardTable): Operation<void> {
   const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
   const published = (alpha / ALPHA_UNIT) * room;
   const untilFull = (room * shareOf(records, table.reported - reported)) / AHEAD;
-  const { synchronisation } = table.techniques;
-  const wanted = synchronisation === 'published' ? published : Math.min(published, untilFull);
-  const adaptive = Math.min(2 * table.syncEvery, Math.max(least, Math.floor(wanted)));
-  table.syncEvery = typeof synchronisation === 'number' ? synchronisation : Math.max(1, adaptive);
+  const wanted = table.techniques.shares ? Math.min(published, untilFull) : published;
+  const next = Math.min(2 * table.syncEvery, Math.max(least, Math.floor(wanted)));
+  if (table.techniques.adaptive) table.syncEvery = Math.max(1, next);
 }
 
 /** This client's part of the records that were added since its last report. */

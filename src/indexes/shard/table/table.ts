@@ -9,7 +9,9 @@ import {
 } from '../../../verbs/index.ts';
 import { backOff } from '../../substrates/backoff.ts';
 import type { ClaimRetry } from '../../substrates/claims/claimed-slots.ts';
+import type { Techniques } from '../../substrates/parameters.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
+import type { ShardTechnique } from '../parameters.ts';
 import { type PartitionDirectory, refuseEndless } from '../partitions/partition-directory.ts';
 import type { Move } from '../resizing/move.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
@@ -29,19 +31,6 @@ export const CLAIM_PATIENCE = 8;
 
 /** Tables whose roots are read in one doorbell. */
 const ROOTS_AT_ONCE = 32;
-/** The paper's techniques, as far as a client can do without them; see README. */
-export interface Techniques {
-  /** The first client to meet a bucket moves it; else the resizer moves all of them. */
-  lazy: boolean;
-  /** New and old bucket in one doorbell; else one after the other. */
-  combining: boolean;
-  /** Writes between two synchronisations, or adaptive; 'published': the paper's formula alone. */
-  synchronisation: 'adaptive' | 'published' | number;
-  /**
-   * Overflow bits and empty chains are taken back once after each resize; see clear-overflow.ts.
-   */
-  clearing: boolean;
-}
 
 /** What the tables of one index share, at one client. */
 export interface SharedParts {
@@ -49,17 +38,8 @@ export interface SharedParts {
   readonly catalog: number;
   readonly geometry: ShardGeometry;
   readonly records: RecordIo;
-  readonly techniques: Techniques;
+  readonly techniques: Techniques<ShardTechnique>;
   readonly directory: PartitionDirectory;
-}
-
-export function newTechniques(): Techniques {
-  return {
-    lazy: true,
-    combining: true,
-    synchronisation: 'adaptive',
-    clearing: true,
-  };
 }
 
 /** One client's handle of a SHARD table: of one partition of an index. */
@@ -73,7 +53,7 @@ export class ShardTable {
   readonly pool: Pool;
   readonly catalog: number;
   /** Shared by all tables of the index. */
-  readonly techniques: Techniques;
+  readonly techniques: Techniques<ShardTechnique>;
   readonly retries: Record<RetryReason, number> = {
     staleVersion: 0,
     staleBucket: 0,

@@ -63,7 +63,7 @@ test('without room for the next segment few writes of many look for it, and none
   while (client.pool.run(resize(table)));
   // From the first attempt that the pool had no room for.
   assert.equal(client.index.resizes.postponed, 1);
-  table.techniques.synchronisation = 1;
+  table.techniques.adaptive = false;
   table.syncEvery = 1;
   const keys = numbered('key ', 4000);
   for (const key of keys) assert.equal(insert(client, key), INSERTED);

@@ -90,7 +90,8 @@ test('a fresh slot in a bucket that has overflowed: 3 round trips', (t) => {
 });
 
 test('without Ordered-CAS every insertion claims: 3 round trips', (t) => {
-  const client = quietClient(t, { ...FULL, ordered: 0 } as typeof FULL);
+  const client = quietClient(t);
+  client.index.table.techniques.ordered = false;
   const [first] = keysOfOneBucket(client, 1);
   assert.deepEqual(inserting(client, first), ['READ WRITE', CLAIM, 'CAS']);
 });

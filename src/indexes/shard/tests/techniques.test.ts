@@ -9,7 +9,6 @@ import {
 import { attachTo, freshStore, numbered } from '../../../store/tests/support/pools.ts';
 import { ALWAYS } from '../../contract.ts';
 import type { ShardIndex } from '../shard.ts';
-import type { Techniques } from '../table/table.ts';
 
 const KEYS = numbered('key ', 400);
 const SMALL = { buckets: 2, level1: 8, level2: 2 };
@@ -21,19 +20,25 @@ function check({ pool, index }: ByHand<ShardIndex>): string[] {
   return problems;
 }
 
-const VARIANTS: Record<string, Partial<Techniques> & { delegation?: true }> = {
-  'without lazy resizing': { lazy: false },
-  'without RDMA-combining': { combining: false },
-  'with a fixed frequency of synchronisation': { synchronisation: 50 },
-  'with delegation': { delegation: true },
+const VARIANTS: Record<string, (index: ShardIndex) => void> = {
+  'without lazy resizing': ({ table }) => {
+    table.techniques.lazy = false;
+  },
+  'without RDMA-combining': ({ table }) => {
+    table.techniques.combining = false;
+  },
+  'with a fixed frequency of synchronisation': ({ table }) => {
+    table.techniques.adaptive = false;
+    table.syncEvery = 50;
+  },
+  'with delegation': (index) => index.configure({ delegation: true }),
 };
 
-for (const [name, { delegation, ...techniques }] of Object.entries(VARIANTS)) {
+for (const [name, vary] of Object.entries(VARIANTS)) {
   test(`${name} the table is the same`, (t) => {
     const client = shardByHand(t, { shard: SMALL });
     const other = shardByHand(t, { shard: SMALL, handle: client.handle });
-    Object.assign(client.index.table.techniques, techniques);
-    client.index.configure({ delegation });
+    vary(client.index);
     const { pool, index } = client;
     for (const key of KEYS) pool.run(index.write(requestFor(client, key, key), ALWAYS));
     assert.ok(index.table.resizes > 2);

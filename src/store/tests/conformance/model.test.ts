@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { SEPHASH_TECHNIQUES } from '../../../indexes/sephash/geometry.ts';
+import { SHARD_TECHNIQUES } from '../../../indexes/shard/parameters.ts';
+import { WITHOUT, without } from '../../../indexes/substrates/parameters.ts';
 import type { IndexChoice, IndexName, Key, ParametersOf, Store, Value } from '../../api.ts';
 import { checkSync, openAloneSync, openSync } from '../../open.ts';
 import { SMALL } from '../support/pools.ts';
@@ -95,7 +98,7 @@ const calls = fc.array(
   { minLength: 20, maxLength: 250, size: 'max' },
 );
 
-const flag = fc.boolean();
+const { without: ORDERED } = without(SHARD_TECHNIQUES, 'ordered');
 const depths = { initialDepth: fc.integer({ min: 0, max: 2 }), maxDepth: fc.constant(20) };
 
 /** The parameters of a run's index. */
@@ -109,12 +112,7 @@ const SHAPES: { [K in IndexName]: fc.Arbitrary<ParametersOf[K]> } = {
     segmentBytes: fc.constantFrom(16, 32, 64, 128),
     ratio: fc.integer({ min: 1, max: 3 }),
     window: fc.constantFrom(0, 1, 2),
-    cache: fc.constantFrom(0, 1, 2),
-    append: flag,
-    signs: flag,
-    filter: flag,
-    depthBits: flag,
-    zeroWait: flag,
+    [WITHOUT]: fc.nat(2 ** SEPHASH_TECHNIQUES.length - 1),
     ...depths,
   }),
   shard: fc.record({
@@ -123,7 +121,7 @@ const SHAPES: { [K in IndexName]: fc.Arbitrary<ParametersOf[K]> } = {
     level2: fc.integer({ min: 1, max: 3 }),
     threshold: fc.constantFrom(30, 80, 100),
     resizes: fc.constantFrom(0, 1, 9, 24),
-    ordered: flag,
+    [WITHOUT]: fc.constantFrom(0, ORDERED),
   }),
   chime: fc.record({
     span: fc.integer({ min: 4, max: 9 }),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { codeOf } from '../../../../store/tests/support/codes.ts';
-import { shardShape } from '../../parameters.ts';
+import { SHARD_TECHNIQUES, shardShape } from '../../parameters.ts';
 import { LEVELS, ShardGeometry } from '../geometry.ts';
 import { POOL_BYTES_MAX } from '../slot.ts';
 
@@ -12,10 +12,10 @@ const geometryOf = (wishes: Record<string, number>) =>
 
 test('defaults are those of the paper', () => {
   const shape = shardShape({}, 64 * MIB, 9);
-  const { level1, level2, threshold, alpha, ordered, seed } = shape;
+  const { level1, level2, threshold, alpha, without, seed } = shape;
   assert.deepEqual(
-    { level1, level2, threshold, alpha, ordered, seed },
-    { level1: 64, level2: 8, threshold: 80, alpha: 1000, ordered: 1, seed: 9 },
+    { level1, level2, threshold, alpha, without, seed },
+    { level1: 64, level2: 8, threshold: 80, alpha: 1000, without: 0, seed: 9 },
   );
   assert.equal(new ShardGeometry(shape).bucketBytes[0], 512);
 });
@@ -29,7 +29,7 @@ test('wrong parameters are refused', () => {
     ...[0, 1_000_001].map((alpha) => ({ alpha })),
     ...[-1, 31].map((resizes) => ({ resizes })),
     { resizes: 9, buckets: 2 ** 20 },
-    { ordered: 2 },
+    { without: 2 ** SHARD_TECHNIQUES.length },
   ];
   for (const wishes of wrong) {
     const make = () => shardShape(wishes as Record<string, number>, 64 * MIB, 1);
