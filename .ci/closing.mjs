@@ -1,9 +1,9 @@
 /**
  * The last lines of a test run, as a reporter of node:test: what was skipped and why, what failed,
- * and how many tests there were. With STEPWELL_CLOSING it writes them to that file as well, for a
+ * and how many tests there were. With STEPWELL_CLOSING it adds them to that file as well, for a
  * program that has more to do before its end.
  */
-import { writeFileSync } from 'node:fs';
+import { appendFileSync } from 'node:fs';
 import { relative } from 'node:path';
 
 /** What Node says of tests that --test-name-pattern leaves out. */
@@ -37,6 +37,6 @@ export default async function* closing(events) {
   const total = `${passed} passed, ${broken} failed, ${left} skipped`;
   const text = [...skipped, ...failed, total, ''].join('\n');
   const path = process.env.STEPWELL_CLOSING;
-  if (path) writeFileSync(path, text);
+  if (path) appendFileSync(path, text);
   yield `\n${text}`;
 }

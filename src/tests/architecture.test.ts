@@ -75,8 +75,12 @@ function importsOf({ path, text }: SourceFile): string[] {
   return specifiers.map((to) => relative(ROOT, resolve(ROOT, dirname(path), to)));
 }
 
+const trees = new Map<string, ts.SourceFile>();
+
 function parsed({ path, text }: SourceFile): ts.SourceFile {
-  return ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const tree = trees.get(path) ?? ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  trees.set(path, tree);
+  return tree;
 }
 
 function report(broken: string[]): void {

@@ -29,6 +29,8 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
   const folder = temporaryDirectory(t);
   const [file, closing] = [join(folder, 'some.test.mjs'), join(folder, 'closing')];
   writeFileSync(file, TESTS);
+  // Those of a run before it.
+  writeFileSync(closing, '1 passed\n');
   const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
   const env = { ...inherited, STEPWELL_CLOSING: closing };
   const words = ['--test', `--test-reporter=${REPORTER}`, file];
@@ -43,7 +45,7 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
     '2 passed, 1 failed, 4 skipped',
   ];
   assert.equal(stdout.toString(), `\n${lines.join('\n')}\n`);
-  assert.equal(readFileSync(closing, 'utf8'), `${lines.join('\n')}\n`);
+  assert.equal(readFileSync(closing, 'utf8'), `1 passed\n${lines.join('\n')}\n`);
 });
 
 test('a tool that is missing skips a test, but not where it must be installed', (t) => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HOPSCOTCH_CANARIES } from '../canaries/hopscotch.ts';
-import { QUICK_SCOPES, scopes } from '../exhaustive/scope.ts';
-import { searchScope } from '../exhaustive/search.ts';
+import { QUICK_SCOPES } from '../exhaustive/scope.ts';
 import { searchStops } from '../exhaustive/stops.ts';
+import { assertLinearizable, scopeOf } from '../exhaustive/tests/support/searched.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { commandFor } from '../schedules/shrink.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
@@ -11,8 +11,7 @@ import { HOPSCOTCH_SUBJECT } from '../subjects/hopscotch.ts';
 import { findFailure } from './support/find-failure.ts';
 
 const SEEDS = 120;
-/** The others have schedules by the ten thousand: `stepwell-lab verify hopscotch --scope all`. */
-const SCOPES = ['put-search', 'put-remove'];
+/** Scopes that have schedules by the ten thousand: `stepwell-lab verify hopscotch --scope all`. */
 const STOPPED = ['split-search', 'update-remove-search', 'compare-update', 'compare-reinsert'];
 
 test(`the hopscotch hash table is linearizable under ${SEEDS} schedules of each policy`, () => {
@@ -31,29 +30,24 @@ test(`the hopscotch hash table is linearizable under ${SEEDS} schedules of each 
   assert.ok(splits > 300 && crashes > 60 && walks > 90 && sweeps > 20, JSON.stringify(done));
 });
 
-for (const scope of scopes(HOPSCOTCH_SUBJECT)) {
-  if (SCOPES.includes(scope.name)) {
-    test(`the hopscotch hash table under every schedule and crash of ${scope.name}`, () => {
-      assert.ok(QUICK_SCOPES.includes(scope.name));
-      const search = searchScope(scope);
-      let step = search.next();
-      while (!step.done) step = search.next();
-      assert.equal(step.value.failure?.text, undefined);
-      assert.ok(step.value.exhausted && step.value.cut === 0);
-    });
-  } else if (STOPPED.includes(scope.name)) {
-    test(`the hopscotch hash table with a stop and a death in ${scope.name}`, () => {
-      const { failure, executions, crashed } = searchStops(scope, { crashes: true });
-      assert.equal(failure, undefined);
-      assert.ok(crashed > 60 && executions > crashed, `${crashed} deaths`);
-    });
-  }
+test('the hopscotch hash table under every schedule and crash of put-search', () => {
+  assert.ok(['put-search', 'put-remove'].every((name) => QUICK_SCOPES.includes(name)));
+  assertLinearizable(scopeOf(HOPSCOTCH_SUBJECT, 'put-search'));
+});
+
+for (const name of STOPPED) {
+  test(`the hopscotch hash table with a stop and a death in ${name}`, () => {
+    const scope = scopeOf(HOPSCOTCH_SUBJECT, name);
+    const { failure, executions, crashed } = searchStops(scope, { crashes: true });
+    assert.equal(failure, undefined);
+    assert.ok(crashed > 60 && executions > crashed, `${crashed} deaths`);
+  });
 }
 
 test('the bounded search of a split finds a client that writes no intent', () => {
-  const scope = scopes(HOPSCOTCH_SUBJECT).find(({ name }) => name === 'split-search');
+  const scope = scopeOf(HOPSCOTCH_SUBJECT, 'split-search');
   const canary = HOPSCOTCH_CANARIES.find(({ name }) => name.endsWith('no intent is written'));
-  assert.ok(scope && canary);
+  assert.ok(canary);
   assert.ok(searchStops(scope, { crashes: true, canary }).failure);
 });
 

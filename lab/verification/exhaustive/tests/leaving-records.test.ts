@@ -8,9 +8,8 @@ import { RACE_SUBJECT } from '../../subjects/race.ts';
 import { SEPHASH_SUBJECT } from '../../subjects/sephash.ts';
 import { SHARD_SUBJECT } from '../../subjects/shard.ts';
 import type { Subject } from '../../subjects/subject.ts';
-import { type Scope, scopes } from '../scope.ts';
-import { type Coverage, searchScope } from '../search.ts';
 import { type StopOptions, searchStops } from '../stops.ts';
+import { assertLinearizable, scopeOf } from './support/searched.ts';
 
 type Deaths = NonNullable<StopOptions['crashes']>;
 
@@ -54,26 +53,10 @@ const INDEXES: Readonly<Record<string, Searched>> = {
   },
 };
 
-function scopeOf(subject: Subject, name: string): Scope {
-  const scope = scopes(subject).find((one) => one.name === name);
-  assert.ok(scope, `${name} is no scope`);
-  return scope;
-}
-
-function searched(scope: Scope): Coverage {
-  const search = searchScope(scope);
-  let step = search.next();
-  while (!step.done) step = search.next();
-  return step.value;
-}
-
 for (const [index, { subject, whole, stopped }] of Object.entries(INDEXES)) {
   for (const name of whole) {
     test(`${index}: records leave under every schedule and crash of ${name}`, () => {
-      const { failure, exhausted, cut, schedules, crashed } = searched(scopeOf(subject, name));
-      assert.equal(failure?.text, undefined);
-      assert.ok(exhausted && cut === 0);
-      assert.ok(crashed > 5 && schedules > crashed, `${schedules} schedules, ${crashed} deaths`);
+      assertLinearizable(scopeOf(subject, name));
     });
   }
   for (const [name, crashes] of Object.entries(stopped)) {

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { buffer } from 'node:stream/consumers';
@@ -31,6 +32,12 @@ export async function program(words: readonly string[], stdin?: Uint8Array): Pro
     once(child, 'close') as Promise<[number | null]>,
   ]);
   return { code, bytes, out: bytes.toString(), err: err.toString() };
+}
+
+export async function succeeds(...words: string[]): Promise<Ended> {
+  const ended = await program(words);
+  assert.equal(ended.code, 0, `${words.join(' ')}: ${ended.err}`);
+  return ended;
 }
 
 export interface Server {

@@ -1,8 +1,10 @@
+// On what the package ships, where operations are plain functions: see scripts/test.ts.
+import '../../../../../scripts/fresh-build.mjs';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { INDEX_KINDS } from '../../../indexes/kinds.ts';
-import type { IndexName } from '../../api.ts';
-import { freshStore } from '../../tests/support/pools.ts';
+import { INDEX_KINDS } from '../../../../indexes/kinds.ts';
+import type { IndexName } from '../../../api.ts';
+import { freshStore } from '../../../tests/support/pools.ts';
 
 const WRITES = 60_000;
 

@@ -1,8 +1,10 @@
+// On what the package ships, where operations are plain functions: see scripts/test.ts.
+import '../../../../../scripts/fresh-build.mjs';
 import assert from 'node:assert/strict';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type TestContext, test } from 'node:test';
-import type { OpenOptions } from '../../api.ts';
-import { freshStore } from '../../tests/support/pools.ts';
+import type { OpenOptions } from '../../../api.ts';
+import { freshStore } from '../../../tests/support/pools.ts';
 
 const WRITES = 20_000;
 /** Evictions of one write: its own, and what a remedy may add. */

@@ -10,5 +10,4 @@ test('the tests of this folder run on the modules of the package', async () => {
   assert.equal(openSync, (await import(module.href)).openSync);
 });
 
-// The promised calls of a store in memory run the same plain functions.
-conformanceOn('memory', () => ({ twins: ['sync'] }));
+conformanceOn('shm', (index) => ({ twins: ['sync'], bounded: index === 'race' }));
