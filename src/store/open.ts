@@ -1,11 +1,7 @@
 import { publish } from '../diagnostics.ts';
 import { hasCode, StepwellError } from '../errors.ts';
-import { openIndex } from '../indexes/kinds.ts';
-import type { CatalogEntry } from '../pool/catalog.ts';
 import { abortable, checkSignal } from './abortable.ts';
-import { checkStores } from './administration/check.ts';
-import { freeDropped, markDropped } from './administration/drop-store.ts';
-import { reportPool } from './administration/inspect.ts';
+import type { TaskArguments, TaskName, TaskResult } from './administration/tasks.ts';
 import type {
   AsyncStore,
   Decoded,
@@ -18,7 +14,12 @@ import type {
 } from './api.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
-import { LocalAttachment, LocalClient, ThreadClients } from './local/local-client.ts';
+import {
+  LocalAttachment,
+  LocalClient,
+  LocalPoolClient,
+  ThreadClients,
+} from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './open-options.ts';
 import { checkCheckOptions, checkOpenOptions, forceIn } from './open-options.ts';
@@ -28,22 +29,10 @@ import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import type { PoolPlace } from './places/pool-place.ts';
 import { type FileLocation, parseUrl } from './places/pool-url.ts';
 import { isRemote } from './remote/address.ts';
-import {
-  checkRemote,
-  createRemote,
-  destroyRemote,
-  dropRemote,
-  inspectRemote,
-} from './remote/administer.ts';
+import { createRemote, destroyRemote, performRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
-import {
-  checkClientOptions,
-  checkStoreName,
-  makeStore,
-  mayBeThere,
-  namesStore,
-} from './store-in-pool.ts';
+import { checkClientOptions, checkStoreName, mayBeThere, namesStore } from './store-in-pool.ts';
 import { formatOf } from './values.ts';
 
 /**
@@ -174,7 +163,7 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   const isNew = makesPool(location, options);
   if (!namesStore(options)) return isNew;
   try {
-    withPool(url, ({ client: { pool } }) => pool.run(makeStore(pool, options)));
+    performSync(url, 'make', options);
     return isNew;
   } catch (error) {
     if (isNew) destroyUnused(url);
@@ -219,15 +208,7 @@ export function destroySync(url: string, options: { force?: boolean } = {}): voi
 
 /** Describes a pool, its clients and its stores. */
 export function inspectSync(url: string | PoolHandle): PoolReport {
-  return withPool(url, ({ client: { pool, source }, text }) => {
-    pool.enter();
-    try {
-      const place = { url: text, path: source.path, hugePages: source.hugePages() };
-      return pool.run(reportPool(pool, place));
-    } finally {
-      pool.exit();
-    }
-  });
+  return performSync(url, 'inspect');
 }
 
 /**
@@ -236,15 +217,7 @@ export function inspectSync(url: string | PoolHandle): PoolReport {
  */
 export function checkSync(url: string | PoolHandle, options: CheckOptions = {}): CheckReport {
   checkCheckOptions(options);
-  return withPool(url, ({ client: { pool }, text }) => {
-    const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
-    pool.enter();
-    try {
-      return pool.run(checkStores(pool, text, openOne, options));
-    } finally {
-      pool.exit();
-    }
-  });
+  return performSync(url, 'check', options);
 }
 
 /**
@@ -260,15 +233,7 @@ export function dropStoreSync(
   store: string,
   options: { force?: boolean } = {},
 ): DropReport {
-  const { force } = dropOptions(store, options);
-  return withPool(url, ({ client: { pool }, text }) => {
-    const clients = ThreadClients.ofThread();
-    // First so that they let go of stores that were closed, then so that they hear of the drop.
-    clients.lookAgain();
-    const dropped = pool.run(markDropped(pool, text, store, force));
-    clients.lookAgain();
-    return pool.run(freeDropped(pool, dropped));
-  });
+  return performSync(url, 'drop', ...dropOf(store, options));
 }
 
 /** As `dropStoreSync`, for code that awaits; also for pools over the network. */
@@ -277,17 +242,13 @@ export async function dropStore(
   store: string,
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<DropReport> {
-  const { force } = dropOptions(store, options);
-  const pool = poolOf(url);
-  return isRemote(pool)
-    ? dropRemote(pool, store, force, options)
-    : dropStoreSync(url, store, options);
+  return perform(url, options, 'drop', ...dropOf(store, options));
 }
 
-function dropOptions(store: string, options: { force?: boolean }): { force: boolean } {
+/** Raises SW_INVALID_ARGUMENT. */
+function dropOf(store: string, options: { force?: boolean }): [string, boolean] {
   const force = forceIn(options);
-  checkStoreName(store);
-  return { force };
+  return [checkStoreName(store), force];
 }
 
 type AnyPool = string | PoolHandle;
@@ -335,8 +296,7 @@ export async function destroy(
 /** As `inspectSync`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
   checkOpenOptions(options);
-  const pool = poolOf(url);
-  return isRemote(pool) ? inspectRemote(pool, options) : inspectSync(url);
+  return perform(url, options, 'inspect');
 }
 
 /** As `checkSync`, for code that awaits; also for pools over the network. */
@@ -345,8 +305,29 @@ export async function check(
   options: OpenOptions & CheckOptions = {},
 ): Promise<CheckReport> {
   checkCheckOptions(options);
+  return perform(url, options, 'check', options);
+}
+
+/** Does something with a pool by a client of its own, which is gone afterwards. */
+async function perform<N extends TaskName>(
+  url: AnyPool,
+  options: OpenOptions,
+  name: N,
+  ...args: TaskArguments<N>
+): Promise<TaskResult<N>> {
   const pool = poolOf(url);
-  return isRemote(pool) ? checkRemote(pool, options) : checkSync(url, options);
+  if (isRemote(pool)) return performRemote(pool, options, name, ...args);
+  return performSync(url, name, ...args);
+}
+
+function performSync<N extends TaskName>(
+  url: AnyPool,
+  name: N,
+  ...args: TaskArguments<N>
+): TaskResult<N> {
+  return withPool(url, ({ client, text }) =>
+    new LocalPoolClient(client, text).perform(name, ...args),
+  );
 }
 
 /** @internal */

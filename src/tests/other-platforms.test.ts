@@ -9,7 +9,7 @@ import { after, before, describe, it } from 'node:test';
 import { loadKoffi } from '../fabrics/shared/libc.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import { currentThread, livenessOf } from '../pool/clients/thread-identity.ts';
-import { growSync } from '../store/administration/grow.ts';
+import { growSync } from '../store/pools/grow.ts';
 import type { IndexName } from '../store/api.ts';
 import { check, checkSync, inspectSync, openSync } from '../store/open.ts';
 import { startMemoryNode } from '../store/servers/memory-node.ts';

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { listPools } from '../../store/administration/list-pools.ts';
+import { listPools } from '../../store/pools/list-pools.ts';
 import * as library from '../../store/open.ts';
 import { createSync, openSync } from '../../store/open.ts';
 import { freshUrl, keepOpen, pathOf, SMALL } from '../../store/tests/support/pools.ts';

@@ -6,6 +6,14 @@ import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { Address, Operation, TrafficCounters } from '../../verbs/index.ts';
+import {
+  type PlaceReport,
+  type PoolClient,
+  type TaskArguments,
+  type TaskName,
+  type TaskResult,
+  taskNamed,
+} from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
@@ -259,5 +267,49 @@ export class ThreadClients {
 
   #endAll(): void {
     for (const client of [...this.#all]) client.end();
+  }
+}
+
+/** A client of this thread by itself, for tasks. */
+export class LocalPoolClient implements PoolClient {
+  readonly #client: LocalClient;
+  readonly url: string;
+
+  constructor(client: LocalClient, url: string) {
+    this.#client = client;
+    this.url = url;
+  }
+
+  get pool(): LocalPool {
+    return this.#client.pool;
+  }
+
+  perform<N extends TaskName>(name: N, ...args: TaskArguments<N>): TaskResult<N> {
+    const task = taskNamed(name);
+    return this.pool.run(task(this, ...args));
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *enter(): Operation<void> {
+    this.pool.enter();
+  }
+
+  exit(): void {
+    this.pool.exit();
+  }
+
+  // biome-ignore lint/correctness/useYield: memory nodes are asked
+  *memory(): Operation<PlaceReport> {
+    const { source } = this.#client;
+    return { path: source.path, hugePages: source.hugePages() };
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *lookAgain(): Operation<void> {
+    ThreadClients.ofThread().lookAgain();
+  }
+
+  close(): void {
+    this.#client.end();
   }
 }

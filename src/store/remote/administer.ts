@@ -2,15 +2,19 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { PAGES_ANSWERS, type PagesAnswer } from '../../fabrics/tcp/method-arguments.ts';
 import { PAGES } from '../../fabrics/tcp/node-methods.ts';
-import { openIndex } from '../../indexes/kinds.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, waitFor } from '../../verbs/index.ts';
-import { checkStores } from '../administration/check.ts';
-import { freeDropped, markDropped } from '../administration/drop-store.ts';
-import { reportPool } from '../administration/inspect.ts';
+import {
+  type PlaceReport,
+  type PoolClient,
+  type TaskArguments,
+  type TaskName,
+  type TaskResult,
+  taskNamed,
+} from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
-import type { CheckOptions, CheckReport, DropReport, PoolReport } from '../reports.ts';
-import { clientName, makeStore, mayBeThere, namesStore } from '../store-in-pool.ts';
+import type { PoolReport } from '../reports.ts';
+import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
 import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
@@ -20,14 +24,74 @@ import { inFlight, RemoteClients } from './remote-clients.ts';
 /** Records that a check looks at together. */
 const CHECKED_AT_ONCE = 128;
 
-/** What the pool on memory nodes is; see `inspect`. */
-export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
-  return withPool(url, options, function* (pool, { url: shown }, fabric) {
-    const { report } = fabric;
-    const pages = report ? yield* waitFor(pagesOf(fabric)) : { hugePages: false };
-    const place = { url: shown, path: '', ...pages, ...(report && { fabric: report }) };
-    return yield* reportPool(pool, place);
-  });
+/** Does something with the pool on memory nodes by a client of its own. */
+export async function performRemote<N extends TaskName>(
+  url: string,
+  options: OpenOptions,
+  name: N,
+  ...args: TaskArguments<N>
+): Promise<TaskResult<N>> {
+  const client = await RemotePoolClient.attach(url, { ...options, create: false });
+  try {
+    return await client.perform(name, ...args);
+  } finally {
+    await client.close();
+  }
+}
+
+/** A client of a pool on memory nodes by itself, for tasks. */
+export class RemotePoolClient implements PoolClient {
+  readonly pool: RemotePool;
+  readonly url: string;
+  readonly #fabric: TcpFabric;
+  readonly each = <T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> =>
+    waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => this.pool.run(act(item))));
+
+  private constructor(pool: RemotePool, fabric: TcpFabric, url: string) {
+    this.pool = pool;
+    this.#fabric = fabric;
+    this.url = url;
+  }
+
+  static async attach(url: string, options: OpenOptions): Promise<RemotePoolClient> {
+    const location = parseRemote(url);
+    const credentials = credentialsOf(location, options);
+    const name = clientName(options);
+    const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
+    return new RemotePoolClient(pool, fabric, location.url);
+  }
+
+  perform<N extends TaskName>(name: N, ...args: TaskArguments<N>): Promise<TaskResult<N>> {
+    const task = taskNamed(name);
+    return this.pool.run(task(this, ...args));
+  }
+
+  *enter(): Operation<void> {
+    const gate = this.pool.enter();
+    if (gate !== undefined) yield* waitFor(gate);
+  }
+
+  exit(): void {
+    this.pool.exit();
+  }
+
+  *memory(): Operation<PlaceReport> {
+    const { report } = this.#fabric;
+    if (report === undefined) return { path: '', hugePages: false };
+    return { path: '', ...(yield* waitFor(pagesOf(this.#fabric))), fabric: report };
+  }
+
+  *lookAgain(): Operation<void> {
+    yield* waitFor(RemoteClients.ofThread().lookAgain());
+  }
+
+  async close(): Promise<void> {
+    try {
+      await this.pool.close();
+    } finally {
+      this.#fabric.close();
+    }
+  }
 }
 
 const WHY_NOT: Readonly<Record<Exclude<PagesAnswer, 'huge'>, string>> = {
@@ -55,58 +119,6 @@ function unlessUnknown(error: unknown): Uint8Array {
   throw error;
 }
 
-/** As `checkSync`, by READs alone; see `check`. */
-export function checkRemote(
-  url: string,
-  options: OpenOptions & CheckOptions,
-): Promise<CheckReport> {
-  return withPool(url, options, (pool, place) => {
-    function* each<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
-      yield* waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => pool.run(act(item))));
-    }
-    return checkStores(pool, place.url, (entry) => openIndex(pool, entry), { ...options, each });
-  });
-}
-
-/** As `dropStoreSync`; see `dropStore`. */
-export function dropRemote(
-  url: string,
-  store: string,
-  force: boolean,
-  options: OpenOptions,
-): Promise<DropReport> {
-  const clients = RemoteClients.ofThread();
-  return withPool(url, options, function* (pool, place) {
-    const dropped = yield* markDropped(pool, place.url, store, force);
-    // So that those of this thread let go of it now.
-    yield* waitFor(clients.lookAgain());
-    return yield* freeDropped(pool, dropped);
-  });
-}
-
-async function withPool<T>(
-  url: string,
-  options: OpenOptions,
-  operation: (pool: RemotePool, location: RemoteLocation, fabric: TcpFabric) => Operation<T>,
-): Promise<T> {
-  const location = parseRemote(url);
-  const credentials = credentialsOf(location, options);
-  const existing = { ...options, create: false };
-  const client = clientName(options);
-  const { pool, fabric } = await attachRemote(location, credentials, existing, client, undefined);
-  try {
-    await pool.enter();
-    try {
-      return await pool.run(operation(pool, location, fabric));
-    } finally {
-      pool.exit();
-      await pool.close();
-    }
-  } finally {
-    fabric.close();
-  }
-}
-
 /** As `createSync`, on memory nodes; see `create`. */
 export async function createRemote(url: string, options: OpenOptions): Promise<boolean> {
   const location = parseRemote(url);
@@ -114,7 +126,7 @@ export async function createRemote(url: string, options: OpenOptions): Promise<b
   const isNew = await makesPool(location, url, wanted);
   if (!namesStore(wanted)) return isNew;
   try {
-    await withPool(url, wanted, (pool) => makeStore(pool, wanted));
+    await performRemote(url, wanted, 'make', wanted);
     return isNew;
   } catch (error) {
     if (isNew) await destroyUnused(location.url, options);
