@@ -1,7 +1,14 @@
 import { publish } from '../diagnostics.ts';
 import { hasCode, StepwellError } from '../errors.ts';
 import { abortable, checkSignal } from './abortable.ts';
-import type { TaskArguments, TaskName, TaskResult } from './administration/tasks.ts';
+import {
+  type OwnClient,
+  type PoolClient,
+  type TaskArguments,
+  type TaskName,
+  type TaskResult,
+  taskNamed,
+} from './administration/tasks.ts';
 import type {
   AsyncStore,
   Decoded,
@@ -14,12 +21,7 @@ import type {
 } from './api.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
-import {
-  LocalAttachment,
-  LocalClient,
-  LocalPoolClient,
-  ThreadClients,
-} from './local/local-client.ts';
+import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
 import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './open-options.ts';
 import { checkCheckOptions, checkOpenOptions, forceIn } from './open-options.ts';
@@ -29,7 +31,7 @@ import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import type { PoolPlace } from './places/pool-place.ts';
 import { type FileLocation, parseUrl } from './places/pool-url.ts';
 import { isRemote } from './remote/address.ts';
-import { createRemote, destroyRemote, performRemote } from './remote/administer.ts';
+import { attachAlone, createRemote, destroyRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
 import { checkClientOptions, checkStoreName, mayBeThere, namesStore } from './store-in-pool.ts';
@@ -60,7 +62,7 @@ export function openSync<V extends Value, K extends Key = Key>(
 ): Store<V, K>;
 // biome-ignore lint/suspicious/noExplicitAny: the overloads say of what type
 export function openSync(url: string | PoolHandle, options: AnyOptions = {}): Store<any, any, any> {
-  return openBy(url, options as OpenOptions, attachShared);
+  return openBy(url, options as OpenOptions, true);
 }
 
 /**
@@ -70,13 +72,13 @@ export function openSync(url: string | PoolHandle, options: AnyOptions = {}): St
  * @internal
  */
 export const openAloneSync = ((url: AnyPool, options: OpenOptions = {}) =>
-  openBy(url, options, attach)) as typeof openSync;
+  openBy(url, options, false)) as typeof openSync;
 
-function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): Store {
+function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
   checkClientOptions(given);
   refuseDelegation(given);
   const options = creatingNothing(optionsFor(place, given));
-  const { client, handle, text } = attachTo(place, options);
+  const { client, handle, text } = attach(place, options, isShared);
   const opened = client.open(options);
   const { store } = opened;
   publish('open', () => ({ url: text, store: store.name }));
@@ -271,7 +273,7 @@ export async function openServed(
 
 /** @internal */
 export function openServedSync(url: AnyPool, options: ServedOptions): SharedStore<Uint8Array> {
-  return openBy(url, options, attachShared) as SharedStore<Uint8Array>;
+  return openBy(url, options, true) as SharedStore<Uint8Array>;
 }
 
 /** As `createSync`, for code that awaits; also for pools over the network. */
@@ -315,9 +317,13 @@ async function perform<N extends TaskName>(
   name: N,
   ...args: TaskArguments<N>
 ): Promise<TaskResult<N>> {
-  const pool = poolOf(url);
-  if (isRemote(pool)) return performRemote(pool, options, name, ...args);
-  return performSync(url, name, ...args);
+  if (!isRemote(poolOf(url))) return performSync(url, name, ...args);
+  const client = await ownClient(url, { ...options, create: false });
+  try {
+    return await client.perform(name, ...args);
+  } finally {
+    await client.close();
+  }
 }
 
 function performSync<N extends TaskName>(
@@ -325,9 +331,44 @@ function performSync<N extends TaskName>(
   name: N,
   ...args: TaskArguments<N>
 ): TaskResult<N> {
-  return withPool(url, ({ client, text }) =>
-    new LocalPoolClient(client, text).perform(name, ...args),
-  );
+  const client = ownLocalClient(url, { create: false });
+  try {
+    return client.perform(name, ...args) as TaskResult<N>;
+  } finally {
+    client.close();
+  }
+}
+
+/** @internal */
+export async function ownClient(url: AnyPool, options: OpenOptions): Promise<OwnClient> {
+  const pool = poolOf(url);
+  return isRemote(pool) ? attachAlone(pool, options) : ownLocalClient(url, options);
+}
+
+function ownLocalClient(url: AnyPool, options: OpenOptions): OwnClient {
+  const { client, text } = attach(url, options);
+  const { pool, source } = client;
+  const own: PoolClient = {
+    pool,
+    url: text,
+    // biome-ignore lint/correctness/useYield: over a network these steps wait
+    *enter() {
+      pool.enter();
+    },
+    exit: () => pool.exit(),
+    // biome-ignore lint/correctness/useYield: as above
+    *memory() {
+      return { path: source.path, hugePages: source.hugePages() };
+    },
+    // biome-ignore lint/correctness/useYield: as above
+    *lookAgain() {
+      ThreadClients.ofThread().lookAgain();
+    },
+  };
+  return {
+    perform: (name, ...args) => pool.run(taskNamed(name)(own, ...args)),
+    close: () => client.end(),
+  };
 }
 
 /** @internal */
@@ -338,44 +379,17 @@ export interface Attachment {
 }
 
 /**
- * Uses a pool by a client of its own, which is gone afterwards.
+ * A client of its own, or the one that this thread's stores of the pool share.
  *
  * @internal
  */
-export function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
-  const attachment = attach(url, { create: false });
-  try {
-    return use(attachment);
-  } finally {
-    attachment.client.end();
-  }
-}
-
-/**
- * A client of its own.
- *
- * @internal
- */
-export function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
+export function attach(
+  url: string | PoolHandle,
+  options: OpenOptions,
+  isShared = false,
+): Attachment {
   const { place, ...named } = locate(url, options);
-  const clients = ThreadClients.ofThread();
-  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
-  clients.add(client);
-  return { client, ...named };
-}
-
-/** The client that this thread's stores of the pool share. */
-function attachShared(url: string | PoolHandle, options: OpenOptions): Attachment {
-  const { place, ...named } = locate(url, options);
-  const clients = ThreadClients.ofThread();
-  const known = clients.shared(place.identity);
-  if (known?.isUsable) {
-    place.release();
-    return { client: known, ...named };
-  }
-  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
-  clients.add(client, place.identity);
-  return { client, ...named };
+  return { client: ThreadClients.ofThread().attach(place, options, isShared), ...named };
 }
 
 function locate(

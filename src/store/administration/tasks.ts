@@ -12,32 +12,26 @@ import { freeDropped, markDropped } from './drop-store.ts';
 import { reportPool } from './inspect.ts';
 import { lookAtIndex, lookAtPool } from './look.ts';
 
-/** A client of its own in a pool, for what is done to a pool as a whole. */
+/** What tasks need of the client that they are done by, which has no store open. */
 export interface PoolClient extends Pick<CheckSink, 'each'> {
   readonly pool: Pool;
   /** The pool, without a store. */
   readonly url: string;
   enter(): Operation<void>;
   exit(): void;
-  /** Where the pool's memory is, and what it is like. */
+  /** What a pool itself does not know of the memory that it is in. */
   memory(): Operation<PlaceReport>;
   /** Clients by which this thread has stores open find out at once what was closed or dropped. */
   lookAgain(): Operation<void>;
-  perform<N extends TaskName>(
-    name: N,
-    ...args: TaskArguments<N>
-  ): TaskResult<N> | Promise<TaskResult<N>>;
-  close(): void | Promise<void>;
 }
 
-/** What a pool itself does not know of the memory that it is in. */
-export type PlaceReport = Pick<PoolReport, 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>;
+type PlaceReport = Pick<PoolReport, 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>;
 
 /**
  * What is done to a pool as a whole, on every fabric: by name, because each driver has operations
  * in a form of its own (see scripts/derive.ts).
  */
-export const TASKS = {
+const TASKS = {
   inspect: (client: PoolClient) => inSection(client, () => inspectPool(client)),
   check: (client: PoolClient, options: CheckOptions) =>
     inSection(client, () => checkPool(client, options)),
@@ -48,20 +42,24 @@ export const TASKS = {
     inSection(client, () => lookAtIndex(client.pool, store, partsMax)),
 };
 
-export type TaskName = keyof typeof TASKS;
-
-export type TaskArguments<N extends TaskName> = (typeof TASKS)[N] extends (
-  client: PoolClient,
-  ...args: infer A
-) => unknown
-  ? A
-  : never;
-
+type Tasks = typeof TASKS;
+export type TaskName = keyof Tasks;
 export type TaskResult<N extends TaskName> =
-  ReturnType<(typeof TASKS)[N]> extends Operation<infer T> ? T : never;
+  ReturnType<Tasks[N]> extends Operation<infer T> ? T : never;
+export type TaskArguments<N extends TaskName> =
+  Parameters<Tasks[N]> extends [PoolClient, ...infer A] ? A : never;
 
 export function taskNamed<N extends TaskName>(name: N) {
   return TASKS[name] as (client: PoolClient, ...args: unknown[]) => Operation<TaskResult<N>>;
+}
+
+/** A client of its own in a pool. */
+export interface OwnClient {
+  perform<N extends TaskName>(
+    name: N,
+    ...args: TaskArguments<N>
+  ): TaskResult<N> | Promise<TaskResult<N>>;
+  close(): void | Promise<void>;
 }
 
 function* inspectPool(client: PoolClient): Operation<PoolReport> {

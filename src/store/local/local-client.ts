@@ -6,19 +6,11 @@ import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { Address, Operation, TrafficCounters } from '../../verbs/index.ts';
-import {
-  type PlaceReport,
-  type PoolClient,
-  type TaskArguments,
-  type TaskName,
-  type TaskResult,
-  taskNamed,
-} from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
-import type { OpenedPool, PoolIdentity } from '../places/pool-place.ts';
+import type { OpenedPool, PoolIdentity, PoolPlace } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
 
 /** A store's handle where verbs finish at once: nothing waits, and nothing overlaps. */
@@ -244,18 +236,20 @@ export class ThreadClients {
     return clients;
   }
 
-  /** The client that the stores of this pool share. */
-  shared(identity: PoolIdentity): LocalClient | undefined {
-    return this.#shared.get(identity);
-  }
-
-  /** With an identity, the client is the one that stores of the pool share from now on. */
-  add(client: LocalClient, identity?: PoolIdentity): void {
+  /** A client of the pool: a new one, or the one that stores of the pool share. */
+  attach(place: PoolPlace, options: OpenOptions, isShared: boolean): LocalClient {
+    const known = isShared ? this.#shared.get(place.identity) : undefined;
+    if (known?.isUsable) {
+      place.release();
+      return known;
+    }
+    const client = new LocalClient(place.open(), options, (one) => this.#remove(one));
     this.#all.add(client);
-    if (identity !== undefined) this.#shared.set(identity, client);
+    if (isShared) this.#shared.set(place.identity, client);
+    return client;
   }
 
-  remove(client: LocalClient): void {
+  #remove(client: LocalClient): void {
     this.#all.delete(client);
     for (const [identity, one] of this.#shared) if (one === client) this.#shared.delete(identity);
   }
@@ -267,49 +261,5 @@ export class ThreadClients {
 
   #endAll(): void {
     for (const client of [...this.#all]) client.end();
-  }
-}
-
-/** A client of this thread by itself, for tasks. */
-export class LocalPoolClient implements PoolClient {
-  readonly #client: LocalClient;
-  readonly url: string;
-
-  constructor(client: LocalClient, url: string) {
-    this.#client = client;
-    this.url = url;
-  }
-
-  get pool(): LocalPool {
-    return this.#client.pool;
-  }
-
-  perform<N extends TaskName>(name: N, ...args: TaskArguments<N>): TaskResult<N> {
-    const task = taskNamed(name);
-    return this.pool.run(task(this, ...args));
-  }
-
-  // biome-ignore lint/correctness/useYield: over a network this step waits
-  *enter(): Operation<void> {
-    this.pool.enter();
-  }
-
-  exit(): void {
-    this.pool.exit();
-  }
-
-  // biome-ignore lint/correctness/useYield: memory nodes are asked
-  *memory(): Operation<PlaceReport> {
-    const { source } = this.#client;
-    return { path: source.path, hugePages: source.hugePages() };
-  }
-
-  // biome-ignore lint/correctness/useYield: over a network this step waits
-  *lookAgain(): Operation<void> {
-    ThreadClients.ofThread().lookAgain();
-  }
-
-  close(): void {
-    this.#client.end();
   }
 }

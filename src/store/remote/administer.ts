@@ -2,16 +2,8 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { PAGES_ANSWERS, type PagesAnswer } from '../../fabrics/tcp/method-arguments.ts';
 import { PAGES } from '../../fabrics/tcp/node-methods.ts';
-import type { RemotePool } from '../../pool/remote-pool.ts';
-import { type Operation, waitFor } from '../../verbs/index.ts';
-import {
-  type PlaceReport,
-  type PoolClient,
-  type TaskArguments,
-  type TaskName,
-  type TaskResult,
-  taskNamed,
-} from '../administration/tasks.ts';
+import { waitFor } from '../../verbs/index.ts';
+import { type OwnClient, type PoolClient, taskNamed } from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
 import type { PoolReport } from '../reports.ts';
 import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
@@ -24,74 +16,32 @@ import { inFlight, RemoteClients } from './remote-clients.ts';
 /** Records that a check looks at together. */
 const CHECKED_AT_ONCE = 128;
 
-/** Does something with the pool on memory nodes by a client of its own. */
-export async function performRemote<N extends TaskName>(
-  url: string,
-  options: OpenOptions,
-  name: N,
-  ...args: TaskArguments<N>
-): Promise<TaskResult<N>> {
-  const client = await RemotePoolClient.attach(url, { ...options, create: false });
-  try {
-    return await client.perform(name, ...args);
-  } finally {
-    await client.close();
-  }
-}
-
-/** A client of a pool on memory nodes by itself, for tasks. */
-export class RemotePoolClient implements PoolClient {
-  readonly pool: RemotePool;
-  readonly url: string;
-  readonly #fabric: TcpFabric;
-  readonly each = <T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> =>
-    waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => this.pool.run(act(item))));
-
-  private constructor(pool: RemotePool, fabric: TcpFabric, url: string) {
-    this.pool = pool;
-    this.#fabric = fabric;
-    this.url = url;
-  }
-
-  static async attach(url: string, options: OpenOptions): Promise<RemotePoolClient> {
-    const location = parseRemote(url);
-    const credentials = credentialsOf(location, options);
-    const name = clientName(options);
-    const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
-    return new RemotePoolClient(pool, fabric, location.url);
-  }
-
-  perform<N extends TaskName>(name: N, ...args: TaskArguments<N>): Promise<TaskResult<N>> {
-    const task = taskNamed(name);
-    return this.pool.run(task(this, ...args));
-  }
-
-  *enter(): Operation<void> {
-    const gate = this.pool.enter();
-    if (gate !== undefined) yield* waitFor(gate);
-  }
-
-  exit(): void {
-    this.pool.exit();
-  }
-
-  *memory(): Operation<PlaceReport> {
-    const { report } = this.#fabric;
-    if (report === undefined) return { path: '', hugePages: false };
-    return { path: '', ...(yield* waitFor(pagesOf(this.#fabric))), fabric: report };
-  }
-
-  *lookAgain(): Operation<void> {
-    yield* waitFor(RemoteClients.ofThread().lookAgain());
-  }
-
-  async close(): Promise<void> {
-    try {
-      await this.pool.close();
-    } finally {
-      this.#fabric.close();
-    }
-  }
+/** A client of its own in a pool on memory nodes. Raises what `open` raises. */
+export async function attachAlone(url: string, options: OpenOptions): Promise<OwnClient> {
+  const location = parseRemote(url);
+  const credentials = credentialsOf(location, options);
+  const name = clientName(options);
+  const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
+  const client: PoolClient = {
+    pool,
+    url: location.url,
+    *enter() {
+      const gate = pool.enter();
+      if (gate !== undefined) yield* waitFor(gate);
+    },
+    exit: () => pool.exit(),
+    *memory() {
+      const { report } = fabric;
+      if (report === undefined) return { path: '', hugePages: false };
+      return { path: '', ...(yield* waitFor(pagesOf(fabric))), fabric: report };
+    },
+    lookAgain: () => waitFor(RemoteClients.ofThread().lookAgain()),
+    each: (items, act) => waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => pool.run(act(item)))),
+  };
+  return {
+    perform: (task, ...args) => pool.run(taskNamed(task)(client, ...args)),
+    close: () => pool.close().finally(() => fabric.close()),
+  };
 }
 
 const WHY_NOT: Readonly<Record<Exclude<PagesAnswer, 'huge'>, string>> = {
@@ -126,7 +76,8 @@ export async function createRemote(url: string, options: OpenOptions): Promise<b
   const isNew = await makesPool(location, url, wanted);
   if (!namesStore(wanted)) return isNew;
   try {
-    await performRemote(url, wanted, 'make', wanted);
+    const client = await attachAlone(url, { ...wanted, create: false });
+    await Promise.resolve(client.perform('make', wanted)).finally(() => client.close());
     return isNew;
   } catch (error) {
     if (isNew) await destroyUnused(location.url, options);

@@ -1,12 +1,7 @@
 import type { IndexPicture } from '../../indexes/picture.ts';
 import type { PoolLook } from '../administration/look.ts';
-import type { PoolClient } from '../administration/tasks.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
-import { poolOf } from '../handle.ts';
-import { LocalPoolClient } from '../local/local-client.ts';
-import { attach } from '../open.ts';
-import { isRemote } from '../remote/address.ts';
-import { RemotePoolClient } from '../remote/administer.ts';
+import { ownClient } from '../open.ts';
 
 /** A client that looks at a pool again and again, and changes nothing but its own row. */
 export interface PoolWatch {
@@ -25,11 +20,7 @@ export async function watchPool(
   url: string | PoolHandle,
   options: Pick<OpenOptions, 'client' | 'secret' | 'tls'> = {},
 ): Promise<PoolWatch> {
-  const pool = poolOf(url);
-  const reading = { ...options, create: false, readOnly: true };
-  const client: PoolClient = isRemote(pool)
-    ? await RemotePoolClient.attach(pool, reading)
-    : new LocalPoolClient(attach(url, reading).client, '');
+  const client = await ownClient(url, { ...options, create: false, readOnly: true });
   return {
     look: async () => client.perform('look'),
     picture: async (store, partsMax) => client.perform('picture', store, partsMax),
