@@ -20,16 +20,27 @@ import type {
   Value,
 } from './api.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { type HandleObject, optionsFor, poolOf } from './handle.ts';
 import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
-import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './open-options.ts';
-import { checkCheckOptions, checkOpenOptions, forceIn } from './open-options.ts';
-import { destroyFile } from './places/destroy-file.ts';
-import { createNew, findOrCreate } from './places/find-or-create.ts';
+import {
+  type AnyOptions,
+  type CodecOptions,
+  checkCheckOptions,
+  checkOpenOptions,
+  type EncodedOptions,
+  forceIn,
+  type TypedOptions,
+} from './open-options.ts';
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
-import type { PoolPlace } from './places/pool-place.ts';
-import { type FileLocation, parseUrl } from './places/pool-url.ts';
+import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
+import {
+  type FileLocation,
+  type HandleObject,
+  optionsFor,
+  type PoolPlace,
+  parseUrl,
+  poolOf,
+} from './places/pool-place.ts';
 import { isRemote } from './remote/address.ts';
 import { attachAlone, createRemote, destroyRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';

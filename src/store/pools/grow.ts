@@ -8,7 +8,7 @@ import { regionsForSize } from '../../pool/superblock.ts';
 import { checkOptions } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { attach } from '../open.ts';
-import { parseUrl } from '../places/pool-url.ts';
+import { parseUrl } from '../places/pool-place.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
 
