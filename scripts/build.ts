@@ -16,7 +16,6 @@ const DRIVERS = [
   'src/pool/remote-pool.ts',
   'src/store/remote/',
   'src/store/servers/index-server.ts',
-  'src/store/watching/remote-watch.ts',
   'lab/simulated/',
   'lab/simulation/',
   'lab/torture/',

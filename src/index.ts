@@ -1,7 +1,4 @@
 export { type ErrorCode, StepwellError } from './errors.ts';
-export { type CopyOptions, copyPool } from './store/administration/copy-pool.ts';
-export { grow, growSync } from './store/administration/grow.ts';
-export { listPools, type PoolListing } from './store/administration/list-pools.ts';
 export type * from './store/api.ts';
 export { prefixRange } from './store/keys.ts';
 export {
@@ -20,6 +17,9 @@ export {
 } from './store/open.ts';
 export type { CodecOptions, EncodedOptions, TypedOptions } from './store/open-options.ts';
 export type * from './store/ordered-api.ts';
+export { type CopyOptions, copyPool } from './store/pools/copy-pool.ts';
+export { grow, growSync } from './store/pools/grow.ts';
+export { listPools, type PoolListing } from './store/pools/list-pools.ts';
 export {
   type MemoryNodeReport,
   type MemoryNodesOptions,

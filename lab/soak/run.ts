@@ -1,8 +1,8 @@
 /** A day in the life of a pool: processes come and go, records expire, stores evict and resize. */
 import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
-import { growSync } from '../../src/store/administration/grow.ts';
 import { createSync, destroySync } from '../../src/store/open.ts';
+import { growSync } from '../../src/store/pools/grow.ts';
 import { type PoolWatch, watchPool } from '../../src/store/watching/pool-watch.ts';
 import { type CommandProcess, runCommand, startCommand } from '../gateway/gateway-process.ts';
 import { Cleanup } from '../support/cleanup.ts';

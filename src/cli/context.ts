@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
-import type { copyPool } from '../store/administration/copy-pool.ts';
-import type { grow } from '../store/administration/grow.ts';
-import type { listPools } from '../store/administration/list-pools.ts';
 import type * as openModule from '../store/open.ts';
+import type { copyPool } from '../store/pools/copy-pool.ts';
+import type { grow } from '../store/pools/grow.ts';
+import type { listPools } from '../store/pools/list-pools.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
 import type { observePool } from '../store/watching/observer.ts';
 import type { serveWeb } from '../web/server.ts';

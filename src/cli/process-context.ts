@@ -26,8 +26,8 @@ export function processContext(): Context {
     },
     library: () => import('../store/open.ts'),
     enlarging: async () => ({
-      ...(await import('../store/administration/copy-pool.ts')),
-      ...(await import('../store/administration/grow.ts')),
+      ...(await import('../store/pools/copy-pool.ts')),
+      ...(await import('../store/pools/grow.ts')),
     }),
     serveRedis: async (url) =>
       isRemote(url)
@@ -35,7 +35,7 @@ export function processContext(): Context {
         : (await import('../gateway/server.ts')).serveRedis,
     serveWeb: async () => (await import('../web/server.ts')).serveWeb,
     observe: async () => (await import('../store/watching/observer.ts')).observePool,
-    listPools: async () => (await import('../store/administration/list-pools.ts')).listPools,
+    listPools: async () => (await import('../store/pools/list-pools.ts')).listPools,
     memoryNodes: async () => (await import('../store/servers/memory-node.ts')).startMemoryNode,
     startBenchClient,
   };

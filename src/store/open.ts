@@ -1,11 +1,14 @@
 import { publish } from '../diagnostics.ts';
 import { hasCode, StepwellError } from '../errors.ts';
-import { openIndex } from '../indexes/kinds.ts';
-import type { CatalogEntry } from '../pool/catalog.ts';
 import { abortable, checkSignal } from './abortable.ts';
-import { checkStores } from './administration/check.ts';
-import { freeDropped, markDropped } from './administration/drop-store.ts';
-import { reportPool } from './administration/inspect.ts';
+import {
+  type OwnClient,
+  type PoolClient,
+  type TaskArguments,
+  type TaskName,
+  type TaskResult,
+  taskNamed,
+} from './administration/tasks.ts';
 import type {
   AsyncStore,
   Decoded,
@@ -17,33 +20,32 @@ import type {
   Value,
 } from './api.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { type HandleObject, optionsFor, poolOf } from './handle.ts';
-import { LocalAttachment, LocalClient, ThreadClients } from './local/local-client.ts';
+import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
-import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './open-options.ts';
-import { checkCheckOptions, checkOpenOptions, forceIn } from './open-options.ts';
-import { destroyFile } from './places/destroy-file.ts';
-import { createNew, findOrCreate } from './places/find-or-create.ts';
-import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
-import type { PoolPlace } from './places/pool-place.ts';
-import { type FileLocation, parseUrl } from './places/pool-url.ts';
-import { isRemote } from './remote/address.ts';
 import {
-  checkRemote,
-  createRemote,
-  destroyRemote,
-  dropRemote,
-  inspectRemote,
-} from './remote/administer.ts';
+  type AnyOptions,
+  type CodecOptions,
+  checkCheckOptions,
+  checkOpenOptions,
+  type EncodedOptions,
+  forceIn,
+  type TypedOptions,
+} from './open-options.ts';
+import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
+import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
+import {
+  type FileLocation,
+  type HandleObject,
+  optionsFor,
+  type PoolPlace,
+  parseUrl,
+  poolOf,
+} from './places/pool-place.ts';
+import { isRemote } from './remote/address.ts';
+import { attachAlone, createRemote, destroyRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
-import {
-  checkClientOptions,
-  checkStoreName,
-  makeStore,
-  mayBeThere,
-  namesStore,
-} from './store-in-pool.ts';
+import { checkClientOptions, checkStoreName, mayBeThere, namesStore } from './store-in-pool.ts';
 import { formatOf } from './values.ts';
 
 /**
@@ -71,7 +73,7 @@ export function openSync<V extends Value, K extends Key = Key>(
 ): Store<V, K>;
 // biome-ignore lint/suspicious/noExplicitAny: the overloads say of what type
 export function openSync(url: string | PoolHandle, options: AnyOptions = {}): Store<any, any, any> {
-  return openBy(url, options as OpenOptions, attachShared);
+  return openBy(url, options as OpenOptions, true);
 }
 
 /**
@@ -81,13 +83,13 @@ export function openSync(url: string | PoolHandle, options: AnyOptions = {}): St
  * @internal
  */
 export const openAloneSync = ((url: AnyPool, options: OpenOptions = {}) =>
-  openBy(url, options, attach)) as typeof openSync;
+  openBy(url, options, false)) as typeof openSync;
 
-function openBy(place: AnyPool, given: OpenOptions, attachTo: typeof attach): Store {
+function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
   checkClientOptions(given);
   refuseDelegation(given);
   const options = creatingNothing(optionsFor(place, given));
-  const { client, handle, text } = attachTo(place, options);
+  const { client, handle, text } = attach(place, options, isShared);
   const opened = client.open(options);
   const { store } = opened;
   publish('open', () => ({ url: text, store: store.name }));
@@ -174,7 +176,7 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   const isNew = makesPool(location, options);
   if (!namesStore(options)) return isNew;
   try {
-    withPool(url, ({ client: { pool } }) => pool.run(makeStore(pool, options)));
+    performSync(url, 'make', options);
     return isNew;
   } catch (error) {
     if (isNew) destroyUnused(url);
@@ -219,15 +221,7 @@ export function destroySync(url: string, options: { force?: boolean } = {}): voi
 
 /** Describes a pool, its clients and its stores. */
 export function inspectSync(url: string | PoolHandle): PoolReport {
-  return withPool(url, ({ client: { pool, source }, text }) => {
-    pool.enter();
-    try {
-      const place = { url: text, path: source.path, hugePages: source.hugePages() };
-      return pool.run(reportPool(pool, place));
-    } finally {
-      pool.exit();
-    }
-  });
+  return performSync(url, 'inspect');
 }
 
 /**
@@ -236,15 +230,7 @@ export function inspectSync(url: string | PoolHandle): PoolReport {
  */
 export function checkSync(url: string | PoolHandle, options: CheckOptions = {}): CheckReport {
   checkCheckOptions(options);
-  return withPool(url, ({ client: { pool }, text }) => {
-    const openOne = (entry: CatalogEntry) => openIndex(pool, entry);
-    pool.enter();
-    try {
-      return pool.run(checkStores(pool, text, openOne, options));
-    } finally {
-      pool.exit();
-    }
-  });
+  return performSync(url, 'check', options);
 }
 
 /**
@@ -260,15 +246,7 @@ export function dropStoreSync(
   store: string,
   options: { force?: boolean } = {},
 ): DropReport {
-  const { force } = dropOptions(store, options);
-  return withPool(url, ({ client: { pool }, text }) => {
-    const clients = ThreadClients.ofThread();
-    // First so that they let go of stores that were closed, then so that they hear of the drop.
-    clients.lookAgain();
-    const dropped = pool.run(markDropped(pool, text, store, force));
-    clients.lookAgain();
-    return pool.run(freeDropped(pool, dropped));
-  });
+  return performSync(url, 'drop', ...dropOf(store, options));
 }
 
 /** As `dropStoreSync`, for code that awaits; also for pools over the network. */
@@ -277,17 +255,13 @@ export async function dropStore(
   store: string,
   options: OpenOptions & { force?: boolean } = {},
 ): Promise<DropReport> {
-  const { force } = dropOptions(store, options);
-  const pool = poolOf(url);
-  return isRemote(pool)
-    ? dropRemote(pool, store, force, options)
-    : dropStoreSync(url, store, options);
+  return perform(url, options, 'drop', ...dropOf(store, options));
 }
 
-function dropOptions(store: string, options: { force?: boolean }): { force: boolean } {
+/** Raises SW_INVALID_ARGUMENT. */
+function dropOf(store: string, options: { force?: boolean }): [string, boolean] {
   const force = forceIn(options);
-  checkStoreName(store);
-  return { force };
+  return [checkStoreName(store), force];
 }
 
 type AnyPool = string | PoolHandle;
@@ -310,7 +284,7 @@ export async function openServed(
 
 /** @internal */
 export function openServedSync(url: AnyPool, options: ServedOptions): SharedStore<Uint8Array> {
-  return openBy(url, options, attachShared) as SharedStore<Uint8Array>;
+  return openBy(url, options, true) as SharedStore<Uint8Array>;
 }
 
 /** As `createSync`, for code that awaits; also for pools over the network. */
@@ -335,8 +309,7 @@ export async function destroy(
 /** As `inspectSync`, for code that awaits; also for pools over the network. */
 export async function inspect(url: AnyPool, options: OpenOptions = {}): Promise<PoolReport> {
   checkOpenOptions(options);
-  const pool = poolOf(url);
-  return isRemote(pool) ? inspectRemote(pool, options) : inspectSync(url);
+  return perform(url, options, 'inspect');
 }
 
 /** As `checkSync`, for code that awaits; also for pools over the network. */
@@ -345,8 +318,68 @@ export async function check(
   options: OpenOptions & CheckOptions = {},
 ): Promise<CheckReport> {
   checkCheckOptions(options);
+  return perform(url, options, 'check', options);
+}
+
+/** Does something with a pool by a client of its own, which is gone afterwards. */
+async function perform<N extends TaskName>(
+  url: AnyPool,
+  options: OpenOptions,
+  name: N,
+  ...args: TaskArguments<N>
+): Promise<TaskResult<N>> {
+  if (!isRemote(poolOf(url))) return performSync(url, name, ...args);
+  const client = await ownClient(url, { ...options, create: false });
+  try {
+    return await client.perform(name, ...args);
+  } finally {
+    await client.close();
+  }
+}
+
+function performSync<N extends TaskName>(
+  url: AnyPool,
+  name: N,
+  ...args: TaskArguments<N>
+): TaskResult<N> {
+  const client = ownLocalClient(url, { create: false });
+  try {
+    return client.perform(name, ...args) as TaskResult<N>;
+  } finally {
+    client.close();
+  }
+}
+
+/** @internal */
+export async function ownClient(url: AnyPool, options: OpenOptions): Promise<OwnClient> {
   const pool = poolOf(url);
-  return isRemote(pool) ? checkRemote(pool, options) : checkSync(url, options);
+  return isRemote(pool) ? attachAlone(pool, options) : ownLocalClient(url, options);
+}
+
+function ownLocalClient(url: AnyPool, options: OpenOptions): OwnClient {
+  const { client, text } = attach(url, options);
+  const { pool, source } = client;
+  const own: PoolClient = {
+    pool,
+    url: text,
+    // biome-ignore lint/correctness/useYield: over a network these steps wait
+    *enter() {
+      pool.enter();
+    },
+    exit: () => pool.exit(),
+    // biome-ignore lint/correctness/useYield: as above
+    *memory() {
+      return { path: source.path, hugePages: source.hugePages() };
+    },
+    // biome-ignore lint/correctness/useYield: as above
+    *lookAgain() {
+      ThreadClients.ofThread().lookAgain();
+    },
+  };
+  return {
+    perform: (name, ...args) => pool.run(taskNamed(name)(own, ...args)),
+    close: () => client.end(),
+  };
 }
 
 /** @internal */
@@ -357,44 +390,17 @@ export interface Attachment {
 }
 
 /**
- * Uses a pool by a client of its own, which is gone afterwards.
+ * A client of its own, or the one that this thread's stores of the pool share.
  *
  * @internal
  */
-export function withPool<T>(url: string | PoolHandle, use: (attachment: Attachment) => T): T {
-  const attachment = attach(url, { create: false });
-  try {
-    return use(attachment);
-  } finally {
-    attachment.client.end();
-  }
-}
-
-/**
- * A client of its own.
- *
- * @internal
- */
-export function attach(url: string | PoolHandle, options: OpenOptions): Attachment {
+export function attach(
+  url: string | PoolHandle,
+  options: OpenOptions,
+  isShared = false,
+): Attachment {
   const { place, ...named } = locate(url, options);
-  const clients = ThreadClients.ofThread();
-  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
-  clients.add(client);
-  return { client, ...named };
-}
-
-/** The client that this thread's stores of the pool share. */
-function attachShared(url: string | PoolHandle, options: OpenOptions): Attachment {
-  const { place, ...named } = locate(url, options);
-  const clients = ThreadClients.ofThread();
-  const known = clients.shared(place.identity);
-  if (known?.isUsable) {
-    place.release();
-    return { client: known, ...named };
-  }
-  const client = new LocalClient(place.open(), options, (one) => clients.remove(one));
-  clients.add(client, place.identity);
-  return { client, ...named };
+  return { client: ThreadClients.ofThread().attach(place, options, isShared), ...named };
 }
 
 function locate(

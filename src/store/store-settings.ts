@@ -1,3 +1,4 @@
+import { type InspectOptions, inspect } from 'node:util';
 import type { Encoding, Key, NamespaceOptions, PoolHandle, ValueFormat } from './api.ts';
 import { checkOptions } from './arguments.ts';
 import { type Lifetime, lifetimeOf } from './calls/expiry.ts';
@@ -57,4 +58,20 @@ export function inNamespace<S extends Defaults>(
     lifetime: lifetimeOf({ ttlMs, sliding: ttlMs === Number.POSITIVE_INFINITY ? false : sliding }),
     namespace: new Namespace(prefix, settings.namespace),
   };
+}
+
+interface Inspected {
+  readonly url: string;
+  readonly name: string;
+}
+
+/** What `console.log(store)` shows: what is known without a look at the pool. */
+export function inspected(
+  kind: string,
+  { url, name }: Inspected,
+  index: string,
+  closed: boolean,
+  options: InspectOptions,
+): string {
+  return `${kind} ${inspect({ url, store: name, index, closed }, options)}`;
 }

@@ -5,9 +5,9 @@ import { readmeExamples } from '../store/tests/support/readme-examples.ts';
 
 /** Below `store/` itself, and in its parts. */
 const PUBLIC_PARTS = [
-  'store/administration/copy-pool.ts',
-  'store/administration/grow.ts',
-  'store/administration/list-pools.ts',
+  'store/pools/copy-pool.ts',
+  'store/pools/grow.ts',
+  'store/pools/list-pools.ts',
   'store/remote/memory-nodes.ts',
 ];
 const PUBLIC = /^(index|errors|store\/[\w-]+)\.ts$/;

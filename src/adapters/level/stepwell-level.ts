@@ -7,8 +7,8 @@ import {
 } from 'abstract-level';
 import { StepwellError } from '../../errors.ts';
 import type { ChimeParameters, OpenOptions, PoolHandle, Store, Value } from '../../store/api.ts';
-import { poolOf } from '../../store/handle.ts';
 import { openSync } from '../../store/open.ts';
+import { poolOf } from '../../store/places/pool-place.ts';
 import { type Data, type Format, fromStore, toStore } from './formats.ts';
 import { drive, type IteratorOptions, keys, pairs, values } from './iterators.ts';
 import { type LevelRange, rangeOf } from './ranges.ts';

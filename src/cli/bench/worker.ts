@@ -1,7 +1,7 @@
 /** Entry of a benchmark client's thread: opens the store, then runs what it is told. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { poolOf } from '../../store/handle.ts';
 import { open, openSync } from '../../store/open.ts';
+import { poolOf } from '../../store/places/pool-place.ts';
 import { isRemote } from '../../store/remote/address.ts';
 import { AwaitedBenchLoop, BenchLoop } from './loop.ts';
 import type { BenchClientSetup, BenchTask } from './protocol.ts';

@@ -1,4 +1,4 @@
-import type { CopyOptions } from '../../store/administration/copy-pool.ts';
+import type { CopyOptions } from '../../store/pools/copy-pool.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatSize, plural } from '../sizes.ts';

@@ -5,7 +5,7 @@ import { control } from '../../pool/control.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { namesOf } from '../places/destroy-file.ts';
+import { namesOf } from '../places/pool-files.ts';
 import type { DropReport } from '../reports.ts';
 
 const WAITS_MAX = 100;

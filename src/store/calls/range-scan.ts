@@ -57,17 +57,6 @@ export function orderedIndex(index: Index, store: string): OrderedIndex {
 }
 
 /**
- * Raises SW_ABORTED, and ends the scan, when its signal says so. By asking, not by listening: a
- * scan that is just forgotten leaves no listener behind.
- */
-export function refuseAborted(signal: AbortSignal | undefined, end: () => void): void {
-  if (signal === undefined || !signal.aborted) return;
-  end();
-  const cause: unknown = signal.reason;
-  throw new StepwellError('SW_ABORTED', 'the scan was aborted by its signal', { cause });
-}
-
-/**
  * A scan of a range, whatever fabric runs its steps: records are read by `step`, an operation, and
  * then taken one by one or together. Between two steps nothing of the pool is held.
  */

@@ -10,7 +10,7 @@ import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
-import type { OpenedPool, PoolIdentity } from '../places/pool-place.ts';
+import type { OpenedPool, PoolIdentity, PoolPlace } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
 
 /** A store's handle where verbs finish at once: nothing waits, and nothing overlaps. */
@@ -236,18 +236,20 @@ export class ThreadClients {
     return clients;
   }
 
-  /** The client that the stores of this pool share. */
-  shared(identity: PoolIdentity): LocalClient | undefined {
-    return this.#shared.get(identity);
-  }
-
-  /** With an identity, the client is the one that stores of the pool share from now on. */
-  add(client: LocalClient, identity?: PoolIdentity): void {
+  /** A client of the pool: a new one, or the one that stores of the pool share. */
+  attach(place: PoolPlace, options: OpenOptions, isShared: boolean): LocalClient {
+    const known = isShared ? this.#shared.get(place.identity) : undefined;
+    if (known?.isUsable) {
+      place.release();
+      return known;
+    }
+    const client = new LocalClient(place.open(), options, (one) => this.#remove(one));
     this.#all.add(client);
-    if (identity !== undefined) this.#shared.set(identity, client);
+    if (isShared) this.#shared.set(place.identity, client);
+    return client;
   }
 
-  remove(client: LocalClient): void {
+  #remove(client: LocalClient): void {
     this.#all.delete(client);
     for (const [identity, one] of this.#shared) if (one === client) this.#shared.delete(identity);
   }

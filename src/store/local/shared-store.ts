@@ -1,6 +1,7 @@
 import { type InspectOptions, inspect } from 'node:util';
 import type { Index } from '../../indexes/contract.ts';
 import type { LocalPool } from '../../pool/local-pool.ts';
+import { refuseAborted } from '../abortable.ts';
 import type {
   AsyncStore,
   BoundedIncrement,
@@ -21,7 +22,7 @@ import type {
   WriteResult,
 } from '../api.ts';
 import { checkBatch, checkFunction } from '../arguments.ts';
-import { planScan, type RangeScan, refuseAborted, type ScanPlan } from '../calls/range-scan.ts';
+import { planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
 import { type RecordWalk, WalkIterator } from '../calls/record-walk.ts';
 import {
   keyBuilder,
@@ -31,11 +32,15 @@ import {
 } from '../calls/result-builders.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
-import { inspected } from '../inspected.ts';
 import type { CopiedRecord, Decide } from '../internal-calls.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
 import type { OpenedStore } from '../store-in-pool.ts';
-import { type AnyNamespaceOptions, inNamespace, type StoreSettings } from '../store-settings.ts';
+import {
+  type AnyNamespaceOptions,
+  inNamespace,
+  inspected,
+  type StoreSettings,
+} from '../store-settings.ts';
 import type { LocalAttachment } from './local-client.ts';
 import { PromisedStore } from './promised-store.ts';
 
@@ -402,6 +407,7 @@ class SharedScan<T> implements Scan<T> {
 
   #refuse(): void {
     this.#attachment.refuseClosed();
-    refuseAborted(this.#signal, () => this.#scan.end());
+    if (this.#signal?.aborted) this.#scan.end();
+    refuseAborted('the scan', this.#signal);
   }
 }

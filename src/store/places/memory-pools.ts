@@ -8,8 +8,12 @@ import {
   SUPERBLOCK_BYTES,
 } from '../../pool/superblock.ts';
 import type { PoolOptions } from '../api.ts';
-import type { HandleObject } from '../handle.ts';
-import { type OpenedPool, type PoolPlace, writeSuperblock } from './pool-place.ts';
+import {
+  type HandleObject,
+  type OpenedPool,
+  type PoolPlace,
+  writeSuperblock,
+} from './pool-place.ts';
 
 const DEFAULT_MEMORY_BYTES = 2 ** 30;
 

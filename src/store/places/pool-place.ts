@@ -1,8 +1,70 @@
+import { join, resolve } from 'node:path';
+import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { SharedFabric } from '../../fabrics/shared/shared-fabric.ts';
 import type { PoolParameters } from '../../pool/layout.ts';
 import { formatSuperblock, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { Batch, Scratch } from '../../verbs/index.ts';
+import type { OpenOptions, PoolHandle } from '../api.ts';
+
+type Place = string | PoolHandle;
+
+/** What a store gives as its handle. */
+export type HandleObject = Exclude<PoolHandle, string>;
+
+/** The pool alone: the buffers of a `memory:` pool, else what should be a URL. */
+export function poolOf(place: Place): readonly SharedArrayBuffer[] | string {
+  if (typeof place !== 'object' || place === null) return place;
+  return 'memory' in place ? place.memory : place.url;
+}
+
+/**
+ * The options, for the store that a handle is of unless they name another one. That store was
+ * there: an empty one in its place, perhaps of another index, would hide that it was dropped.
+ */
+export function optionsFor(place: Place, options: OpenOptions): OpenOptions {
+  const store = typeof place === 'object' && place !== null ? place.store : undefined;
+  if (store === undefined || options.store !== undefined) return options;
+  return { ...options, store, create: options.create ?? false };
+}
+
+export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
+export const SHARED_MEMORY_PREFIX = 'stepwell-';
+
+/** Where a pool is, as a URL says. */
+export type Location = { kind: 'memory' } | FileLocation;
+
+export interface FileLocation {
+  kind: 'file';
+  path: string;
+  url: string;
+}
+
+/** Raises SW_INVALID_URL, and SW_UNSUPPORTED of a place that this system has not. */
+export function parseUrl(url: unknown): Location {
+  if (typeof url !== 'string') {
+    throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
+  }
+  if (url === 'memory:') return { kind: 'memory' };
+  const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
+  if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
+    if (process.platform !== 'linux') {
+      throw new StepwellError('SW_UNSUPPORTED', 'shm: pools need Linux; use file: or memory:');
+    }
+    return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
+  }
+  if (scheme === 'file' && rest.length > 0 && !rest.includes('\0')) {
+    // file:///a/b is the same as file:/a/b
+    return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
+  }
+  if (scheme === 'tcp' || scheme === 'tls' || scheme === 'ucx') {
+    throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
+  }
+  throw new StepwellError(
+    'SW_INVALID_URL',
+    `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH, tcp://HOST:PORT or memory:)`,
+  );
+}
 
 export interface OpenedPool {
   source: RegionSource;

@@ -2,15 +2,11 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { PAGES_ANSWERS, type PagesAnswer } from '../../fabrics/tcp/method-arguments.ts';
 import { PAGES } from '../../fabrics/tcp/node-methods.ts';
-import { openIndex } from '../../indexes/kinds.ts';
-import type { RemotePool } from '../../pool/remote-pool.ts';
-import { type Operation, waitFor } from '../../verbs/index.ts';
-import { checkStores } from '../administration/check.ts';
-import { freeDropped, markDropped } from '../administration/drop-store.ts';
-import { reportPool } from '../administration/inspect.ts';
+import { waitFor } from '../../verbs/index.ts';
+import { type OwnClient, type PoolClient, taskNamed } from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
-import type { CheckOptions, CheckReport, DropReport, PoolReport } from '../reports.ts';
-import { clientName, makeStore, mayBeThere, namesStore } from '../store-in-pool.ts';
+import type { PoolReport } from '../reports.ts';
+import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
 import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
@@ -20,14 +16,32 @@ import { inFlight, RemoteClients } from './remote-clients.ts';
 /** Records that a check looks at together. */
 const CHECKED_AT_ONCE = 128;
 
-/** What the pool on memory nodes is; see `inspect`. */
-export function inspectRemote(url: string, options: OpenOptions): Promise<PoolReport> {
-  return withPool(url, options, function* (pool, { url: shown }, fabric) {
-    const { report } = fabric;
-    const pages = report ? yield* waitFor(pagesOf(fabric)) : { hugePages: false };
-    const place = { url: shown, path: '', ...pages, ...(report && { fabric: report }) };
-    return yield* reportPool(pool, place);
-  });
+/** A client of its own in a pool on memory nodes. Raises what `open` raises. */
+export async function attachAlone(url: string, options: OpenOptions): Promise<OwnClient> {
+  const location = parseRemote(url);
+  const credentials = credentialsOf(location, options);
+  const name = clientName(options);
+  const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
+  const client: PoolClient = {
+    pool,
+    url: location.url,
+    *enter() {
+      const gate = pool.enter();
+      if (gate !== undefined) yield* waitFor(gate);
+    },
+    exit: () => pool.exit(),
+    *memory() {
+      const { report } = fabric;
+      if (report === undefined) return { path: '', hugePages: false };
+      return { path: '', ...(yield* waitFor(pagesOf(fabric))), fabric: report };
+    },
+    lookAgain: () => waitFor(RemoteClients.ofThread().lookAgain()),
+    each: (items, act) => waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => pool.run(act(item)))),
+  };
+  return {
+    perform: (task, ...args) => pool.run(taskNamed(task)(client, ...args)),
+    close: () => pool.close().finally(() => fabric.close()),
+  };
 }
 
 const WHY_NOT: Readonly<Record<Exclude<PagesAnswer, 'huge'>, string>> = {
@@ -55,58 +69,6 @@ function unlessUnknown(error: unknown): Uint8Array {
   throw error;
 }
 
-/** As `checkSync`, by READs alone; see `check`. */
-export function checkRemote(
-  url: string,
-  options: OpenOptions & CheckOptions,
-): Promise<CheckReport> {
-  return withPool(url, options, (pool, place) => {
-    function* each<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
-      yield* waitFor(inFlight(items, CHECKED_AT_ONCE, (item) => pool.run(act(item))));
-    }
-    return checkStores(pool, place.url, (entry) => openIndex(pool, entry), { ...options, each });
-  });
-}
-
-/** As `dropStoreSync`; see `dropStore`. */
-export function dropRemote(
-  url: string,
-  store: string,
-  force: boolean,
-  options: OpenOptions,
-): Promise<DropReport> {
-  const clients = RemoteClients.ofThread();
-  return withPool(url, options, function* (pool, place) {
-    const dropped = yield* markDropped(pool, place.url, store, force);
-    // So that those of this thread let go of it now.
-    yield* waitFor(clients.lookAgain());
-    return yield* freeDropped(pool, dropped);
-  });
-}
-
-async function withPool<T>(
-  url: string,
-  options: OpenOptions,
-  operation: (pool: RemotePool, location: RemoteLocation, fabric: TcpFabric) => Operation<T>,
-): Promise<T> {
-  const location = parseRemote(url);
-  const credentials = credentialsOf(location, options);
-  const existing = { ...options, create: false };
-  const client = clientName(options);
-  const { pool, fabric } = await attachRemote(location, credentials, existing, client, undefined);
-  try {
-    await pool.enter();
-    try {
-      return await pool.run(operation(pool, location, fabric));
-    } finally {
-      pool.exit();
-      await pool.close();
-    }
-  } finally {
-    fabric.close();
-  }
-}
-
 /** As `createSync`, on memory nodes; see `create`. */
 export async function createRemote(url: string, options: OpenOptions): Promise<boolean> {
   const location = parseRemote(url);
@@ -114,7 +76,8 @@ export async function createRemote(url: string, options: OpenOptions): Promise<b
   const isNew = await makesPool(location, url, wanted);
   if (!namesStore(wanted)) return isNew;
   try {
-    await withPool(url, wanted, (pool) => makeStore(pool, wanted));
+    const client = await attachAlone(url, { ...wanted, create: false });
+    await Promise.resolve(client.perform('make', wanted)).finally(() => client.close());
     return isNew;
   } catch (error) {
     if (isNew) await destroyUnused(location.url, options);

@@ -3,7 +3,7 @@ import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
-import { eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
+import { eitherSignal, refuseAborted, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
 import { checkBatch, checkFunction } from '../arguments.ts';
 import {
@@ -13,13 +13,7 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import {
-  orderedIndex,
-  planScan,
-  type RangeScan,
-  refuseAborted,
-  type ScanPlan,
-} from '../calls/range-scan.ts';
+import { orderedIndex, planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
 import {
   keyBuilder,
   pairBuilder,
@@ -29,10 +23,14 @@ import {
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
-import { inspected } from '../inspected.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
-import { type AnyNamespaceOptions, inNamespace, type RemoteSettings } from '../store-settings.ts';
+import {
+  type AnyNamespaceOptions,
+  inNamespace,
+  inspected,
+  type RemoteSettings,
+} from '../store-settings.ts';
 import { formatOf } from '../values.ts';
 import { credentialsOf, parseRemote } from './address.ts';
 import { RemoteClients, type Session } from './remote-clients.ts';
@@ -370,9 +368,9 @@ class RemoteScan<T> implements AsyncScan<T> {
 
   #refuse(): void {
     this.#store.refuseClosed();
-    refuseAborted(this.#plan.signal, () => {
-      this.#over = true;
-    });
+    const { signal } = this.#plan;
+    if (signal?.aborted) this.#over = true;
+    refuseAborted('the scan', signal);
   }
 }
 

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { copyPool } from '../administration/copy-pool.ts';
 import type { OpenOptions } from '../api.ts';
 import {
   check,
@@ -17,6 +16,7 @@ import {
   openAloneSync,
   openSync,
 } from '../open.ts';
+import { copyPool } from '../pools/copy-pool.ts';
 import { secretFrom } from '../remote/address.ts';
 import { memoryNodes } from '../remote/memory-nodes.ts';
 import { rejectsCode, throwsCode } from './support/codes.ts';

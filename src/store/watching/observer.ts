@@ -1,8 +1,8 @@
 import { StepwellError } from '../../errors.ts';
 import type { IndexPicture } from '../../indexes/picture.ts';
+import type { PoolLook, StoreLook } from '../administration/look.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
 import type { PoolFigures, StoreFigures, StoreLoad } from './figures.ts';
-import type { PoolLook, StoreLook } from './look.ts';
 import { type PoolWatch, watchPool } from './pool-watch.ts';
 import { boundRates, ClientMeters, sumOf } from './rates.ts';
 

@@ -1,7 +1,7 @@
 import type { ClientFigures, Percentiles } from '../../pool/clients/meter.ts';
+import type { ClientLook } from '../administration/look.ts';
 import type { BoundStats } from '../api.ts';
 import type { ClientRates, Rates, StoreFigures } from './figures.ts';
-import type { ClientLook } from './look.ts';
 
 /** A client that has told nothing new for so long does nothing, in milliseconds. */
 const IDLE_AFTER_MS = 2500;

@@ -81,7 +81,7 @@ export class NodeMemory {
     return this.#regions;
   }
 
-  /** Maps what the file has by now: it may have been lengthened (store/administration/grow.ts). */
+  /** Maps what the file has by now: it may have been lengthened (store/pools/grow.ts). */
   look(): void {
     this.#mapTo(NODE_REGIONS_MAX);
   }

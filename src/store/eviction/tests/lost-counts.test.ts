@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { LEDGER_LINE_BYTES } from '../../../pool/bound.ts';
 import type { OpenOptions, Store } from '../../api.ts';
-import { poolOf } from '../../handle.ts';
+import { poolOf } from '../../places/pool-place.ts';
 import { requestFor } from '../../tests/support/by-hand.ts';
 import { codeOf } from '../../tests/support/codes.ts';
 import { attachTo, freshStore, numbered } from '../../tests/support/pools.ts';

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
+import { lookAtIndex } from '../../administration/look.ts';
 import type { IndexName, Store } from '../../api.ts';
 import { attach, inspectSync, openSync } from '../../open.ts';
-import { lookAtIndex } from '../look.ts';
 import { observePool } from '../observer.ts';
 import { watchPool } from '../pool-watch.ts';
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SHARED_MEMORY_DIRECTORY } from '../../../../store/places/pool-url.ts';
+import { SHARED_MEMORY_DIRECTORY } from '../../../../store/places/pool-place.ts';
 import { LITMUS_TESTS } from '../litmus.ts';
 import { judge, selftest } from '../selftest.ts';
 

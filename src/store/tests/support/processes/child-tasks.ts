@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { StepwellError } from '../../../../errors.ts';
 import { startWorker } from '../../../../fabrics/start-worker.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
-import { copyPool } from '../../../administration/copy-pool.ts';
 import type { OpenOptions, Store } from '../../../api.ts';
 import { attach, createSync, openSync } from '../../../open.ts';
+import { copyPool } from '../../../pools/copy-pool.ts';
 import { openStore } from '../../../store-in-pool.ts';
 import type { ThreadTask } from './worker-tasks.ts';
 

@@ -7,8 +7,8 @@ import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
 import { checkOptions } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
-import { withPool } from '../open.ts';
-import { parseUrl } from '../places/pool-url.ts';
+import { attach } from '../open.ts';
+import { parseUrl } from '../places/pool-place.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
 
@@ -34,7 +34,9 @@ export function growSync(url: string, options: { size: number }): GrowReport {
     const why = 'threads that have it would not get its new buffers';
     throw new StepwellError('SW_UNSUPPORTED', `a memory: pool cannot grow: ${why}; make it larger`);
   }
-  return withPool(url, ({ client: { pool } }) => {
+  const { client } = attach(url, { create: false });
+  const { pool } = client;
+  try {
     pool.run(pool.chunks.learnMaximum());
     const { parameters, bytesMax: before } = pool.layout;
     const regions = regionsForSize(options.size, parameters);
@@ -46,7 +48,9 @@ export function growSync(url: string, options: { size: number }): GrowReport {
       pool.run(pool.chunks.raiseMaximum(regions));
     });
     return { before, sizeMax: pool.layout.bytesMax };
-  });
+  } finally {
+    client.end();
+  }
 }
 
 /** As `growSync`, for code that awaits. */

@@ -8,7 +8,7 @@ import { boundWish } from '../eviction/bound-wish.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
 import { draftOf, linkTarget, removeAbandoned } from '../places/pool-files.ts';
-import { type FileLocation, parseUrl } from '../places/pool-url.ts';
+import { type FileLocation, parseUrl } from '../places/pool-place.ts';
 import { isRemote, parseRemote } from '../remote/address.ts';
 import type { CopyReport, PoolReport } from '../reports.ts';
 import { bytesFor, checkStoreName } from '../store-in-pool.ts';

@@ -4,7 +4,7 @@ import { StepwellError } from '../../errors.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { guardIo } from '../io-errors.ts';
 import { attachFile } from '../places/pool-files.ts';
-import { SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../places/pool-url.ts';
+import { SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../places/pool-place.ts';
 
 /** A `shm:` pool of this machine. */
 export interface PoolListing {

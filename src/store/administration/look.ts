@@ -9,16 +9,16 @@ import { CHUNK_BYTES, SUPERBLOCK } from '../../pool/layout.ts';
 import { CHUNK_FREE, type ChunkWord } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { BoundStats } from '../api.ts';
+import { Ledger } from '../eviction/ledger.ts';
+import type { MemoryReport } from '../reports.ts';
 import {
   type HeldMemory,
   heldByClients,
   laggards,
   measureMemory,
   readChunkWords,
-} from '../administration/statistics.ts';
-import type { BoundStats } from '../api.ts';
-import { Ledger } from '../eviction/ledger.ts';
-import type { MemoryReport } from '../reports.ts';
+} from './statistics.ts';
 
 /** A client as its row tells of it. */
 export interface ClientLook extends HeldMemory {
