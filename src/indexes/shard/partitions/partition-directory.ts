@@ -73,7 +73,10 @@ export class PartitionDirectory {
     const roots = Array.from({ length: this.#partitions }, (_, i) =>
       readInteger(words, ROOTS + 8 * i),
     );
-    for (const one of roots) refuseNoRoot(rootNamed(one));
+    for (const one of roots) {
+      invariant(Number.isSafeInteger(one), `no root has the name ${one}`);
+      refuseNoRoot(rootNamed(one));
+    }
     return { nodes: nodesIn(mask), roots };
   }
 
