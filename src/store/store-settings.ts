@@ -30,7 +30,7 @@ export interface RemoteSettings extends Defaults {
   /** The pool, without the store. */
   url: string;
   delegation: boolean;
-  /** Of a view: whether its `close` closes the store that it is a view of. */
+  /** Whether the `close` of a view closes the store that it is a view of. */
   closesStore?: boolean;
   /** Ends the calls of this handle. */
   signal?: AbortSignal | undefined;

@@ -290,7 +290,7 @@ export class SimulatedClient {
     };
     this.#online = true;
     yield* reclamation.quiesce();
-    yield* this.#removing(this.#expirySweep(0).relieve(Number.POSITIVE_INFINITY, collect));
+    yield* this.#removing(this.#expirySweep(0).removeSome(Number.POSITIVE_INFINITY, collect));
     yield* collect();
   }
 

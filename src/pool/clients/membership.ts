@@ -240,6 +240,13 @@ export class Membership {
     return yield* this.#lostLock(row);
   }
 
+  /** The rows whose clients may issue verbs. */
+  *living(rows: readonly ClientRow[]): Operation<ClientRow[]> {
+    const living: ClientRow[] = [];
+    for (const row of rows) if (!(yield* this.isGone(row))) living.push(row);
+    return living;
+  }
+
   /** A client that lives lets go of the lock after its row is free, so the row is read last. */
   *#lostLock(row: ClientRow): Operation<boolean> {
     if (!row.locked || this.#locks === undefined) return false;

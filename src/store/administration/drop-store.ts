@@ -67,12 +67,8 @@ export function* freeDropped(pool: Pool, { entry, bytes }: DroppedStore): Operat
   return { store: entry.name, bytes, heldBy };
 }
 
-function* livingHolders(pool: Pool, catalog: number): Operation<ClientRow[]> {
-  const living: ClientRow[] = [];
-  for (const row of yield* pool.membership.holdersOf(catalog)) {
-    if (!(yield* pool.membership.isGone(row))) living.push(row);
-  }
-  return living;
+function* livingHolders({ membership }: Pool, catalog: number): Operation<ClientRow[]> {
+  return yield* membership.living(yield* membership.holdersOf(catalog));
 }
 
 function notFound(url: string, name: string): StepwellError {

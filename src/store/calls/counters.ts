@@ -40,7 +40,7 @@ export function* addTo(
   expiry: Expiry | undefined,
   { min, max }: CounterBounds = {},
 ): Operation<Added> {
-  const request = access.requestToChange(key, COUNTER_BYTES);
+  const request = access.requestTo('write', key, COUNTER_BYTES);
   const { values } = access.settings;
   const added: Added = { applied: false, sum: 0n, expiresAt: Number.POSITIVE_INFINITY };
   yield* access.modify(request, expiry, (present) => {

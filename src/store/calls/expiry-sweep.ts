@@ -99,7 +99,7 @@ export class ExpirySweep {
    * Takes so many out, if there are any, for a client that needs their memory now. `makeRoom` is
    * for an index that needs memory to remove.
    */
-  *relieve(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
+  *removeSome(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.catalog;
     if (!(yield* inSection(this.#attachment, () => catalog.isTimed(id)))) return 0;

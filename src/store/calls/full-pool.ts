@@ -22,7 +22,7 @@ import { ExpirySweep } from './expiry-sweep.ts';
  * room for blocks of another size. Two sweeps: the first may have been another client's, or have
  * brought what others took.
  */
-const REMEDIES = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
+const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
  * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
@@ -30,7 +30,7 @@ const REMEDIES = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 
  * meanwhile loses a record instead. An index that does not free the blocks of deleted records at
  * once does so in a sweep.
  */
-const BOUNDED_REMEDIES = [
+const BOUNDED_STEPS = [
   'ripen',
   'reclaim',
   'expire',
@@ -50,7 +50,7 @@ const BOUNDED_REMEDIES = [
 ] as const;
 
 /**
- * How often a write waits for an epoch before other remedies. Each wait lets only a few of the
+ * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of the
  * writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
@@ -59,17 +59,17 @@ const WAITS_MAX = 64;
 type WriteKind = 'deletion' | 'write';
 
 /** What has been tried for one write that met the full pool. */
-export class Relief {
+export class ReclaimProgress {
   readonly kind: WriteKind;
-  /** Of a write: nothing is evicted for a record that would not fit even then. */
+  /** Nothing is evicted for a record that would not fit even then. Undefined for a deletion. */
   readonly request: Request | undefined;
   /** What it did not find when it was tried last. */
   lacking: Lacking | undefined;
   waits = 0;
-  remedies = 0;
-  /** How many of these remedies were 'drain'. */
+  steps = 0;
+  /** How many of these steps were 'drain'. */
   drains = 0;
-  /** Whether chunks were tried again that had been tried in vain. */
+  /** Whether the chunks that brought nothing before were tried once more. */
   anew = false;
 
   constructor(kind: WriteKind, request?: Request) {
@@ -78,13 +78,13 @@ export class Relief {
   }
 }
 
-type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
+type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
-/** Samples in vain that end a remedy. */
+/** Samples without a victim that end a step. */
 const VAIN_MAX = 16;
-/** How often one remedy has the index free evicted records: each takes a merge or two. */
+/** How often one step has the index free evicted records: each time takes a merge or two. */
 const RELEASES_MAX = 4;
 
 /** Expired records whose memory does for a while. */
@@ -95,7 +95,7 @@ const EXPIRY_ROUNDS_MAX = 8;
 /** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
 const RECOVERY_INTERVAL_MS = 500;
 
-/** What can be done about a full pool before its error is raised. */
+/** Makes room in a full pool, so that a write that failed can be run again. */
 export class FullPool {
   readonly #attachment: Attachment;
   readonly #index: Index;
@@ -115,19 +115,19 @@ export class FullPool {
   }
 
   /**
-   * After a write has failed, and before it is run again: applies the remedies that it has not
-   * tried until one helps. Raises the error when it is another one, or nothing helps.
+   * After a write has failed, and before it is run again: takes the steps that it has not tried
+   * until one helps. Raises the error when it is another one, or nothing helps.
    */
-  *relieve(error: unknown, tried: Relief): Operation<void> {
+  *makeRoom(error: unknown, tried: ReclaimProgress): Operation<void> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    if (error instanceof FullForNow && tried.remedies === 0 && tried.waits < WAITS_MAX) {
+    if (error instanceof FullForNow && tried.steps === 0 && tried.waits < WAITS_MAX) {
       tried.waits++;
       if (yield* this.#wait(error)) return;
     }
     tried.lacking = this.#attachment.pool.allocator.lackedBy(error);
-    const remedies = this.#remedies(tried.request);
-    while (tried.remedies < remedies.length) {
-      if (yield* this.#apply(remedies[tried.remedies++], tried)) return;
+    const steps = this.#stepsFor(tried.request);
+    while (tried.steps < steps.length) {
+      if (yield* this.#take(steps[tried.steps++], tried)) return;
     }
     if (!tried.anew) {
       tried.anew = true;
@@ -138,11 +138,11 @@ export class FullPool {
   }
 
   /** A record of several chunks needs as many drained, or up to twice if others take some. */
-  #remedies(request: Request | undefined): readonly Remedy[] {
-    if (!this.#evictor?.store.evicts) return REMEDIES;
+  #stepsFor(request: Request | undefined): readonly Step[] {
+    if (!this.#evictor?.store.evicts) return STEPS;
     const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
     const more = 2 * Math.floor(bytes / CHUNK_BYTES);
-    return [...BOUNDED_REMEDIES, ...Array.from({ length: more }, () => 'drain' as const)];
+    return [...BOUNDED_STEPS, ...Array.from({ length: more }, () => 'drain' as const)];
   }
 
   *#wait({ epoch }: FullForNow): Operation<boolean> {
@@ -167,15 +167,15 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, tried: Relief): Operation<boolean> {
+  *#take(step: Step, tried: ReclaimProgress): Operation<boolean> {
     const { kind, request } = tried;
-    if (remedy === 'ripen') return yield* this.#ripen(tried);
-    if (remedy === 'reclaim') return yield* this.#reclaim();
-    if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
-    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
-    if (remedy === 'evict in table') return yield* this.#evictInTable(tried);
-    if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
-    return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
+    if (step === 'ripen') return yield* this.#ripen(tried);
+    if (step === 'reclaim') return yield* this.#reclaim();
+    if (step === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
+    if (step === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
+    if (step === 'evict in table') return yield* this.#evictInTable(tried);
+    if (step === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
+    return yield* this.#expire(step === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
   /**
@@ -186,7 +186,7 @@ export class FullPool {
   *#expire(enough: number): Operation<boolean> {
     let removed = 0;
     for (let round = 1; ; round++) {
-      const more = yield* this.#expired.relieve(enough, () => this.#makeRoomToRemove());
+      const more = yield* this.#expired.removeSome(enough, () => this.#makeRoomToRemove());
       if (more > 0) yield* this.#reclaim();
       removed += more;
       if (more < enough || !this.#expired.areMostExpired || round === EXPIRY_ROUNDS_MAX) break;
@@ -213,7 +213,7 @@ export class FullPool {
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
    * records. Where a table cannot grow, evicts a record from where the table would keep this one.
    */
-  *#evict({ request, lacking }: Relief): Operation<boolean> {
+  *#evict({ request, lacking }: ReclaimProgress): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
     if (this.#evictor?.drain.hasSlack || lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
@@ -239,7 +239,7 @@ export class FullPool {
    * Where it evicts nothing, another write in flight has made room there, or taken it: this one
    * tries again.
    */
-  *#evictInTable({ request, lacking }: Relief): Operation<boolean> {
+  *#evictInTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.canEvictInTable) return false;
@@ -278,7 +278,7 @@ export class FullPool {
    * and gives them back. So each further attempt may take one more. The first one evicts no chunk
    * where evicting one record may do: see `#evictInTable`.
    */
-  *#drain(tried: Relief): Operation<boolean> {
+  *#drain(tried: ReclaimProgress): Operation<boolean> {
     const { request, lacking } = tried;
     const drains = tried.drains++;
     const { allocator, chunks } = this.#attachment.pool;
@@ -310,7 +310,7 @@ export class FullPool {
     return reclamation.lagging.length === 0;
   }
 
-  *#ripen({ lacking }: Relief): Operation<boolean> {
+  *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
     return yield* this.#ripenFor(lacking);
   }

@@ -71,7 +71,7 @@ export class ManyKeys<V> {
 
   *#getInto(values: (V | undefined)[], [i, key]: [number, Key]): Operation<void> {
     const access = this.#access;
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       const isFound = yield* access.searchLive(request);

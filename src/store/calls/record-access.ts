@@ -20,7 +20,7 @@ import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import { decodeValue, type Format } from '../values.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
-import { FullPool, Relief } from './full-pool.ts';
+import { FullPool, ReclaimProgress } from './full-pool.ts';
 import type { Namespace } from './namespace.ts';
 
 /** Idle requests: more than a gateway has in flight; making one takes longer than a read. */
@@ -47,7 +47,7 @@ export interface CallSettings {
   lifetime?: Lifetime | undefined;
 }
 
-/** Where a call that wants it puts the value of a record that it replaces or removes. */
+/** Receives the value of a record that a call replaces or removes. */
 export interface Taken {
   value: unknown;
 }
@@ -56,17 +56,17 @@ export interface Taken {
 export class Unchanged {}
 
 /**
- * Finds, writes, changes and removes single records, for the calls of a store on any fabric: in
- * sections of its attachment, with what a bounded store counts, and with remedies for a full pool.
+ * Finds, writes, changes and removes single records, for the calls of a store on any fabric. Enters
+ * the pool for each operation, counts for a bounded store, and makes room when the pool is full.
  */
 export class RecordAccess {
   readonly attachment: Attachment;
   readonly index: Index;
   readonly settings: CallSettings;
   readonly meter: Meter;
-  /** Of a bounded store. */
+  /** Undefined unless the store has a bound. */
   readonly bounded: BoundedStore | undefined;
-  /** What writes do about the bound; a handle for reading counts and evicts nothing. */
+  /** Keeps the bound; a handle for reading has none, because it counts and evicts nothing. */
   readonly evictor: Evictor | undefined;
   /** Requests of operations that have ended, for the next ones. */
   readonly idle: Request[] = [];
@@ -74,8 +74,8 @@ export class RecordAccess {
   /** Whether this handle has noted that the store may have records that expire. */
   #isTimed = false;
   /**
-   * Of the first version of a new record; updates count on from it. Starting at random keeps a key
-   * that was deleted and inserted again from repeating a version that a client remembers.
+   * State of the generator of first versions, from which updates count on. It starts at random, so
+   * that a key that is deleted and inserted again does not repeat a version that a client remembers.
    */
   #versionState = (Math.random() * 2 ** 32) | 1;
 
@@ -96,7 +96,7 @@ export class RecordAccess {
     this.#full = new FullPool(attachment, index, settings.name, this.evictor);
   }
 
-  /** 32 bits, by xorshift. */
+  /** The version of a record that is inserted: 32 bits, by xorshift. */
   nextVersion(): number {
     let x = this.#versionState;
     x ^= x << 13;
@@ -131,17 +131,14 @@ export class RecordAccess {
     return namespace === undefined ? key : namespace.key(key);
   }
 
-  requestToRead(key: Key): Request {
-    const request = this.#begin();
-    request.setKey(this.keyIn(key), this.index.hashSeed);
-    this.meter.beginRead(request);
-    return request;
-  }
-
-  requestToChange(key: Key, valueBound = 0): Request {
-    const request = this.#begin();
+  /** A request for an operation on one key. Raises SW_CLOSED and SW_INVALID_KEY. */
+  requestTo(kind: 'read' | 'write', key: Key, valueBound = 0): Request {
+    this.attachment.refuseClosed();
+    this.attachment.pool.clock.refuseFault();
+    const request = this.idle.pop() ?? this.index.newRequest();
     request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
-    this.meter.beginWrite(request);
+    if (kind === 'read') this.meter.beginRead(request);
+    else this.meter.beginWrite(request);
     return request;
   }
 
@@ -157,12 +154,6 @@ export class RecordAccess {
     return request;
   }
 
-  #begin(): Request {
-    this.attachment.refuseClosed();
-    this.attachment.pool.clock.refuseFault();
-    return this.idle.pop() ?? this.index.newRequest();
-  }
-
   /** The operation that began with the request has ended. */
   give(request: Request): void {
     if (request.startedAt !== 0) this.meter.end(request);
@@ -174,7 +165,7 @@ export class RecordAccess {
     if (request.mayBeKept(most)) this.idle.push(request);
   }
 
-  /** The same behind a section. */
+  /** Leaves the pool and gives the request back. */
   end(request: Request): void {
     this.attachment.exit();
     this.give(request);
@@ -223,8 +214,11 @@ export class RecordAccess {
     taken?: Taken,
   ): Operation<Outcome> {
     const request = this.#requestToStore(key, value, expiry);
+    const { evictor } = this;
     try {
-      return yield* this.#write(request, condition, expected, taken);
+      return yield* evictor === undefined
+        ? this.#writeNow(request, condition, expected, taken)
+        : this.#writeBounded(request, condition, evictor, expected, taken);
     } finally {
       this.give(request);
     }
@@ -238,22 +232,24 @@ export class RecordAccess {
     expiry: Expiry | undefined,
   ): Operation<number | undefined> {
     const request = this.#requestToStore(key, value, expiry);
+    const { evictor } = this;
     try {
-      const outcome = yield* this.#write(request, IF_VERSION, expected);
+      const outcome = yield* evictor === undefined
+        ? this.#writeNow(request, IF_VERSION, expected)
+        : this.#writeBounded(request, IF_VERSION, evictor, expected);
       return outcome === REFUSED ? undefined : request.outgoingVersion;
     } finally {
       this.give(request);
     }
   }
 
-  *#write(
+  *#writeBounded(
     request: Request,
     condition: Condition,
+    evictor: Evictor,
     expected: number,
     taken?: Taken,
   ): Operation<Outcome> {
-    const { evictor } = this;
-    if (evictor === undefined) return yield* this.#writeNow(request, condition, expected, taken);
     evictor.refuseTooLarge(request);
     yield* evictor.lookIfStale();
     const mayBeShut = evictor.countsBytes || addsKeys(condition);
@@ -309,9 +305,9 @@ export class RecordAccess {
     request: Request,
     condition: Condition,
     expected: number,
-    taken: Taken | undefined,
+    taken?: Taken,
   ): Operation<Outcome> {
-    for (let relief: Relief | undefined; ; ) {
+    for (let tried: ReclaimProgress | undefined; ; ) {
       try {
         yield* this.attachment.enter();
         try {
@@ -328,8 +324,8 @@ export class RecordAccess {
           this.attachment.exit();
         }
       } catch (error) {
-        relief ??= new Relief('write', request);
-        yield* this.#full.relieve(error, relief);
+        tried ??= new ReclaimProgress('write', request);
+        yield* this.#full.makeRoom(error, tried);
       }
     }
   }
@@ -351,14 +347,14 @@ export class RecordAccess {
   /** An index that writes in order to remove may meet a full pool. */
   *remove(key: Key, expected?: number, taken?: Taken): Operation<boolean> {
     this.refuseWrite();
-    const request = this.requestToChange(key);
+    const request = this.requestTo('write', key);
     try {
-      for (let relief: Relief | undefined; ; ) {
+      for (let tried: ReclaimProgress | undefined; ; ) {
         try {
           return yield* this.#removeNow(request, expected, taken);
         } catch (error) {
-          relief ??= new Relief('deletion');
-          yield* this.#full.relieve(error, relief);
+          tried ??= new ReclaimProgress('deletion');
+          yield* this.#full.makeRoom(error, tried);
         }
       }
     } finally {
@@ -409,7 +405,7 @@ export class RecordAccess {
     try {
       this.refuseWrite();
       if (evictor !== undefined) yield* evictor.lookIfStale();
-      let relief: Relief | undefined;
+      let tried: ReclaimProgress | undefined;
       for (let done = false; !done; ) {
         try {
           yield* this.#modifyNow(request, expiry, change);
@@ -417,11 +413,11 @@ export class RecordAccess {
         } catch (error) {
           if (error instanceof Unchanged) return;
           const isShut = evictor !== undefined && shut !== undefined && error === shut;
-          // No remedy makes room in a store that evicts nothing.
+          // Memory is no help: the store evicts nothing.
           if (isShut && (yield* this.#refuses(request, ALWAYS, evictor))) throw error;
-          relief ??= new Relief('write', request);
+          tried ??= new ReclaimProgress('write', request);
           if (isShut) mayBeShut = false;
-          else yield* this.#full.relieve(error, relief);
+          else yield* this.#full.makeRoom(error, tried);
         }
       }
       if (evictor !== undefined) yield* evictor.settle(request);

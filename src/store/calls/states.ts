@@ -8,7 +8,7 @@ import type { Decide, StateLook } from '../internal-calls.ts';
 import { storedValue } from '../values.ts';
 import { type RecordAccess, Unchanged } from './record-access.ts';
 
-/** Of keys that callers hardly have. */
+/** Callers hardly have keys that begin so. */
 const STATE_PREFIX = '\u0000stepwell:';
 
 /** Each further one means that a decision has asked about another client. */
@@ -54,7 +54,7 @@ function* tryToChange<T>(
     return gone.get(client) ?? false;
   };
   const look: StateLook = { now: clock.now(), self, isGone: isClientGone };
-  const request = access.requestToChange(key);
+  const request = access.requestTo('write', key);
   const outcome: { result?: T } = {};
   let version = 0;
   let isRemoved = false;

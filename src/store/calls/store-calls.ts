@@ -96,14 +96,13 @@ export class StoreCalls<V> {
     this.#many = new ManyKeys(this.#access);
   }
 
-  /** Of the store. */
   get name(): string {
     return this.#access.settings.name;
   }
 
   *get(key: Key): Operation<V | undefined> {
     const access = this.#access;
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       if (!(yield* access.searchLive(request))) return undefined;
@@ -115,7 +114,7 @@ export class StoreCalls<V> {
 
   *getEntry(key: Key): Operation<Entry<V> | undefined> {
     const access = this.#access;
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       if (!(yield* access.searchLive(request))) return undefined;
@@ -128,7 +127,7 @@ export class StoreCalls<V> {
 
   *has(key: Key): Operation<boolean> {
     const access = this.#access;
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       return yield* access.searchLive(request);
@@ -141,7 +140,7 @@ export class StoreCalls<V> {
     const access = this.#access;
     access.attachment.refuseClosed();
     checkFunction('the argument of read', use);
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       if (!(yield* access.searchLive(request))) return undefined;
@@ -278,7 +277,7 @@ export class StoreCalls<V> {
   *#look(key: Key, withValue: boolean): Operation<Seen | undefined> {
     const access = this.#access;
     const { records } = access.index;
-    const request = access.requestToRead(key);
+    const request = access.requestTo('read', key);
     yield* access.attachment.enter();
     try {
       if (!(yield* access.index.search(request)) || records.isExpired(request)) return undefined;
@@ -347,7 +346,7 @@ export class StoreCalls<V> {
     checkValue(value);
     const own = kept(value);
     const expiry = access.expiryOf(options);
-    const request = access.requestToChange(key);
+    const request = access.requestTo('write', key);
     const again = keyBytes(access.keyIn(key));
     let length = 0;
     yield* access.modify(request, expiry, (present) => {
@@ -385,7 +384,7 @@ export class StoreCalls<V> {
 
   *#putCopy({ key, value, codec, expiry }: CopiedRecord): Operation<void> {
     const access = this.#access;
-    const request = access.requestToChange(key);
+    const request = access.requestTo('write', key);
     yield* access.modify(request, expiry, () => {
       access.put(request, key, value, expiry, codec);
     });

@@ -330,7 +330,7 @@ function refuseWhileBusy(path: string, url: string): void {
   try {
     const pool = new LocalPool(fabric, parameters, source);
     const rows = pool.run(pool.membership.rows());
-    const living = rows.filter((row) => !pool.run(pool.membership.isGone(row)));
+    const living = pool.run(pool.membership.living(rows));
     if (living.length === 0) return;
     const why = `in use by ${namesOf(living).join(', ')}; end these, or use force (--force)`;
     throw new StepwellError('SW_POOL_BUSY', `${url} is ${why}`);

@@ -58,7 +58,7 @@ function look(path: string, url: string) {
     const entries = pool.run(pool.catalog.entries());
     return {
       sizeMax: pool.layout.bytesMax,
-      clients: rows.filter((row) => !pool.run(pool.membership.isGone(row))).length,
+      clients: pool.run(pool.membership.living(rows)).length,
       clientsMax: parameters.clientsMax,
       stores: entries.filter(({ ready }) => ready).map((entry) => entry.name),
     };

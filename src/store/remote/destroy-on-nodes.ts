@@ -2,13 +2,11 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
 import { ERASE } from '../../fabrics/tcp/node-methods.ts';
-import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
-import type { Pool } from '../../pool/pool.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock } from '../../pool/superblock.ts';
-import { type Operation, runRemote } from '../../verbs/index.ts';
+import { runRemote } from '../../verbs/index.ts';
 import { networkThread, refuseOtherOrder } from './attach.ts';
 import { otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
@@ -89,18 +87,11 @@ async function refuseWhileBusy(
 ): Promise<void> {
   const registrar = new TcpRegistrar(fabric.nodes);
   const pool = new RemotePool(fabric, parameters, networkThread(fabric), registrar);
-  const living = await runRemote(fabric, livingRows(pool));
+  const rows = await runRemote(fabric, pool.membership.rows());
+  const living = await runRemote(fabric, pool.membership.living(rows));
   if (living.length === 0) return;
   const names = living.map(({ name, thread }) => `${name} (process ${thread.pid})`).join(', ');
   throw new StepwellError('SW_POOL_BUSY', `${url} is in use by ${names}`);
-}
-
-function* livingRows({ membership }: Pool): Operation<ClientRow[]> {
-  const living: ClientRow[] = [];
-  for (const row of yield* membership.rows()) {
-    if (!(yield* membership.isGone(row))) living.push(row);
-  }
-  return living;
 }
 
 /**

@@ -80,7 +80,7 @@ export interface RemoteStore<V> extends PromisedCalls<V> {}
 export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly #settings: RemoteSettings;
   readonly #closing: Closing;
-  /** Of a view: the store that it is a view of. */
+  /** The store that this one is a view of. */
   readonly #parent: RemoteStore<unknown> | undefined;
   /** The calls in the session that was used last. */
   #open: OpenSession;

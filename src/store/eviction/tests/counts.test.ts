@@ -166,7 +166,7 @@ test('what a sweep takes out other clients hear of', (t) => {
     }
     return removed;
   };
-  for (const takeOut of [turns, () => pool.run(sweep.relieve(3, noRoom))]) {
+  for (const takeOut of [turns, () => pool.run(sweep.removeSome(3, noRoom))]) {
     for (const key of ['a', 'b', 'c']) store.insert(key, 'v');
     throwsCode('SW_POOL_FULL', () => store.set('d', 'v'));
     time.now += 1000;
@@ -186,7 +186,7 @@ test('a sweep posts no verb outside of a section: the words may be of another st
   const sweep = new ExpirySweep(outside, index, evictor);
   const before = pool.fabric.traffic.snapshot();
   throwsCode('SW_STORE_DROPPED', () => pool.run(sweep.turn()));
-  throwsCode('SW_STORE_DROPPED', () => pool.run(sweep.relieve(3, noRoom)));
+  throwsCode('SW_STORE_DROPPED', () => pool.run(sweep.removeSome(3, noRoom)));
   assert.deepEqual(pool.fabric.traffic.snapshot(), before);
 });
 
