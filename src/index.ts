@@ -3,8 +3,7 @@ export { type CopyOptions, copyPool } from './store/administration/copy-pool.ts'
 export { grow, growSync } from './store/administration/grow.ts';
 export { listPools, type PoolListing } from './store/administration/list-pools.ts';
 export type * from './store/api.ts';
-export type { CodecOptions, EncodedOptions, TypedOptions } from './store/calls/encoded.ts';
-export { prefixRange } from './store/calls/ranges/prefix-range.ts';
+export { prefixRange } from './store/keys.ts';
 export {
   check,
   checkSync,
@@ -19,6 +18,7 @@ export {
   open,
   openSync,
 } from './store/open.ts';
+export type { CodecOptions, EncodedOptions, TypedOptions } from './store/open-options.ts';
 export type * from './store/ordered-api.ts';
 export {
   type MemoryNodeReport,

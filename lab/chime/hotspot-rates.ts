@@ -26,7 +26,7 @@ export function measureHotspots(records: number, seed: number): HotspotRow[] {
   return SHARES.map((share) => {
     const hotspots = Math.round(share * records);
     const { pool, index } = loaded(records, {}, seed);
-    (index as ChimeIndex).speculateOn(hotspots);
+    index.configure?.({ hotspots });
     const { speculation } = (index as ChimeIndex).tree.hotspots;
     const ranks = new ZipfRanks(records, Prng.fromSeed(seed));
     const request = index.newRequest();

@@ -1,6 +1,6 @@
 import type { AsyncStore, IndexName, OpenOptions, Value } from '../../src/store/api.ts';
 import { open } from '../../src/store/open.ts';
-import { inFlight } from '../../src/store/remote/session.ts';
+import { inFlight } from '../../src/store/remote/remote-clients.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { firstMessage, startProcess } from '../tcp/processes.ts';
 import type { Plan } from './plan.ts';

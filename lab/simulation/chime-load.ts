@@ -67,7 +67,7 @@ export function chimeKind({
   const shared = new Hotspots(hotspots);
   return registeredKind<ChimeIndex>('chime', { ...PAPERS_SHAPE, ...wishes }, ({ tree }) => {
     tree.hotspots = shared;
-    tree.techniques.delegation = delegation;
+    tree.delegation = delegation;
   });
 }
 

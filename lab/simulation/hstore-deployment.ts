@@ -1,5 +1,6 @@
-import type { Index, ServedRound } from '../../src/indexes/contract.ts';
+import type { Index } from '../../src/indexes/contract.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
+import type { ServedRound } from '../../src/indexes/hstore/index-server.ts';
 import { answerScans } from '../../src/indexes/hstore/skiplist-server/answer-scans.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { LocalModel } from '../simulated/local-door.ts';

@@ -22,7 +22,7 @@ const STEPS: readonly (Techniques & { name: string; ordered: number })[] = [
   { name: '+Combining', ordered: 1, lazy: true, combining: true, synchronisation: 1 },
   { name: '+AFS', ordered: 1, lazy: true, combining: true, synchronisation: 'published' },
   { name: '+shares', ordered: 1, lazy: true, combining: true, synchronisation: 'adaptive' },
-].map((step) => ({ ...step, delegation: false }) as Techniques & { name: string; ordered: number });
+].map((step) => ({ ...step, clearing: true }) as Techniques & { name: string; ordered: number });
 
 /** Of a technique's throughput to that before it, as the text of section 4.6 gives it. */
 const PUBLISHED_WRITES: Record<string, number> = { '+Lazy': 1.5, '+AFS': 4.1 };

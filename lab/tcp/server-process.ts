@@ -1,9 +1,6 @@
 /** A server of an HStore store in a process of its own, as `stepwell index-server` is. */
-import {
-  openIndexServer,
-  type ServerRole,
-  serveIndex,
-} from '../../src/store/servers/index-server.ts';
+import type { ServerRole } from '../../src/indexes/hstore/index-server.ts';
+import { openIndexServer, serveIndex } from '../../src/store/servers/index-server.ts';
 
 const [url, store, role] = process.argv.slice(2);
 const ending = new AbortController();

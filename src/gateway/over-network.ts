@@ -5,7 +5,7 @@ import { type GatewayOptions, type GatewayServer, serveRedis as serve } from './
 
 /**
  * Operations of stores in flight together; further commands wait. It bounds the memory of
- * operations, and a store keeps as much of it for the next ones (see `IdleRequests`).
+ * operations, and a store keeps as much of it for the next ones (see `RecordAccess.give`).
  */
 const IN_FLIGHT_MAX = 512;
 

@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
 import type { AsyncStore, Key, Store } from '../store/api.ts';
-import { invalid, shown } from '../store/calls/arguments.ts';
+import { invalid, shown } from '../store/arguments.ts';
 
 /** A store or a namespace, synchronous or not. */
 // biome-ignore lint/suspicious/noExplicitAny: most helpers are for stores of any values

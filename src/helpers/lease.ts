@@ -1,6 +1,6 @@
 import { type ErrorCode, hasCode, StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
-import { checkFlag, checkOptions } from '../store/calls/arguments.ts';
+import { checkFlag, checkOptions } from '../store/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
 import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';

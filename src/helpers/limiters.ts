@@ -1,7 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
-import { checkOptions } from '../store/calls/arguments.ts';
-import type { Decide, StateChange } from '../store/calls/changes/decide.ts';
+import { checkOptions } from '../store/arguments.ts';
+import type { Decide, StateChange } from '../store/internal-calls.ts';
 import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 

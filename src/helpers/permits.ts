@@ -1,6 +1,6 @@
 import { StepwellError } from '../errors.ts';
-import { isRecord } from '../store/calls/arguments.ts';
-import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import { isRecord } from '../store/arguments.ts';
+import type { StateChange, StateLook } from '../store/internal-calls.ts';
 
 /**
  * Permits that clients hold for a time: a lease is the only one of its name, a semaphore has

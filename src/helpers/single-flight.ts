@@ -1,10 +1,10 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, ExpiryOptions, Key } from '../store/api.ts';
-import { checkFunction, checkOptions, isRecord } from '../store/calls/arguments.ts';
-import type { StateChange, StateLook } from '../store/calls/changes/decide.ts';
+import { checkFunction, checkOptions, isRecord } from '../store/arguments.ts';
 import { checkTtl } from '../store/calls/expiry.ts';
-import { keyBytes } from '../store/calls/ranges/key-range.ts';
+import type { StateChange, StateLook } from '../store/internal-calls.ts';
+import { keyBytes } from '../store/keys.ts';
 import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 

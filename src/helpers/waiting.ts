@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { StepwellError } from '../errors.ts';
-import { invalid, shown } from '../store/calls/arguments.ts';
+import { invalid, shown } from '../store/arguments.ts';
 import { refuseAborted } from './host.ts';
 
 const FIRST_PAUSE_MS = 1;

@@ -1,8 +1,8 @@
 import { unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Entry, Key } from '../store/api.ts';
-import { checkFlag, checkOptions, invalid } from '../store/calls/arguments.ts';
-import { keyBytes } from '../store/calls/ranges/key-range.ts';
-import { Namespace } from '../store/calls/ranges/namespace.ts';
+import { checkFlag, checkOptions, invalid } from '../store/arguments.ts';
+import { Namespace } from '../store/calls/namespace.ts';
+import { keyBytes } from '../store/keys.ts';
 import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
 import { pauseFor } from './waiting.ts';
 

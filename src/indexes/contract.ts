@@ -18,6 +18,21 @@ export interface IndexManifest {
    * learns of the death. Where no client could learn of it, such an index is not opened.
    */
   locks?: true;
+  /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
+  delegation?: true;
+  hotspots?: true;
+}
+
+/** What a client chooses for itself: clients of one index need not agree. */
+export interface ClientSettings {
+  /** Operations in flight on one key share verbs: see delegation.ts. */
+  delegation?: boolean | undefined;
+  /** For how many keys the client remembers where they stand: see leaf/hotspots.ts. */
+  hotspots?: number | undefined;
+  /** A search READs what proves a miss only when it met no hit: one round trip more for a miss. */
+  proofOnMiss?: boolean | undefined;
+  /** How long operations wait for one and the same holder of a lock. */
+  lockTimeoutMs?: number | undefined;
 }
 
 /** When a write takes effect. */
@@ -189,6 +204,8 @@ export interface Index {
   readonly tableUnits: readonly number[];
   /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
   readonly marksCurrent?: boolean;
+  /** Changes the settings that are named. An index lacks it that has none of them. */
+  configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
   newRequest(): Request;
   /** Whether the key is present; the record is then the request's found one. */
@@ -283,6 +300,8 @@ export interface Index {
    * so a store that evicts must evict ahead of its need.
    */
   releaseSome?(): Operation<boolean>;
+  /** Of an index that is made of parts, each on one memory node. */
+  readonly placement?: NodePlacement;
 }
 
 /** What of an index is on one memory node. */
@@ -306,17 +325,13 @@ export interface PartMigration {
   next(): Operation<void>;
 }
 
-/** An index that is made of parts, each on one memory node; all may move while others use them. */
-export interface PlacedIndex extends Index {
-  nodeShares(): Operation<NodeShare[]>;
+/** On which memory nodes the parts of an index are; all may move while others use them. */
+export interface NodePlacement {
+  shares(): Operation<NodeShare[]>;
   /** Changes the nodes that parts are placed on; nothing is moved by this alone. */
   changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void>;
   /** For each part, how it comes to where it is to be. Any of them may be given up, or go on. */
   rebalancing(): PartMigration[];
-}
-
-export function isPlaced(index: Index): index is PlacedIndex {
-  return 'rebalancing' in index;
 }
 
 /** An index that keeps its keys in order: those whose manifest says so. */
@@ -334,72 +349,4 @@ export interface OrderedIndex extends Index {
 
 export function isOrdered(index: Index): index is OrderedIndex {
   return index.manifest.ordered;
-}
-
-/** Whether a process may be the primary of a role, as it knows at this moment. */
-export interface Candidacy {
-  /**
-   * The fencing token of its election, 0..TOKEN_MAX: greater than that of any primary before.
-   * Undefined as long as it is not elected, and from the moment on from which another process may
-   * be.
-   */
-  readonly token: number | undefined;
-}
-
-export const TOKEN_MAX = 2 ** 34 - 1;
-
-/**
- * Elects the primary of each role. Whatever it says, a lease in the pool is taken only with a token
- * that is no less than the last one, and from a holder only when that can issue verbs no more: two
- * processes that both believe to be the primary, one of them late, are never both the server.
- */
-export interface Coordinator {
-  /** Stands for election to the role `name`, which is unique among all stores. */
-  stand(name: string): Candidacy;
-  /** Gives up what it is elected to. */
-  close(): Promise<void>;
-}
-
-export type ServerRole = 'hash' | 'skiplist' | 'both';
-
-/** What one round of a server came to. */
-export interface ServedRound {
-  /** Leases that this server holds: none while another one is the primary. */
-  held: number;
-  answered: number;
-}
-
-export interface ServerSettings {
-  role: ServerRole;
-  /** Pairs that it serves, counted from 1; all of the store when left out. */
-  pairs?: readonly number[] | undefined;
-  /** Elects the primaries; without one the first process that takes a lease is the primary. */
-  coordinator?: Coordinator | undefined;
-  /** What roles are called in an election: the pool and its store. */
-  name?: string;
-  /** Milliseconds of a clock that never goes back. */
-  now?: () => number;
-  /** Milliseconds after which a primary that stands still is fenced. */
-  lapse?: number;
-}
-
-/** A process's part as a server of an index. */
-export interface IndexServer {
-  /**
-   * Takes the leases of its roles, or stands by while another process has them, and answers what
-   * waits. Between two rounds it holds nothing of the pool but the leases, so that epochs can pass.
-   */
-  round(): Operation<ServedRound>;
-  /** Gives up the leases; the next server answers what waits. */
-  stop(): Operation<void>;
-}
-
-/** An index that server processes may work for; without them its clients are the servers. */
-export interface ServedIndex extends Index {
-  /** Raises SW_INVALID_ARGUMENT for pairs that the store has not. */
-  server(settings: ServerSettings): IndexServer;
-}
-
-export function isServed(index: Index): index is ServedIndex {
-  return 'server' in index;
 }

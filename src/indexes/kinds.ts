@@ -3,14 +3,13 @@ import { type BoundWish, makeBound } from '../pool/bound.ts';
 import type { CatalogEntry, Made } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
-import { CHIME, ChimeIndex } from './chime/chime.ts';
+import { CHIME } from './chime/chime.ts';
 import type { Index, IndexKind, IndexManifest, IndexParameters } from './contract.ts';
-import { HOPSCOTCH, HopscotchIndex } from './hopscotch/hopscotch.ts';
+import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
-import { SHARD, ShardIndex } from './shard/shard.ts';
-import { LeafIndex } from './substrates/leaf/leaf-index.ts';
+import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
 export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
@@ -106,38 +105,4 @@ function refuseDamaged(pool: Pool, kind: IndexKind, parameters: IndexParameters,
     const why = `the catalog's parameters of store ${store} are damaged`;
     throw new StepwellError('SW_POOL_CORRUPT', why, { cause });
   }
-}
-
-/**
- * Lets the operations that this client has in flight on one key share verbs (delegation.ts); other
- * clients of the index need not. False of an index that has no such thing.
- */
-export function delegate(index: Index): boolean {
-  const client = index instanceof ChimeIndex ? index.tree : delegatingTable(index);
-  if (client !== undefined) client.techniques.delegation = true;
-  return client !== undefined;
-}
-
-/**
- * Gives this client a hotspot buffer for so many keys (leaf/hotspots.ts), or none for 0. False of
- * an index that has no speculative read.
- */
-export function speculate(index: Index, keys: number): boolean {
-  if (!(index instanceof LeafIndex)) return false;
-  index.speculateOn(keys);
-  return true;
-}
-
-/** Has this client's searches save READs, not round trips: where these cost nothing. */
-export function proveOnMiss(index: Index): void {
-  if (index instanceof LeafIndex) index.proveOnMiss();
-}
-
-/** How long this client's operations wait for one holder of a lock, if the index has locks. */
-export function boundWaits(index: Index, lockTimeoutMs: number): void {
-  if (index instanceof LeafIndex) index.waitAtMost(lockTimeoutMs);
-}
-
-function delegatingTable(index: Index) {
-  return index instanceof ShardIndex || index instanceof HopscotchIndex ? index.table : undefined;
 }

@@ -1,8 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { StepwellError } from '../errors.ts';
-import type { Address, Operation, TrafficCounters } from '../verbs/index.ts';
-import { invalid, shown } from './calls/arguments.ts';
-import type { Attachment } from './calls/attachment.ts';
+import { invalid, shown } from './arguments.ts';
 
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkSignal(signal: unknown): void {
@@ -66,60 +64,6 @@ export function untilAborted<O extends { signal?: AbortSignal }>(
   // What are no options is refused where they are read.
   if (signal === undefined || typeof options !== 'object') return options;
   return { ...options, signal: eitherSignal(signal, options?.signal) };
-}
-
-/** A store's handle by which an aborted call begins no more operations: SW_ABORTED ends it. */
-export class AbortableAttachment implements Attachment {
-  readonly #attachment: Attachment;
-  readonly #signal: AbortSignal;
-
-  constructor(attachment: Attachment, signal: AbortSignal) {
-    this.#attachment = attachment;
-    this.#signal = signal;
-  }
-
-  get pool(): Attachment['pool'] {
-    return this.#attachment.pool;
-  }
-
-  get traffic(): TrafficCounters {
-    return this.#attachment.traffic;
-  }
-
-  get width(): number {
-    return this.#attachment.width;
-  }
-
-  refuseClosed(): void {
-    this.#attachment.refuseClosed();
-  }
-
-  *enter(): Operation<void> {
-    yield* this.#attachment.enter();
-    if (!this.#signal.aborted) return;
-    this.exit();
-    throw aborted('the call', this.#signal);
-  }
-
-  exit(): void {
-    this.#attachment.exit();
-  }
-
-  exclusive<T>(operation: () => Operation<T>): Operation<T | undefined> {
-    return this.#attachment.exclusive(operation);
-  }
-
-  each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void> {
-    return this.#attachment.each(items, width, act);
-  }
-
-  together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
-    return this.#attachment.together(items, act);
-  }
-
-  window(address: Address, bytes: number): Uint8Array | undefined {
-    return this.#attachment.window(address, bytes);
-  }
 }
 
 /** What is being opened, unless the signal is aborted: what is opened all the same is closed. */

@@ -1,7 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { CopiedRecord } from './calls/changes/copies.ts';
-import type { Decide } from './calls/changes/decide.ts';
 import type { CloseListener } from './closing.ts';
+import type { CopiedRecord, Decide } from './internal-calls.ts';
 import type {
   Decoded,
   Encoding,
@@ -519,7 +518,7 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   incrementWithin(key: Key, by: number, options: BoundedOptions<number>): BoundedIncrement<number>;
   incrementWithin(key: Key, by: bigint, options: BoundedOptions<bigint>): BoundedIncrement<bigint>;
   /**
-   * Changes what a helper keeps beside the records; see `ChangeCalls`.
+   * Changes what a helper keeps beside the records; see calls/states.ts.
    *
    * @internal
    */

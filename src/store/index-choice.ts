@@ -2,7 +2,7 @@ import { StepwellError } from '../errors.ts';
 import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
 import { kindNamed } from '../indexes/kinds.ts';
 import type { OpenOptions } from './api.ts';
-import { invalid, isRecord, shown } from './calls/arguments.ts';
+import { invalid, isRecord, shown } from './arguments.ts';
 
 /** What the option `index` asks for. */
 export interface IndexWish {

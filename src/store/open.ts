@@ -4,7 +4,6 @@ import { openIndex } from '../indexes/kinds.ts';
 import type { CatalogEntry } from '../pool/catalog.ts';
 import { abortable, checkSignal } from './abortable.ts';
 import { checkStores } from './administration/check.ts';
-import { destroyFile } from './administration/destroy.ts';
 import { freeDropped, markDropped } from './administration/drop-store.ts';
 import { reportPool } from './administration/inspect.ts';
 import type {
@@ -17,15 +16,14 @@ import type {
   Store,
   Value,
 } from './api.ts';
-import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './calls/encoded.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { createNew, findOrCreate } from './find-or-create.ts';
 import { type HandleObject, optionsFor, poolOf } from './handle.ts';
-import { LocalAttachment } from './local/local-attachment.ts';
-import { LocalClient } from './local/local-client.ts';
+import { LocalAttachment, LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
-import { ThreadClients } from './local/thread-clients.ts';
-import { checkCheckOptions, checkOpenOptions, forceIn } from './option-names.ts';
+import type { AnyOptions, CodecOptions, EncodedOptions, TypedOptions } from './open-options.ts';
+import { checkCheckOptions, checkOpenOptions, forceIn } from './open-options.ts';
+import { destroyFile } from './places/destroy-file.ts';
+import { createNew, findOrCreate } from './places/find-or-create.ts';
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import type { PoolPlace } from './places/pool-place.ts';
 import { type FileLocation, parseUrl } from './places/pool-url.ts';
@@ -46,7 +44,7 @@ import {
   mayBeThere,
   namesStore,
 } from './store-in-pool.ts';
-import { formatOf } from './values/value-format.ts';
+import { formatOf } from './values.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`

@@ -1,16 +1,7 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
-import type { Index, IndexKind } from '../indexes/contract.ts';
-import {
-  boundWaits,
-  delegate,
-  findOrCreateStore,
-  kindNamed,
-  kindOf,
-  openIndex,
-  proveOnMiss,
-  speculate,
-} from '../indexes/kinds.ts';
+import type { ClientSettings, Index, IndexKind } from '../indexes/contract.ts';
+import { findOrCreateStore, INDEX_KINDS, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
 import type { BoundWish } from '../pool/bound.ts';
 import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
@@ -19,19 +10,25 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
-import { checkFlag, checkFunction, invalid, shown } from './calls/arguments.ts';
+import { checkFlag, checkFunction, invalid, shown } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
-import { checkOpenOptions } from './option-names.ts';
-import { formatOf } from './values/value-format.ts';
+import { checkOpenOptions } from './open-options.ts';
+import { formatOf } from './values.ts';
 
 /** Each further one means that another client has dropped the store that was made. */
 const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
-/** Keys of a hotspot buffer where a round trip costs more than the bytes of a neighbourhood. */
-const NETWORK_HOTSPOTS = 65_536;
+/**
+ * Of a client that is new: what a round trip costs decides whether a search saves READs or round
+ * trips, and whether a hotspot buffer is worth its memory.
+ */
+const SETTINGS = {
+  'at once': { proofOnMiss: true },
+  network: { hotspots: 65_536 },
+} satisfies Record<string, ClientSettings>;
 
 /** What a record of a bounded store is taken for, with its share of the index. */
 const BYTES_PER_RECORD = 512;
@@ -108,10 +105,7 @@ export function* openStore(
     if (wish) refuseOtherShape(entry.name, index, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseDelegation(options);
-    if (options.delegation) refuseAlone(entry.name, index, delegate(index));
-    if (open === undefined && trips === 'at once') proveOnMiss(index);
-    if (open === undefined && trips === 'network') speculate(index, NETWORK_HOTSPOTS);
-    configure(entry.name, index, options);
+    configure(entry.name, index, options, open === undefined ? SETTINGS[trips] : {});
     return { store, index, bounded };
   } catch (error) {
     pool.stores.close(store);
@@ -125,11 +119,28 @@ function* openBoth(pool: Pool, entry: CatalogEntry): Operation<OpenedStore> {
 }
 
 /** Handles of one store share its index: what the last one asked for counts. */
-function configure(store: string, index: Index, { hotspots, lockTimeoutMs }: OpenOptions): void {
-  if (lockTimeoutMs !== undefined) boundWaits(index, lockTimeoutMs);
-  if (hotspots === undefined || speculate(index, hotspots) || hotspots === 0) return;
-  const why = `store ${store} has the index ${index.manifest.name}, which has no hotspot buffer`;
-  throw new StepwellError('SW_UNSUPPORTED', `${why}; chime and hopscotch have`);
+function configure(
+  store: string,
+  index: Index,
+  { delegation, hotspots, lockTimeoutMs }: OpenOptions,
+  defaults: ClientSettings,
+): void {
+  if (delegation) refuseWithout('delegation', store, index);
+  if (hotspots) refuseWithout('hotspots', store, index);
+  index.configure?.({
+    delegation: delegation || undefined,
+    hotspots: hotspots ?? defaults.hotspots,
+    proofOnMiss: defaults.proofOnMiss,
+    lockTimeoutMs,
+  });
+}
+
+function refuseWithout(what: 'delegation' | 'hotspots', store: string, { manifest }: Index): void {
+  if (manifest[what]) return;
+  const why = `store ${store} has the index ${manifest.name}, which has no ${what}`;
+  const others = INDEX_KINDS.filter((kind) => kind.manifest[what]);
+  const names = others.map((kind) => kind.manifest.name).join(', ');
+  throw new StepwellError('SW_UNSUPPORTED', `${why}: ${names} have`);
 }
 
 /** Raises SW_INVALID_ARGUMENT. */
@@ -219,12 +230,6 @@ export function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: Bou
   const { unit, limit } = bound;
   const wanted = unit === 'records' ? BYTES_PER_RECORD * limit : 2 * limit;
   return Math.min(poolBytes, Math.max(BOUNDED_BYTES_MIN, wanted));
-}
-
-function refuseAlone(store: string, { manifest }: Index, delegates: boolean): void {
-  if (delegates) return;
-  const why = `store ${store} has the index ${manifest.name}, which has no delegation`;
-  throw new StepwellError('SW_UNSUPPORTED', `${why}; shard, chime and hopscotch have`);
 }
 
 function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {

@@ -1,9 +1,9 @@
 import type { Encoding, Key, NamespaceOptions, PoolHandle, ValueFormat } from './api.ts';
-import { checkOptions } from './calls/arguments.ts';
-import type { AnyCodec } from './calls/encoded.ts';
+import { checkOptions } from './arguments.ts';
 import { type Lifetime, lifetimeOf } from './calls/expiry.ts';
-import { Namespace } from './calls/ranges/namespace.ts';
-import { type Format, formatOf } from './values/value-format.ts';
+import { Namespace } from './calls/namespace.ts';
+import type { AnyCodec } from './open-options.ts';
+import { type Format, formatOf } from './values.ts';
 
 /** What the calls of a store or of a namespace go by. */
 interface Defaults {
@@ -29,6 +29,8 @@ export interface RemoteSettings extends Defaults {
   /** The pool, without the store. */
   url: string;
   delegation: boolean;
+  /** Of a view: whether its `close` closes the store that it is a view of. */
+  closesStore?: boolean;
   /** Ends the calls of this handle. */
   signal?: AbortSignal | undefined;
 }

@@ -53,14 +53,6 @@ const SHARED_BY_INDEXES = ['substrates', 'contract.ts', 'picture.ts', 'sweep.ts'
 
 const COLUMNS_MAX = 100;
 const FUNCTION_LINES_MAX = 60;
-const FILES_MAX = 16;
-/** Folders of one file a command, an experiment, a scope or a case. */
-const CATALOGUES = [
-  'src/cli/commands',
-  'src/gateway/commands',
-  'lab/simulation',
-  'lab/verification/canaries',
-];
 
 interface SourceFile {
   path: string;
@@ -168,17 +160,6 @@ function circles(): string[][] {
 
 test('no files import each other in a circle', () => {
   report(circles().map((circle) => circle.join(' -> ')));
-});
-
-test('a folder shows no more files than one takes in at a glance', () => {
-  const counts = new Map<string, number>();
-  for (const { path } of files) {
-    counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1);
-  }
-  const broken = [...counts].filter(
-    ([folder, count]) => count > FILES_MAX && !isOf(folder, CATALOGUES),
-  );
-  report(broken.map(([folder, count]) => `${folder} shows ${count} files`));
 });
 
 /** Whether what a constant is set to can change: a collection, or an object that is not frozen. */

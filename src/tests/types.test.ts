@@ -8,8 +8,6 @@ const PUBLIC_PARTS = [
   'store/administration/copy-pool.ts',
   'store/administration/grow.ts',
   'store/administration/list-pools.ts',
-  'store/calls/encoded.ts',
-  'store/calls/ranges/prefix-range.ts',
   'store/remote/memory-nodes.ts',
 ];
 const PUBLIC = /^(index|errors|store\/[\w-]+)\.ts$/;

@@ -1,5 +1,5 @@
 import type { AsyncStore, Key } from '../store/api.ts';
-import { prefixRange } from '../store/calls/ranges/prefix-range.ts';
+import { prefixRange } from '../store/keys.ts';
 import type { KeysAnswer, ShownRecord, ValueAnswer } from './messages.ts';
 import { shown } from './shown.ts';
 

@@ -1,5 +1,5 @@
 import { StepwellError } from '../../../src/errors.ts';
-import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
+import type { Index } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
 import {
@@ -295,9 +295,9 @@ function* sweepExpired(pool: LocalPool, index: Index): Operation<void> {
 }
 
 /** Every part of the index to the memory node where it is to be. */
-function* migrate(index: Index): Operation<void> {
-  if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
-  for (const migration of index.rebalancing()) {
+function* migrate({ placement }: Index): Operation<void> {
+  if (!placement) throw new Error('an index that is not placed cannot migrate');
+  for (const migration of placement.rebalancing()) {
     while (!migration.done) yield* migration.next();
   }
 }

@@ -40,8 +40,8 @@ export const CHIME_SUBJECT: Subject = {
   locksAhead: (units) => unitsBeside(units) === units,
   // Clients of one tree need not agree.
   vary(index, prng) {
-    const { techniques, cache } = (index as ChimeIndex).tree;
-    techniques.delegation = prng.below(2) === 0;
+    index.configure?.({ delegation: prng.below(2) === 0 });
+    const { cache } = (index as ChimeIndex).tree;
     // The trees are too small for an arena that is copied now and then.
     if (prng.below(2) === 0) cache.arenaWordsMin = 0;
   },

@@ -42,8 +42,8 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   walksOnce: true,
   answersTheDead: true,
   vary(index, prng) {
-    (index as HopscotchIndex).table.techniques.delegation = prng.below(2) === 0;
-    if (prng.below(2) === 0) (index as HopscotchIndex).speculateOn(8);
+    index.configure?.({ delegation: prng.below(2) === 0 });
+    if (prng.below(2) === 0) index.configure?.({ hotspots: 8 });
   },
   hurry(index) {
     (index as HopscotchIndex).table.patience = { spins: 0, polls: 1, microseconds: 1 };

@@ -62,7 +62,9 @@ export const SHARD_SUBJECT: Subject = {
   migrates: true,
   vary(index, prng) {
     const shard = index as ShardIndex;
-    Object.assign(shard.table.techniques, techniques(prng));
+    const { delegation, ...techniques } = drawTechniques(prng);
+    shard.configure({ delegation });
+    Object.assign(shard.table.techniques, techniques);
     if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
     // Of a new bucket that another one fills most clients lose patience never, some at once.
     for (const table of shard.partitions.tables) {
@@ -82,7 +84,7 @@ export const SHARD_SUBJECT: Subject = {
 };
 
 /** Clients of one table need not agree on any of these. */
-function techniques(prng: Prng): Techniques {
+function drawTechniques(prng: Prng): Techniques & { delegation: boolean } {
   return {
     lazy: prng.below(4) > 0,
     combining: prng.below(4) > 0,
@@ -105,9 +107,11 @@ function migrateNowAndThen(index: ShardIndex, prng: Prng): void {
 
 const NODE_SETS = [[0], [1], [0, 1]];
 
-function* migrateSomewhat(index: ShardIndex, prng: Prng): Operation<void> {
-  if (prng.below(2) === 0) yield* index.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
-  const migrations = index.rebalancing();
+function* migrateSomewhat({ placement }: ShardIndex, prng: Prng): Operation<void> {
+  if (prng.below(2) === 0) {
+    yield* placement.changeNodes(() => NODE_SETS[prng.below(NODE_SETS.length)]);
+  }
+  const migrations = placement.rebalancing();
   const migration = migrations[prng.below(migrations.length)];
   try {
     for (let parts = 1 + prng.below(6); parts > 0 && !migration.done; parts--) {

@@ -59,7 +59,7 @@ export interface Subject {
    * replaces then, until a sweep.
    */
   readonly answersTheDead?: boolean;
-  /** Whether its parts can go from memory node to memory node while it is used (`PlacedIndex`). */
+  /** Whether its parts can go from memory node to memory node while it is used. */
   readonly migrates?: boolean;
   /** Whether a client can compact it in a full pool (`Index.compact`) while others use it. */
   readonly compacts?: boolean;

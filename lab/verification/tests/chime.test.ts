@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
 import { CHIME_CANARIES } from '../canaries/chime.ts';
 import { chimeLateFollowerCanary } from '../canaries/late-follower.ts';
 import { type StopOptions, searchStops } from '../exhaustive/stops.ts';
@@ -35,8 +34,7 @@ const SPECULATING: Subject = {
   ...DEEP,
   vary(index, prng) {
     DEEP.vary?.(index, prng);
-    (index as ChimeIndex).speculateOn(8);
-    (index as ChimeIndex).proveOnMiss();
+    index.configure?.({ hotspots: 8, proofOnMiss: true });
   },
 };
 

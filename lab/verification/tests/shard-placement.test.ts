@@ -11,8 +11,11 @@ const MIGRATING: Subject = {
   parameters: (prng, crowded) => ({ ...SHARD_SUBJECT.parameters(prng, crowded), partitions: 2 }),
 };
 
-/** In two of them another operation of a mover's found that the migration was over. */
-const SEEDS = [50_026, 50_065, ...Array.from({ length: 14 }, (_, i) => i + 1)];
+/**
+ * In two of them another operation of a mover's finds that the migration is over; in 50_711 a root
+ * stands where a client has known an earlier one.
+ */
+const SEEDS = [50_242, 50_711, 51_043, ...Array.from({ length: 16 }, (_, i) => i + 1)];
 
 test('SHARD is linearizable, and keeps its memory, while tables go from node to node', () => {
   const memory = newSimulationMemory();

@@ -1,7 +1,7 @@
 import type { CreateDriverResult, L2CacheDriver } from 'bentocache/types';
 import type { AnyStore } from '../../helpers/host.ts';
 import type { AsyncStore } from '../../store/api.ts';
-import { checkOptions } from '../../store/calls/arguments.ts';
+import { checkOptions } from '../../store/arguments.ts';
 import { spaceOf } from '../space.ts';
 
 /** Options of `stepwellDriver`. */

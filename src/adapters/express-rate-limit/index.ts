@@ -1,7 +1,7 @@
 import type { ClientRateLimitInfo, Options, Store } from 'express-rate-limit';
 import type { AnyStore } from '../../helpers/host.ts';
 import type { AsyncStore, BoundedIncrement } from '../../store/api.ts';
-import { checkOptions } from '../../store/calls/arguments.ts';
+import { checkOptions } from '../../store/arguments.ts';
 import { spaceOf } from '../space.ts';
 
 /** Options of `StepwellRateLimit`. */

@@ -2,7 +2,7 @@ import { callbackify } from 'node:util';
 import session, { type SessionData } from 'express-session';
 import type { AnyStore } from '../../helpers/host.ts';
 import type { AsyncStore, ExpiryOptions, Key } from '../../store/api.ts';
-import { checkOptions } from '../../store/calls/arguments.ts';
+import { checkOptions } from '../../store/arguments.ts';
 import { type AdapterValues, spaceOf, textOf } from '../space.ts';
 
 export type { AdapterValues };

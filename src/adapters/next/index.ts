@@ -1,5 +1,5 @@
 import type { AnyStore } from '../../helpers/host.ts';
-import { checkOptions } from '../../store/calls/arguments.ts';
+import { checkOptions } from '../../store/arguments.ts';
 import { type AdapterValues, spaceOf } from '../space.ts';
 
 export type { AdapterValues };

@@ -1,7 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type AnyStore, promised } from '../../helpers/host.ts';
 import type { ClientCounters } from '../../store/api.ts';
-import { checkFlag, checkOptions, invalid } from '../../store/calls/arguments.ts';
+import { checkFlag, checkOptions, invalid } from '../../store/arguments.ts';
 
 type Attributes = Record<string, string>;
 

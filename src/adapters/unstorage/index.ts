@@ -2,7 +2,7 @@ import type { Driver, TransactionOptions, WatchCallback } from 'unstorage';
 import type { AnyStore } from '../../helpers/host.ts';
 import { watch } from '../../helpers/watch.ts';
 import type { ExpiryOptions } from '../../store/api.ts';
-import { checkOptions } from '../../store/calls/arguments.ts';
+import { checkOptions } from '../../store/arguments.ts';
 import { spaceOf, textOf } from '../space.ts';
 
 /** Options of `stepwellDriver`. */

@@ -1,5 +1,5 @@
+import type { ServerRole } from '../../indexes/hstore/index-server.ts';
 import type { EtcdCoordinator } from '../../store/servers/coordination/etcd-coordinator.ts';
-import type { ServerRole } from '../../store/servers/index-server.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { parseCount, plural } from '../sizes.ts';

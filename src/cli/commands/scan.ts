@@ -1,5 +1,5 @@
 import type { AsyncStore, Key } from '../../store/api.ts';
-import { prefixRange } from '../../store/calls/ranges/prefix-range.ts';
+import { prefixRange } from '../../store/keys.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../../store/ordered-api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';

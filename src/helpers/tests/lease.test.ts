@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { hasCode } from '../../errors.ts';
-import type { Decide } from '../../store/calls/changes/decide.ts';
+import type { Decide } from '../../store/internal-calls.ts';
 import { dropStoreSync } from '../../store/open.ts';
 import { rejectsCode } from '../../store/tests/support/codes.ts';
 import type { AnyStore } from '../host.ts';

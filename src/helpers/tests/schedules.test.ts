@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { StateChange, StateLook } from '../../store/calls/changes/decide.ts';
+import type { StateChange, StateLook } from '../../store/internal-calls.ts';
 import { givePermit, permitsIn, renewPermit, takePermit } from '../permits.ts';
 import { keep, land, lead } from '../single-flight.ts';
 

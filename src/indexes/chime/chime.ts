@@ -39,6 +39,8 @@ export const CHIME_MANIFEST: IndexManifest = {
   lockFreeReads: false,
   onlineResize: true,
   locks: true,
+  delegation: true,
+  hotspots: true,
 };
 
 /** Sizes of the blocks that internal nodes take, of 1 to 2048 lines. */

@@ -31,6 +31,8 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   lockFreeReads: false,
   onlineResize: true,
   locks: true,
+  delegation: true,
+  hotspots: true,
 };
 
 /** The stand-alone one-sided hopscotch hash table (CHIME section 4.5) behind the index contract. */

@@ -3,14 +3,13 @@ import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verb
 import type {
   CheckSink,
   Condition,
+  Index,
   IndexKind,
   IndexManifest,
   IndexShape,
   KeyRange,
   OrderedIndex,
   Outcome,
-  ServedIndex,
-  ServerSettings,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
@@ -22,7 +21,7 @@ import { foundRecord, search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { HStoreWalk } from './client/walk.ts';
 import { modify, remove, write } from './client/write.ts';
-import { PairServers } from './index-server.ts';
+import { PairServers, type ServerSettings } from './index-server.ts';
 import { pairGeometries } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
@@ -41,10 +40,7 @@ const HSTORE_MANIFEST: IndexManifest = {
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
-export class HStoreIndex
-  extends ClientIndex<HStoreRequest, HStoreTable>
-  implements OrderedIndex, ServedIndex
-{
+export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
   readonly manifest = HSTORE_MANIFEST;
   readonly marksCurrent = true;
   readonly table: HStoreTable;
@@ -120,6 +116,7 @@ export class HStoreIndex
     return sampleRecords(this.table, request, places, enough, visit);
   }
 
+  /** Without server processes the clients are the servers. */
   server(settings: ServerSettings): PairServers {
     return new PairServers(this.table, settings);
   }
@@ -135,6 +132,11 @@ export class HStoreIndex
   eachReachable(visit: (address: Address) => void): Operation<void> {
     return eachReachable(this.table, visit);
   }
+}
+
+/** By name: the build has two classes of this index, and an index may be of either. */
+export function isHStore(index: Index): index is HStoreIndex {
+  return index.manifest.name === HSTORE_MANIFEST.name;
 }
 
 /** HStore as a store's index. */

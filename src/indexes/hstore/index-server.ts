@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Candidacy, IndexServer, ServedRound, ServerSettings } from '../contract.ts';
 import type { HStoreTable } from './client/table.ts';
+import type { Candidacy, Coordinator } from './election.ts';
 import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
 import { type PairState, readState } from './protocol/pair-state.ts';
@@ -15,6 +15,29 @@ const TURNS_IN_A_ROUND = 16;
 const BEAT_MS = 100;
 /** Without a coordination service the CAS of the lease alone elects. */
 const NOT_ELECTED: Candidacy = { token: 0 };
+
+export type ServerRole = 'hash' | 'skiplist' | 'both';
+
+/** What one round of a server came to. */
+export interface ServedRound {
+  /** Leases that this server holds: none while another one is the primary. */
+  held: number;
+  answered: number;
+}
+
+export interface ServerSettings {
+  role: ServerRole;
+  /** Pairs that it serves, counted from 1; all of the store when left out. */
+  pairs?: readonly number[] | undefined;
+  /** Elects the primaries; without one the first process that takes a lease is the primary. */
+  coordinator?: Coordinator | undefined;
+  /** What roles are called in an election: the pool and its store. */
+  name?: string;
+  /** Milliseconds of a clock that never goes back. */
+  now?: () => number;
+  /** Milliseconds after which a primary that stands still is fenced. */
+  lapse?: number;
+}
 
 /** One role of one pair, for which this process stands. */
 class Role {
@@ -39,13 +62,14 @@ class Role {
   }
 }
 
-/** The rounds of a server process, for the pairs that it stands for. */
-export class PairServers implements IndexServer {
+/** A process's part as a server of the pairs that it stands for. */
+export class PairServers {
   readonly #now: () => number;
   readonly #lapse: number;
   /** Those of one pair after the other. */
   readonly #roles: readonly Role[];
 
+  /** Raises SW_INVALID_ARGUMENT for pairs that the store has not. */
   constructor(table: HStoreTable, settings: ServerSettings) {
     const { role, coordinator, name = 'store' } = settings;
     this.#now = settings.now ?? (() => 0);
@@ -60,6 +84,10 @@ export class PairServers implements IndexServer {
     );
   }
 
+  /**
+   * Takes the leases of its roles, or stands by while another process has them, and answers what
+   * waits. Between two rounds it holds nothing of the pool but the leases, so that epochs can pass.
+   */
   *round(): Operation<ServedRound> {
     let answered = 0;
     for (const role of this.#roles) {
@@ -69,6 +97,7 @@ export class PairServers implements IndexServer {
     return { held: this.#roles.filter(({ held }) => held !== undefined).length, answered };
   }
 
+  /** Gives up the leases; the next server answers what waits. */
   *stop(): Operation<void> {
     for (const role of this.#roles) if (role.held !== undefined) yield* this.#giveUp(role);
   }

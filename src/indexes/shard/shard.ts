@@ -4,15 +4,15 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import {
   type CheckSink,
+  type ClientSettings,
   type Condition,
+  type Index,
   type IndexKind,
   type IndexManifest,
   type IndexParameters,
   type IndexShape,
-  type NodeShare,
+  type NodePlacement,
   type Outcome,
-  type PartMigration,
-  type PlacedIndex,
   REFUSED,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
@@ -31,8 +31,7 @@ import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
 import { ShardSlots } from './operations/slots.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
-import { Migration } from './partitions/migration.ts';
-import { sharesOf } from './partitions/node-shares.ts';
+import { placementOf } from './partitions/node-placement.ts';
 import { Partitions } from './partitions/partitions.ts';
 import { paint } from './picture.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
@@ -52,23 +51,27 @@ export const SHARD_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  delegation: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
-export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements PlacedIndex {
+export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements Index {
   readonly manifest = SHARD_MANIFEST;
   readonly partitions: Partitions;
   /** The first table: with one memory node there is no other. */
   readonly table: ShardTable;
+  readonly placement: NodePlacement;
   readonly #slots: readonly ShardSlots[];
   readonly #protocol: SlotProtocol<ShardRequest>;
   readonly #locks = new LockTable<ShardRequest>();
+  #delegates = false;
 
   constructor(partitions: Partitions) {
     const [table] = partitions.tables;
     super(table, table.geometry.shape);
     this.partitions = partitions;
     this.table = table;
+    this.placement = placementOf(partitions);
     this.#slots = partitions.tables.map((one) => new ShardSlots(one));
     this.#protocol = {
       records: this.table.records,
@@ -117,42 +120,39 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
-  search(request: ShardRequest): Operation<boolean> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.search(request));
-    request.begin();
-    const table = this.partitions.tableOf(request);
-    if (!table.techniques.delegation) return search(table, request);
-    return this.#locks.search(request, (one) => search(table, one));
+  configure({ delegation }: ClientSettings): void {
+    this.#delegates = delegation ?? this.#delegates;
   }
 
-  searchMany(
+  /** Begins an operation on a key: first, if tables were migrated, by looking them up again. */
+  *#begin(request: ShardRequest): Operation<ShardTable> {
+    if (!this.partitions.isCurrent) yield* this.partitions.refresh();
+    request.begin();
+    return this.partitions.tableOf(request);
+  }
+
+  *search(request: ShardRequest): Operation<boolean> {
+    const table = yield* this.#begin(request);
+    if (!this.#delegates) return yield* search(table, request);
+    return yield* this.#locks.search(request, (one) => search(table, one));
+  }
+
+  *searchMany(
     requests: readonly ShardRequest[],
     count: number,
     batch: Batch,
     found: boolean[],
   ): Operation<void> {
     const { partitions } = this;
-    if (!partitions.isCurrent) {
-      return this.#refreshed(() => this.searchMany(requests, count, batch, found));
-    }
-    for (let i = 0; i < count; i++) requests[i].begin();
-    return searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
+    for (let i = 0; i < count; i++) yield* this.#begin(requests[i]);
+    yield* searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
   }
 
-  /** Of a client whose addresses have grown old: the operation after looking them up again. */
-  *#refreshed<T>(operation: () => Operation<T>): Operation<T> {
-    if (!this.partitions.isCurrent) yield* this.partitions.refresh();
-    return yield* operation();
-  }
-
-  write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    if (!this.partitions.isCurrent) {
-      return this.#refreshed(() => this.write(request, condition, expected));
-    }
-    request.begin();
-    if (!this.table.techniques.delegation) return this.#write(request, condition, expected);
+  *write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    yield* this.#begin(request);
+    if (!this.#delegates) return yield* this.#write(request, condition, expected);
     const write: PlannedWrite<ShardRequest> = { request, condition, expected };
-    return this.#locks.write(write, (group) => this.#writeTogether(group));
+    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
   }
 
   *#write(request: ShardRequest, condition: Condition, expected: number): Operation<Outcome> {
@@ -177,10 +177,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     if (stored && !displaced) yield* this.#recordsChanged(request, 1);
   }
 
-  remove(request: ShardRequest, expected?: number): Operation<boolean> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.remove(request, expected));
-    request.begin();
-    return this.#inTurn(request, () => this.#remove(request, expected));
+  *remove(request: ShardRequest, expected?: number): Operation<boolean> {
+    yield* this.#begin(request);
+    return yield* this.#inTurn(request, () => this.#remove(request, expected));
   }
 
   *#remove(request: ShardRequest, expected: number | undefined): Operation<boolean> {
@@ -190,10 +189,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return removed;
   }
 
-  modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    if (!this.partitions.isCurrent) return this.#refreshed(() => this.modify(request, compute));
-    request.begin();
-    return this.#inTurn(request, () => this.#modify(request, compute));
+  *modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    yield* this.#begin(request);
+    return yield* this.#inTurn(request, () => this.#modify(request, compute));
   }
 
   *#modify(request: ShardRequest, compute: (present: boolean) => void): Operation<Outcome> {
@@ -203,7 +201,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   #inTurn<T>(request: ShardRequest, write: () => Operation<T>): Operation<T> {
-    return this.table.techniques.delegation ? this.#locks.inTurn(request, write) : write();
+    return this.#delegates ? this.#locks.inTurn(request, write) : write();
   }
 
   foundAddress({ words, slotAt }: ShardRequest): Address {
@@ -248,19 +246,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   compact(grace: () => Operation<boolean>): Operation<number> {
     return compact(this.partitions, grace);
-  }
-
-  *nodeShares(): Operation<NodeShare[]> {
-    yield* this.partitions.refresh();
-    return yield* sharesOf(this.partitions);
-  }
-
-  changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
-    return this.partitions.directory.changeNodes(change);
-  }
-
-  rebalancing(): PartMigration[] {
-    return this.partitions.tables.map((_, i) => new Migration(this.partitions, i));
   }
 }
 

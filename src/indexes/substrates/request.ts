@@ -367,8 +367,9 @@ export class Request extends Frame {
 
   /** Tells when the found record, which has times, was used last, and how often. */
   readAccess(access: Access): void {
-    access.ticks = this.foundTicks;
-    access.uses = usesAt(this.timesIn, this.accessAt);
+    const { timesIn, accessAt } = this;
+    access.ticks = ticksAt(timesIn, accessAt);
+    access.uses = usesAt(timesIn, accessAt);
   }
 
   /** When the outgoing record expires if nobody uses it before; infinity for never. */

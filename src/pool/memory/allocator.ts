@@ -1,4 +1,4 @@
-import { hasCode, invariant } from '../../errors.ts';
+import { hasCode, invariant, type StepwellError } from '../../errors.ts';
 import {
   type Address,
   Batch,
@@ -39,6 +39,12 @@ const MORE_FROM = 40;
 /** With so many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 
+/** Blocks that a client looked for in vain: of a store, and so many lines each. */
+export interface Lacking {
+  readonly catalog: number;
+  readonly units: number;
+}
+
 /**
  * Carves chunks into blocks and takes blocks back. Any client claims free blocks of any chunk that
  * serves its store and size, by a CAS of the words of state bytes. No client owns such a chunk, so
@@ -77,8 +83,10 @@ export class Allocator {
   #frontier = 0;
   /** Whether the pool was full when this client last looked for memory. */
   isTight = false;
-  /** The store and block size, in lines, that it looked for then. */
-  lacking: { readonly catalog: number; readonly units: number } | undefined;
+  /** What it looked for then. */
+  #lacking: Lacking | undefined;
+  /** What was looked for when each error was raised: operations in flight lack different blocks. */
+  readonly #lackedBy = new WeakMap<object, Lacking>();
   /** Stores that keep some chunks free, because making room takes memory; and how many more. */
   readonly #reserving = new Map<number, 0 | 1>();
   /** How many of those chunks such a store may take next. */
@@ -185,13 +193,33 @@ export class Allocator {
     return sizeClass.take();
   }
 
+  /**
+   * Several blocks, or none: operations in flight that each had one of two would wait in vain for
+   * each other's. Raises SW_POOL_FULL.
+   */
+  *allocateTogether(catalog: number, units: number, count: number): Operation<Address[]> {
+    const sizeClass = this.sizeClass(catalog, units);
+    while (sizeClass.cache.length < count) yield* this.refill(sizeClass);
+    return Array.from({ length: count }, () => sizeClass.take());
+  }
+
   *#allocateSpan(catalog: number, units: number, node: number): Operation<Address> {
     try {
       return yield* this.spans.allocate(catalog, units, undefined, node);
     } catch (error) {
-      if (hasCode(error, 'SW_POOL_FULL')) this.lacking = { catalog, units };
+      if (hasCode(error, 'SW_POOL_FULL')) this.#noteLack(error, catalog, units);
       throw error;
     }
+  }
+
+  #noteLack(error: unknown, catalog: number, units: number): void {
+    this.#lacking = { catalog, units };
+    this.#lackedBy.set(error as object, this.#lacking);
+  }
+
+  /** What the operation that failed with this error did not find, as far as is known. */
+  lackedBy(error: StepwellError): Lacking | undefined {
+    return this.#lackedBy.get(error) ?? this.#lacking;
   }
 
   /** Takes back a block of which no client but this one knows. */
@@ -304,7 +332,7 @@ export class Allocator {
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       this.isTight = true;
-      this.lacking = { catalog, units };
+      this.#noteLack(error, catalog, units);
       const any = yield* this.#chunks.partlyFree(use, 1, node, true);
       if (any === undefined) throw error;
       return this.#enteredBeside(sizeClass, any);

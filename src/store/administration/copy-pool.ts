@@ -3,7 +3,7 @@ import { StepwellError } from '../../errors.ts';
 import { kindNamed } from '../../indexes/kinds.ts';
 import { checkSignal } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
-import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
+import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
 import { boundWish } from '../eviction/bound-wish.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';

@@ -5,8 +5,8 @@ import { control } from '../../pool/control.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { namesOf } from '../places/destroy-file.ts';
 import type { DropReport } from '../reports.ts';
-import { namesOf } from './destroy.ts';
 
 const WAITS_MAX = 100;
 const CLOSING_WAITS_MAX = 25;

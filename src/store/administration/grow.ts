@@ -5,7 +5,7 @@ import { loadLibc } from '../../fabrics/shared/libc.ts';
 import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
 import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
-import { checkOptions } from '../calls/arguments.ts';
+import { checkOptions } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { withPool } from '../open.ts';
 import { parseUrl } from '../places/pool-url.ts';

@@ -1,9 +1,9 @@
 import { hasCode } from '../../errors.ts';
 import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
-import { type Attachment, inSection } from './attachment.ts';
-import { foundKey } from './ranges/takers.ts';
+import { foundKey } from './result-builders.ts';
 
 /** Between two turns at a store, of whatever client. */
 export const TURN_MS = 100;

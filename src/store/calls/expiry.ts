@@ -1,6 +1,6 @@
 import { type Expiry, TIME_MAX } from '../../records/times.ts';
 import type { ExpiryOptions } from '../api.ts';
-import { checkOptions, invalid, shown } from './arguments.ts';
+import { checkOptions, invalid, shown } from '../arguments.ts';
 
 /** The longest time to live, some 4,000 years: with the time of day it still fits a record. */
 const TTL_MAX = TIME_MAX / 2;

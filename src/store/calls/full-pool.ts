@@ -4,16 +4,18 @@ import type { Index } from '../../indexes/contract.ts';
 import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { EPOCHS_TO_RIPEN } from '../../pool/clients/limbo.ts';
 import { FullForNow } from '../../pool/clients/reclamation.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
-import type { Allocator } from '../../pool/memory/allocator.ts';
+import { control } from '../../pool/control.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, SUPERBLOCK } from '../../pool/layout.ts';
+import type { Lacking } from '../../pool/memory/allocator.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
+import type { Pool } from '../../pool/pool.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
-import { type Attachment, inSection } from './attachment.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
-import { VainSweeps, type WriteKind } from './vain-sweeps.ts';
 
 /**
  * Some expired records first, all of them when that does not help: only a chunk that is empty has
@@ -38,10 +40,13 @@ const BOUNDED_REMEDIES = [
   'sweep',
   'evict',
   'drain',
+  'evict in table',
   'sweep',
   'drain',
+  'evict in table',
   'sweep',
   'drain',
+  'evict in table',
 ] as const;
 
 /**
@@ -50,8 +55,28 @@ const BOUNDED_REMEDIES = [
  */
 const WAITS_MAX = 64;
 
-/** What a write did not find: see `Allocator.lacking`. */
-type Lacking = NonNullable<Allocator['lacking']>;
+/** What meets a full pool. A deletion may wait for other things than memory. */
+type WriteKind = 'deletion' | 'write';
+
+/** What has been tried for one write that met the full pool. */
+export class Relief {
+  readonly kind: WriteKind;
+  /** Of a write: nothing is evicted for a record that would not fit even then. */
+  readonly request: Request | undefined;
+  /** What it did not find when it was tried last. */
+  lacking: Lacking | undefined;
+  waits = 0;
+  remedies = 0;
+  /** How many of these remedies were 'drain'. */
+  drains = 0;
+  /** Whether chunks were tried again that had been tried in vain. */
+  anew = false;
+
+  constructor(kind: WriteKind, request?: Request) {
+    this.kind = kind;
+    this.request = request;
+  }
+}
 
 type Remedy = (typeof REMEDIES)[number] | (typeof BOUNDED_REMEDIES)[number];
 
@@ -90,24 +115,25 @@ export class FullPool {
   }
 
   /**
-   * After a write has failed, and before it is run again: applies remedies from number `first` on
-   * until one helps, and returns the number of the next one. Raises the error when it is another
-   * one, or nothing helps. Evicts nothing for a `request` whose record would not fit even then.
+   * After a write has failed, and before it is run again: applies the remedies that it has not
+   * tried until one helps. Raises the error when it is another one, or nothing helps.
    */
-  *relieve(error: unknown, first: number, kind: WriteKind, request?: Request): Operation<number> {
+  *relieve(error: unknown, tried: Relief): Operation<void> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
-    if (error instanceof FullForNow && first < WAITS_MAX && (yield* this.#wait(error))) {
-      return first + 1;
+    if (error instanceof FullForNow && tried.remedies === 0 && tried.waits < WAITS_MAX) {
+      tried.waits++;
+      if (yield* this.#wait(error)) return;
     }
-    const remedies = this.#remedies(request);
-    for (let next = Math.max(first, WAITS_MAX); next < WAITS_MAX + remedies.length; next++) {
-      const tried = remedies.slice(0, next - WAITS_MAX);
-      const drains = tried.filter((remedy) => remedy === 'drain').length;
-      if (yield* this.#apply(remedies[next - WAITS_MAX], kind, drains, request)) return next + 1;
+    tried.lacking = this.#attachment.pool.allocator.lackedBy(error);
+    const remedies = this.#remedies(tried.request);
+    while (tried.remedies < remedies.length) {
+      if (yield* this.#apply(remedies[tried.remedies++], tried)) return;
     }
-    const last = WAITS_MAX + remedies.length;
-    if (first <= last && (yield* this.#reclaimAnew())) return last + 1;
-    publish('full', () => ({ store: this.#store, write: kind }));
+    if (!tried.anew) {
+      tried.anew = true;
+      if (yield* this.#reclaimAnew()) return;
+    }
+    publish('full', () => ({ store: this.#store, write: tried.kind }));
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
@@ -141,14 +167,14 @@ export class FullPool {
     return new StepwellError('SW_POOL_FULL', `${cause.message}; ${what}, ${why}`, { cause });
   }
 
-  *#apply(remedy: Remedy, kind: WriteKind, drains: number, request?: Request): Operation<boolean> {
-    if (remedy === 'ripen') return yield* this.#ripen();
+  *#apply(remedy: Remedy, tried: Relief): Operation<boolean> {
+    const { kind, request } = tried;
+    if (remedy === 'ripen') return yield* this.#ripen(tried);
     if (remedy === 'reclaim') return yield* this.#reclaim();
     if (remedy === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
-    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(request));
-    if (remedy === 'evict in table') return yield* this.#evictInTable(request);
-    if (remedy === 'drain')
-      return (yield* this.#mayFit(request)) && (yield* this.#drain(drains, request));
+    if (remedy === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
+    if (remedy === 'evict in table') return yield* this.#evictInTable(tried);
+    if (remedy === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
     return yield* this.#expire(remedy === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
 
@@ -187,11 +213,9 @@ export class FullPool {
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
    * records. Where a table cannot grow, evicts a record from where the table would keep this one.
    */
-  *#evict(request: Request | undefined): Operation<boolean> {
+  *#evict({ request, lacking }: Relief): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
-    if (this.#evictor?.drain.hasSlack) return false;
-    const { lacking } = allocator;
-    if (lacking === undefined) return false;
+    if (this.#evictor?.drain.hasSlack || lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
     if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
@@ -212,17 +236,18 @@ export class FullPool {
   /**
    * Where a table is full and its index lacks memory for another one, evicts a record of that table
    * and owes a chunk, which the next writes pay. Their tables can be split when it is free.
+   * Where it evicts nothing, another write in flight has made room there, or taken it: this one
+   * tries again.
    */
-  *#evictInTable(request: Request | undefined): Operation<boolean> {
-    if (request === undefined || !this.#lacksTable) return false;
+  *#evictInTable({ request, lacking }: Relief): Operation<boolean> {
+    if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
-    if (!(yield* evictor.evictInTable(request))) return false;
-    if (!evictor.drain.owes) evictor.drain.owe();
+    if (!evictor.canEvictInTable) return false;
+    if ((yield* evictor.evictInTable(request)) && !evictor.drain.owes) evictor.drain.owe();
     return true;
   }
 
-  get #lacksTable(): boolean {
-    const { lacking } = this.#attachment.pool.allocator;
+  #isOfTable(lacking: Lacking | undefined): boolean {
     return lacking !== undefined && !this.#isOfRecords(lacking);
   }
 
@@ -253,7 +278,9 @@ export class FullPool {
    * and gives them back. So each further attempt may take one more. The first one evicts no chunk
    * where evicting one record may do: see `#evictInTable`.
    */
-  *#drain(drains: number, request?: Request): Operation<boolean> {
+  *#drain(tried: Relief): Operation<boolean> {
+    const { request, lacking } = tried;
+    const drains = tried.drains++;
     const { allocator, chunks } = this.#attachment.pool;
     const { drain, canEvictInTable } = this.#evictor as Evictor;
     yield* this.#reclaim();
@@ -266,7 +293,7 @@ export class FullPool {
       for (let i = 0; i < wanted; i++) drain.owe();
       return true;
     }
-    if (drains === 0 && canEvictInTable && this.#lacksTable) return false;
+    if (drains === 0 && canEvictInTable && this.#isOfTable(lacking)) return false;
     for (let drained = 0; drained < wanted; drained++) {
       if (!(yield* this.#canUseEvicted())) return drained > 0;
       if ((yield* drain.drainOne()) === 0) return drained > 0;
@@ -283,8 +310,7 @@ export class FullPool {
     return reclamation.lagging.length === 0;
   }
 
-  *#ripen(): Operation<boolean> {
-    const { lacking } = this.#attachment.pool.allocator;
+  *#ripen({ lacking }: Relief): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
     return yield* this.#ripenFor(lacking);
   }
@@ -360,4 +386,61 @@ function chunksFor(keyBytes: number, valueBytes: number): number {
   let chunks = 0;
   for (const [units, count] of blocks) chunks += Math.ceil(count / blocksPerChunk(units));
   return chunks;
+}
+
+const SWEEP_INTERVAL_MS = 1000;
+
+/** A sweep that brought nothing, and what there was after it. */
+interface VainSweep {
+  at: number;
+  freed: number;
+  reusable: number;
+  epoch: number;
+  /** Sweeps in vain up to this one, of which each followed the one before within the interval. */
+  inARow: number;
+}
+
+/**
+ * Whether another sweep is worth its walk of the whole store after one in vain. Kept for each kind
+ * of write: a sweep that brought a write no memory says nothing about a deletion, for which a sweep
+ * makes room in the index; see `Index.compact`.
+ */
+class VainSweeps {
+  readonly #pool: Pool;
+  readonly #last: { [kind in WriteKind]?: VainSweep } = {};
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /**
+   * After an interval; sooner when this client has freed something, when chunks were left, or when
+   * other clients have retired blocks, which the epoch shows: it moves on with every hundred or so.
+   * Vain sweeps move it too, so clients that all find the pool full would sweep in turns with each
+   * write. Therefore each vain sweep doubles what the next one waits for.
+   */
+  *mayBring(kind: WriteKind): Operation<boolean> {
+    const vain = this.#last[kind];
+    if (vain === undefined || Date.now() - vain.at >= SWEEP_INTERVAL_MS) return true;
+    const { freed, reusable, epoch } = yield* this.#look();
+    if (freed !== vain.freed || reusable !== vain.reusable) return true;
+    return epoch - vain.epoch >= EPOCHS_TO_RIPEN * 2 ** vain.inARow;
+  }
+
+  /** Notes how many blocks and chunks a sweep has brought back. */
+  *note(kind: WriteKind, brought: number): Operation<void> {
+    const before = this.#last[kind];
+    this.#last[kind] = undefined;
+    if (brought > 0) return;
+    const at = Date.now();
+    const follows = before !== undefined && at - before.at < SWEEP_INTERVAL_MS;
+    const inARow = follows ? before.inARow + 1 : 1;
+    this.#last[kind] = { at, inARow, ...(yield* this.#look()) };
+  }
+
+  *#look(): Operation<Pick<VainSweep, 'freed' | 'reusable' | 'epoch'>> {
+    const { freed } = this.#pool.allocator;
+    const reusable = Number(yield* control.load(SUPERBLOCK.chunkNews));
+    return { freed, reusable, epoch: Number(yield* control.load(SUPERBLOCK.epoch)) };
+  }
 }

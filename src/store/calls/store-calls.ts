@@ -1,95 +1,461 @@
-import { isOrdered, type OrderedIndex } from '../../indexes/contract.ts';
+import { StepwellError } from '../../errors.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_PRESENT,
+  IF_VERSION,
+  type Index,
+  isOrdered,
+  type Outcome,
+  REFUSED,
+} from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { checkValue } from '../../records/codec.ts';
+import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { measureStore } from '../administration/statistics.ts';
-import type { ClientCounters, Entry, Key, KeyPage, Page, StoreStats } from '../api.ts';
+import type {
+  BoundedIncrement,
+  BoundedOptions,
+  ClientCounters,
+  Entry,
+  ExpiryOptions,
+  Key,
+  KeyPage,
+  Page,
+  RecordMetadata,
+  ReplaceOptions,
+  StoreStats,
+  Value,
+  WriteOptions,
+  WriteResult,
+} from '../api.ts';
+import {
+  checkFunction,
+  checkIncrement,
+  checkOptions,
+  conditionOf,
+  counterBoundsIn,
+  invalid,
+  prefixIn,
+  shown,
+  versionOf,
+} from '../arguments.ts';
+import { type Attachment, inSection } from '../attachment.ts';
+import type { BoundedStore } from '../eviction/bounded-store.ts';
+import type { CopiedRecord, Decide } from '../internal-calls.ts';
+import { keyBytes } from '../keys.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
-import { prefixIn } from './arguments.ts';
-import { inSection } from './attachment.ts';
-import type { CopiedRecord } from './changes/copies.ts';
-import { ManyCalls } from './many-calls.ts';
-import { boundsOnly, rangeOf } from './ranges/key-range.ts';
-import { RangeCount } from './ranges/range-count.ts';
-import type { RangeScan } from './ranges/range-scan.ts';
-import { checkPage, copiesOf, PageOfWalk, RecordWalk } from './ranges/record-walk.ts';
-import { orderedIndex, planScan, type ScanPlan } from './ranges/scan-plan.ts';
-import { refusedLoad, sortedLoad } from './ranges/sorted-load.ts';
-import { entryTaker, keyTaker, rawKeyTaker } from './ranges/takers.ts';
+import { encoded, storedValue } from '../values.ts';
+import { addTo } from './counters.ts';
+import { EXPIRY_OPTIONS, expiryIn } from './expiry.ts';
+import { boundsOnly, rangeOf } from './key-range.ts';
+import { ManyKeys } from './many-keys.ts';
+import { countKeys, orderedIndex, planScan, type RangeScan, type ScanPlan } from './range-scan.ts';
+import { type CallSettings, RecordAccess, type Taken } from './record-access.ts';
+import { checkPage, copyPage, pageOf, RecordWalk } from './record-walk.ts';
+import { entryBuilder, keyBuilder, rawKeyBuilder } from './result-builders.ts';
+import { loadSorted } from './sorted-load.ts';
+import { changeState } from './states.ts';
 
+const REPLACE_OPTIONS = ['keepTtl', ...EXPIRY_OPTIONS];
+const WRITE_OPTIONS = ['when', 'previous', ...REPLACE_OPTIONS];
+
+/** Each failed attempt means that another client has changed the key. */
+const ATTEMPTS_MAX = 1000;
 /** Keys that `clear` removes together. */
 const CLEAR_BATCH = 256;
-/** A page of a copy ends behind so many bytes of values. */
-const COPIED_BYTES_MAX = 8 * 2 ** 20;
+
+/** A record as it was found, to be replaced as long as no client changes it. */
+interface Seen {
+  readonly version: number;
+  readonly expiry: Expiry | undefined;
+  readonly expiresAt: number;
+  /** Only where it was asked for. */
+  readonly value: Value;
+}
 
 /**
- * The calls of a store, for every fabric: those on one key and on many, and here those on all
- * records or on a range. A walk or a scan enters the pool for each step: between two steps it holds
- * nothing of the pool, however long its caller takes.
+ * Every call of a store, as an operation, for every fabric. Keys and values are encoded before the
+ * first verb: afterwards the caller may change their bytes. A walk or a scan enters the pool for
+ * each step: between two steps it holds nothing of the pool, however long its caller takes. See
+ * api.ts for what each call does.
  */
-export class StoreCalls<V> extends ManyCalls<V> {
+export class StoreCalls<V> {
+  readonly #access: RecordAccess;
+  readonly #many: ManyKeys<V>;
+
+  constructor(
+    attachment: Attachment,
+    index: Index,
+    settings: CallSettings,
+    bounded?: BoundedStore | undefined,
+  ) {
+    this.#access = new RecordAccess(attachment, index, settings, bounded);
+    this.#many = new ManyKeys(this.#access);
+  }
+
+  /** Of the store. */
+  get name(): string {
+    return this.#access.settings.name;
+  }
+
+  *get(key: Key): Operation<V | undefined> {
+    const access = this.#access;
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      if (!(yield* access.searchLive(request))) return undefined;
+      return (yield* access.foundValue(request)) as V;
+    } finally {
+      access.end(request);
+    }
+  }
+
+  *getEntry(key: Key): Operation<Entry<V> | undefined> {
+    const access = this.#access;
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      if (!(yield* access.searchLive(request))) return undefined;
+      const value = (yield* access.foundValue(request)) as V;
+      return { key, value, version: request.foundVersion };
+    } finally {
+      access.end(request);
+    }
+  }
+
+  *has(key: Key): Operation<boolean> {
+    const access = this.#access;
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      return yield* access.searchLive(request);
+    } finally {
+      access.end(request);
+    }
+  }
+
+  *read<T>(key: Key, use: (bytes: Uint8Array) => T): Operation<T | undefined> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    checkFunction('the argument of read', use);
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      if (!(yield* access.searchLive(request))) return undefined;
+      const isChained = request.foundChained;
+      yield* access.index.records.complete(request);
+      return use(isChained ? foundBytes(request) : this.#bytesInPool(request));
+    } finally {
+      access.end(request);
+    }
+  }
+
+  /** The found value in the pool itself, where that is within reach and never changes. */
+  #bytesInPool(request: Request): Uint8Array {
+    if (request.foundInline) return foundBytes(request);
+    const { attachment, index } = this.#access;
+    const { foundAt, contentAt, contentBytes } = request;
+    const address = index.foundAddress(request) + (contentAt - foundAt);
+    return attachment.window(address, contentBytes) ?? foundBytes(request);
+  }
+
+  *set(key: Key, value: unknown, options?: ExpiryOptions): Operation<void> {
+    const access = this.#access;
+    const data = encoded(value, access.settings.values);
+    yield* access.store(key, data, ALWAYS, access.expiryOf(options));
+  }
+
+  *insert(key: Key, value: unknown, options?: ExpiryOptions): Operation<boolean> {
+    const access = this.#access;
+    const data = encoded(value, access.settings.values);
+    return (yield* access.store(key, data, IF_ABSENT, access.expiryOf(options))) !== REFUSED;
+  }
+
+  *update(key: Key, value: unknown, options?: ExpiryOptions): Operation<boolean> {
+    const access = this.#access;
+    const data = encoded(value, access.settings.values);
+    return (yield* access.store(key, data, IF_PRESENT, access.expiryOf(options))) !== REFUSED;
+  }
+
+  *write(key: Key, given: unknown, options: WriteOptions = {}): Operation<WriteResult<V>> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    const keepTtl = keepsTtl(options, WRITE_OPTIONS);
+    const value = encoded(given, access.settings.values);
+    const { condition, previous } = conditionOf(options);
+    const expiry = this.#expiryIn(options);
+    const taken: Taken | undefined = previous ? { value: undefined } : undefined;
+    const outcome = yield* keepTtl
+      ? this.#storeKeeping(kept(key), kept(value), condition, expiry, taken)
+      : access.store(key, value, condition, expiry, 0, taken);
+    return { written: outcome !== REFUSED, previous: taken?.value as V | undefined };
+  }
+
+  /** The record that is replaced says when the new one expires. */
+  *#storeKeeping(
+    key: Key,
+    value: Value,
+    condition: Condition,
+    expiry: Expiry | undefined,
+    taken: Taken | undefined,
+  ): Operation<Outcome> {
+    const access = this.#access;
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const seen = yield* this.#look(key, false);
+      const isRefused = condition === (seen ? IF_ABSENT : IF_PRESENT);
+      if (isRefused) return yield* access.store(key, value, condition, expiry, 0, taken);
+      const outcome = yield* seen
+        ? access.store(key, value, IF_VERSION, seen.expiry, seen.version, taken)
+        : access.store(key, value, IF_ABSENT, expiry, 0, taken);
+      if (outcome !== REFUSED) return outcome;
+    }
+    throw changedAgain();
+  }
+
+  *swap(
+    key: Key,
+    value: unknown,
+    options: Omit<WriteOptions, 'previous' | 'when'> = {},
+  ): Operation<V | undefined> {
+    return (yield* this.write(key, value, { ...options, previous: true })).previous;
+  }
+
+  *compareAndSet(
+    key: Key,
+    version: number,
+    given: unknown,
+    options?: ReplaceOptions,
+  ): Operation<number | undefined> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    const value = encoded(given, access.settings.values);
+    const expected = versionOf(version);
+    if (options === undefined || !keepsTtl(options, REPLACE_OPTIONS)) {
+      return yield* access.replace(key, expected, value, this.#expiryIn(options));
+    }
+    const [own, data] = [kept(key), kept(value)];
+    // Also another expiry of the same value is another version.
+    const seen = yield* this.#look(own, false);
+    if (seen?.version !== expected) return undefined;
+    return yield* access.replace(own, expected, data, seen.expiry);
+  }
+
+  *expire(key: Key, options?: ExpiryOptions): Operation<boolean> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    const expiry = access.expiryOf(options);
+    const own = kept(key);
+    for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+      const seen = yield* this.#look(own, true);
+      if (seen === undefined) return false;
+      const outcome = yield* access.store(own, seen.value, IF_VERSION, expiry, seen.version);
+      if (outcome !== REFUSED) return true;
+    }
+    throw changedAgain();
+  }
+
+  *ttl(key: Key): Operation<number | undefined> {
+    const seen = yield* this.#look(key, false);
+    if (seen === undefined) return undefined;
+    return Math.max(0, seen.expiresAt - this.#access.attachment.pool.clock.now());
+  }
+
+  *metadata(key: Key): Operation<RecordMetadata | undefined> {
+    const seen = yield* this.#look(key, false);
+    return seen && { version: seen.version, expiresAt: seen.expiresAt };
+  }
+
+  /** When a record that is written now expires, of options with `keepTtl` beside that. */
+  #expiryIn(options: ReplaceOptions = {}): Expiry | undefined {
+    const { attachment, settings } = this.#access;
+    return expiryIn(options, settings.lifetime, attachment.pool.clock.now);
+  }
+
+  /** The key's record, if it has not expired. */
+  *#look(key: Key, withValue: boolean): Operation<Seen | undefined> {
+    const access = this.#access;
+    const { records } = access.index;
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      if (!(yield* access.index.search(request)) || records.isExpired(request)) return undefined;
+      if (withValue) yield* records.complete(request);
+      // Decoded by its own codec it is encoded the same again.
+      const value = withValue ? storedValue(request, 'auto') : '';
+      const { foundVersion: version, foundExpiry: expiry, foundExpiresAt: expiresAt } = request;
+      return { version, expiry, expiresAt, value };
+    } finally {
+      access.end(request);
+    }
+  }
+
+  *delete(key: Key): Operation<boolean> {
+    return yield* this.#access.remove(key);
+  }
+
+  *compareAndDelete(key: Key, version: number): Operation<boolean> {
+    return yield* this.#access.remove(key, versionOf(version));
+  }
+
+  *take(key: Key): Operation<V | undefined> {
+    const taken: Taken = { value: undefined };
+    yield* this.#access.remove(key, undefined, taken);
+    return taken.value as V | undefined;
+  }
+
+  *increment(
+    key: Key,
+    by: number | bigint = 1,
+    options?: ExpiryOptions,
+  ): Operation<number | bigint> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    checkIncrement(by);
+    const isNumber = typeof by === 'number';
+    const { sum } = yield* addTo(access, key, BigInt(by), isNumber, access.expiryOf(options));
+    return isNumber ? Number(sum) : sum;
+  }
+
+  *incrementWithin(
+    key: Key,
+    by: number | bigint,
+    options: BoundedOptions<number | bigint>,
+  ): Operation<BoundedIncrement<number | bigint>> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    checkIncrement(by);
+    checkOptions(options, ['min', 'max', ...EXPIRY_OPTIONS]);
+    const expiry = this.#expiryIn(options);
+    const bounds = counterBoundsIn(options, by);
+    const isNumber = typeof by === 'number';
+    const added = yield* addTo(access, key, BigInt(by), isNumber, expiry, bounds);
+    const ttlMs = Math.max(0, added.expiresAt - access.attachment.pool.clock.now());
+    return { applied: added.applied, value: isNumber ? Number(added.sum) : added.sum, ttlMs };
+  }
+
+  *append(key: Key, value: Value, options?: ExpiryOptions): Operation<number> {
+    const access = this.#access;
+    access.attachment.refuseClosed();
+    const { name, values } = access.settings;
+    if (typeof values !== 'string') {
+      const why = `store ${name} keeps values in the format ${values.name}`;
+      throw new StepwellError('SW_UNSUPPORTED', `${why}: append is for text and bytes`);
+    }
+    checkValue(value);
+    const own = kept(value);
+    const expiry = access.expiryOf(options);
+    const request = access.requestToChange(key);
+    const again = keyBytes(access.keyIn(key));
+    let length = 0;
+    yield* access.modify(request, expiry, (present) => {
+      const joined = present ? join(storedValue(request, 'auto'), own) : own;
+      length = Buffer.byteLength(joined);
+      access.put(request, again, joined, present ? request.foundExpiry : expiry);
+    });
+    return length;
+  }
+
+  /** See states.ts. */
+  changeState<T>(name: string, decide: Decide<T>): Operation<T> {
+    return changeState(this.#access, name, decide);
+  }
+
+  getMany(keys: readonly Key[], options?: { maxBytes?: number }): Operation<(V | undefined)[]> {
+    return this.#many.get(keys, options);
+  }
+
+  /** An entry that is refused ends it; entries before may have been stored. */
+  setMany(entries: Iterable<readonly [Key, unknown]>, options?: ExpiryOptions): Operation<void> {
+    return this.#many.set(entries, options);
+  }
+
+  deleteMany(keys: readonly Key[]): Operation<number> {
+    return this.#many.delete(keys);
+  }
+
+  /** Stores records as another store has them, with their kinds and times. */
+  *putCopies(copies: readonly CopiedRecord[]): Operation<void> {
+    const { attachment } = this.#access;
+    attachment.refuseClosed();
+    yield* attachment.each(copies, attachment.width, (copy) => this.#putCopy(copy));
+  }
+
+  *#putCopy({ key, value, codec, expiry }: CopiedRecord): Operation<void> {
+    const access = this.#access;
+    const request = access.requestToChange(key);
+    yield* access.modify(request, expiry, () => {
+      access.put(request, key, value, expiry, codec);
+    });
+  }
+
+  copyPage(cursor: number, count: number): Operation<{ cursor: number; records: CopiedRecord[] }> {
+    return copyPage(this.#access, cursor, count);
+  }
+
   *size(): Operation<number> {
-    if (this.settings.namespace !== undefined) return yield* this.#sizeOfNamespace();
-    if (yield* this.#isTimed()) return yield* this.#sizeLive();
-    return (yield* inSection(this.attachment, () => this.index.shape())).records;
-  }
-
-  /** On an ordered index the keys alone; on others the whole store is read. */
-  *#sizeOfNamespace(): Operation<number> {
-    if (isOrdered(this.index)) return yield* this.count();
-    return yield* this.#sizeLive();
-  }
-
-  /** Where records expire, only they tell whether they count. */
-  *#sizeLive(): Operation<number> {
-    const walk = this.newWalk();
-    let size = 0;
-    while (!walk.done) size += (yield* this.#keysOf(walk)).length;
-    return size;
+    const { attachment, index, settings } = this.#access;
+    // Only an ordered index knows where the keys of a namespace are.
+    if (settings.namespace !== undefined && isOrdered(index)) return yield* this.count();
+    if (settings.namespace !== undefined || (yield* this.#isTimed())) {
+      // Where records expire, only they tell whether they count.
+      const walk = this.newWalk();
+      let size = 0;
+      while (!walk.done) size += (yield* walk.keys()).length;
+      return size;
+    }
+    return (yield* inSection(attachment, () => index.shape())).records;
   }
 
   *#isTimed(): Operation<boolean> {
-    this.attachment.refuseClosed();
-    return yield* inSection(this.attachment, () =>
-      this.attachment.pool.catalog.isTimed(this.index.catalog),
-    );
+    const { attachment, index } = this.#access;
+    attachment.refuseClosed();
+    return yield* inSection(attachment, () => attachment.pool.catalog.isTimed(index.catalog));
   }
 
   // biome-ignore lint/correctness/useYield: an operation as the other calls are
   *counters(): Operation<ClientCounters> {
-    this.attachment.refuseClosed();
-    const { retries, resizes } = this.index;
-    const traffic = this.attachment.traffic.snapshot();
-    return { traffic, retries: { ...retries }, resizes: { ...resizes } };
+    const { attachment, index } = this.#access;
+    attachment.refuseClosed();
+    const traffic = attachment.traffic.snapshot();
+    return { traffic, retries: { ...index.retries }, resizes: { ...index.resizes } };
   }
 
   *stats(): Operation<StoreStats> {
-    const traffic = this.attachment.traffic.snapshot();
-    const { pool } = this.attachment;
-    const { bounded, settings } = this;
-    const measured = yield* inSection(this.attachment, () => measureStore(pool, this.index));
+    const { attachment, bounded, index, settings } = this.#access;
+    const traffic = attachment.traffic.snapshot();
+    const measured = yield* inSection(attachment, () => measureStore(attachment.pool, index));
     if (bounded === undefined) return { traffic, ...measured };
-    const bound = yield* inSection(this.attachment, () =>
-      bounded.stats(settings.readOnly === true),
-    );
+    const bound = yield* inSection(attachment, () => bounded.stats(settings.readOnly === true));
     return { traffic, ...measured, bound };
   }
 
   *scanPage(cursor: number, count = 10): Operation<Page<V>> {
-    this.attachment.refuseClosed();
+    this.#access.attachment.refuseClosed();
     checkPage(cursor, count);
     const walk = this.newWalk(cursor);
-    const page = new PageOfWalk<Entry<V>>(walk, count);
-    while (!page.complete) page.add(yield* this.entriesOf(walk));
-    return { cursor: walk.cursor, entries: page.found };
+    const entries = yield* pageOf(walk, count, () => walk.entries());
+    return { cursor: walk.cursor, entries };
   }
 
   *scanKeys(cursor: number, count = 10, options: { prefix?: Key } = {}): Operation<KeyPage> {
-    this.attachment.refuseClosed();
+    this.#access.attachment.refuseClosed();
     checkPage(cursor, count);
-    const prefix = prefixIn(options);
-    const walk = this.newWalk(cursor, prefix);
-    const page = new PageOfWalk<Uint8Array>(walk, count);
-    while (!page.complete) page.add(yield* this.#keysOf(walk));
-    return { cursor: walk.cursor, keys: page.found };
+    const walk = this.newWalk(cursor, prefixIn(options));
+    const keys = yield* pageOf(walk, count, () => walk.keys());
+    return { cursor: walk.cursor, keys };
+  }
+
+  newWalk(cursor?: number, prefix?: Key): RecordWalk<V> {
+    this.#access.attachment.refuseClosed();
+    return new RecordWalk<V>(this.#access, cursor, prefix);
+  }
+
+  /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
+  newScan<T>(plan: ScanPlan<T>): RangeScan<T> {
+    return plan.begin(this.#access);
   }
 
   *first(bounds: RangeBounds = {}): Operation<Entry<V> | undefined> {
@@ -100,140 +466,94 @@ export class StoreCalls<V> extends ManyCalls<V> {
     return yield* this.#end(bounds, true);
   }
 
-  *count(bounds: RangeBounds = {}): Operation<number> {
-    this.attachment.refuseClosed();
-    const ordered = this.ordered();
-    const { range } = rangeOf(boundsOnly(bounds));
-    const within = this.settings.namespace?.within(range) ?? range;
-    const counting = new RangeCount(ordered, within, yield* this.#isTimed());
-    while (!counting.done) yield* inSection(this.attachment, () => counting.step());
-    return counting.count;
+  /** The first record of a range in its direction. */
+  *#end(bounds: RangeBounds, reverse: boolean): Operation<Entry<V> | undefined> {
+    const { attachment, settings } = this.#access;
+    attachment.refuseClosed();
+    const range = { ...boundsOnly(bounds), reverse, limit: 1 };
+    const plan = planScan(range, 'records', entryBuilder<V>(settings), settings.namespace);
+    return (yield* this.newScan(plan).takeMany(1))[0];
   }
 
   /** The first keys of a range in its direction, at most so many. */
   *keysIn(bounds: RangeBounds, reverse: boolean, limit: number): Operation<Key[]> {
-    this.attachment.refuseClosed();
+    const { attachment, settings } = this.#access;
+    attachment.refuseClosed();
     const range = { ...boundsOnly(bounds), reverse, limit };
-    const plan = planScan(range, 'keys', keyTaker(this.settings), this.settings.namespace);
-    return yield* this.takeOf(this.#scan(plan), limit);
+    const plan = planScan(range, 'keys', keyBuilder(settings), settings.namespace);
+    return yield* this.newScan(plan).takeMany(limit);
+  }
+
+  *count(bounds: RangeBounds = {}): Operation<number> {
+    const { attachment, index, settings } = this.#access;
+    attachment.refuseClosed();
+    const ordered = orderedIndex(index, settings.name);
+    const { range } = rangeOf(boundsOnly(bounds));
+    const within = settings.namespace?.within(range) ?? range;
+    return yield* countKeys(this.#access, ordered, within, yield* this.#isTimed());
   }
 
   *clear(range?: RangeOptions): Operation<void> {
-    this.refuseWrite();
-    if (range !== undefined) {
-      yield* this.#clearRange(range);
-      return;
-    }
-    if (this.settings.namespace !== undefined && isOrdered(this.index)) {
-      yield* this.#clearRange({});
+    const { evictor, index, settings } = this.#access;
+    this.#access.refuseWrite();
+    const isOrderedView = settings.namespace !== undefined && isOrdered(index);
+    if (range !== undefined || isOrderedView) {
+      yield* this.#clearRange(range === undefined ? {} : range);
       return;
     }
     const walk = this.newWalk();
     while (!walk.done) {
       const keys: Uint8Array[] = [];
       while (!walk.done && keys.length < CLEAR_BATCH) {
-        for (const key of yield* inSection(this.attachment, () => walk.keysToClear())) {
-          keys.push(key);
-        }
+        for (const key of yield* walk.keysToClear()) keys.push(key);
       }
       yield* this.deleteMany(keys);
     }
     // Of a store that is nearly empty that takes little, and finds counts that were lost.
-    if (this.settings.namespace === undefined) yield* this.#recount();
-  }
-
-  *#recount(): Operation<void> {
-    if (this.evictor !== undefined) yield* this.evictor.recount();
-  }
-
-  *loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {
-    this.attachment.refuseClosed();
-    this.refuseWrite();
-    if (this.bounded !== undefined) throw refusedLoad(this.settings.name);
-    const refuseClosed = () => this.attachment.refuseClosed();
-    const { name } = this.settings;
-    const stored = ([key, value]: readonly [Key, unknown]) =>
-      [this.keyIn(key), this.encoded(value)] as const;
-    return yield* inSection(this.attachment, () =>
-      sortedLoad(this.index, name, entries, this.versions.next(), refuseClosed, stored),
-    );
-  }
-
-  /** Records as they stand in the store, some of them, and where to go on; 0 at the end. */
-  *copyPage(cursor: number, count: number): Operation<{ cursor: number; records: CopiedRecord[] }> {
-    this.attachment.refuseClosed();
-    const walk = this.index.walk(cursor);
-    const page = new PageOfWalk<CopiedRecord>(walk, count);
-    let bytes = 0;
-    while (!page.complete && bytes < COPIED_BYTES_MAX) {
-      const group = yield* inSection(this.attachment, () => copiesOf(walk, this.index.records));
-      for (const { value } of group) bytes += value.length;
-      page.add(group);
-    }
-    return { cursor: walk.cursor, records: page.found };
-  }
-
-  newWalk(cursor?: number, prefix?: Key): RecordWalk<V> {
-    this.attachment.refuseClosed();
-    return new RecordWalk<V>(this.index, this.settings, cursor, prefix);
-  }
-
-  /** The records of the walk's next group. */
-  *entriesOf(walk: RecordWalk<V>): Operation<Entry<V>[]> {
-    const entries = yield* inSection(this.attachment, () => walk.entries());
-    this.meter.countScanned(entries.length);
-    return entries;
-  }
-
-  /** Up to `size` records of a scan; fewer at its end only. */
-  *takeOf<T>(scan: RangeScan<T>, size: number): Operation<T[]> {
-    let taken = scan.takeMany(size);
-    while (taken.length < size && !scan.done) {
-      yield* this.stepOf(scan);
-      const more = scan.takeMany(size - taken.length);
-      if (taken.length === 0) taken = more;
-      else for (const value of more) taken.push(value);
-    }
-    return taken;
-  }
-
-  /** Reads the scan's next records. */
-  *stepOf<T>(scan: RangeScan<T>): Operation<void> {
-    yield* inSection(this.attachment, () => scan.step());
-    this.meter.countScanned(scan.waiting);
-  }
-
-  /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
-  ordered(): OrderedIndex {
-    return orderedIndex(this.index, this.settings.name);
-  }
-
-  *#keysOf(walk: RecordWalk<V>): Operation<Uint8Array[]> {
-    const keys = yield* inSection(this.attachment, () => walk.keys());
-    this.meter.countScanned(keys.length);
-    return keys;
-  }
-
-  /** The first record of a range in its direction. */
-  *#end(bounds: RangeBounds, reverse: boolean): Operation<Entry<V> | undefined> {
-    this.attachment.refuseClosed();
-    const range = { ...boundsOnly(bounds), reverse, limit: 1 };
-    const plan = planScan(range, 'records', entryTaker<V>(this.settings), this.settings.namespace);
-    return (yield* this.takeOf(this.#scan(plan), 1))[0];
+    if (settings.namespace === undefined && evictor !== undefined) yield* evictor.recount();
   }
 
   *#clearRange(range: RangeOptions): Operation<void> {
-    this.attachment.refuseClosed();
-    const { namespace } = this.settings;
-    const scan = this.#scan(planScan(range, 'keys', rawKeyTaker(namespace), namespace));
+    const { attachment, settings } = this.#access;
+    attachment.refuseClosed();
+    const { namespace } = settings;
+    const scan = this.newScan(planScan(range, 'keys', rawKeyBuilder(namespace), namespace));
     for (;;) {
-      const keys = yield* this.takeOf(scan, CLEAR_BATCH);
+      const keys = yield* scan.takeMany(CLEAR_BATCH);
       if (keys.length === 0) return;
       yield* this.deleteMany(keys);
     }
   }
 
-  #scan<T>(plan: ScanPlan<T>): RangeScan<T> {
-    return plan.begin(this.ordered());
+  loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {
+    return loadSorted(this.#access, entries);
   }
+}
+
+function foundBytes({ found, contentAt, contentBytes }: Request): Uint8Array {
+  return found.u8.subarray(contentAt, contentAt + contentBytes);
+}
+
+/** For a later round trip: the caller may use its buffer again as soon as the call has begun. */
+function kept<C extends Key | Value>(content: C): C {
+  return content instanceof Uint8Array ? (new Uint8Array(content) as C) : content;
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+function keepsTtl(options: ReplaceOptions, names: readonly string[]): boolean {
+  checkOptions(options, names);
+  const { keepTtl = false } = options;
+  if (typeof keepTtl === 'boolean') return keepTtl;
+  throw invalid(`keepTtl is true or false: ${shown(keepTtl)}`);
+}
+
+function changedAgain(): StepwellError {
+  return new StepwellError('SW_CONTENTION', 'other clients change the key again and again');
+}
+
+/** Text if both are. */
+function join(old: Value, more: Value): Value {
+  if (typeof old === 'string' && typeof more === 'string') return old + more;
+  const parts = [old, more].map((part) => (typeof part === 'string' ? Buffer.from(part) : part));
+  return new Uint8Array(Buffer.concat(parts));
 }

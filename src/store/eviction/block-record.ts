@@ -7,14 +7,7 @@ import {
   KEY_BYTES_AND_KIND,
   pad8,
 } from '../../records/layout.ts';
-import {
-  type Address,
-  Batch,
-  type Operation,
-  readInteger,
-  Scratch,
-  UNIT_BYTES,
-} from '../../verbs/index.ts';
+import { type Address, type Operation, readInteger, UNIT_BYTES } from '../../verbs/index.ts';
 
 /** Enough bytes for the header and most keys. */
 const READ_AT_FIRST = 128;
@@ -28,7 +21,6 @@ const HEAD = 16;
 export class BlockRecord {
   readonly #pool: Pool;
   readonly #index: Index;
-  readonly #bytes = new Scratch(READ_AT_FIRST);
 
   constructor(pool: Pool, index: Index) {
     this.#pool = pool;
@@ -39,8 +31,9 @@ export class BlockRecord {
   *find(request: Request, block: Address, units: number): Operation<boolean> {
     if (yield* this.#isHead(request, block, units)) return true;
     if (units * UNIT_BYTES < CONTINUATION_HEADER_BYTES) return false;
-    yield new Batch().read(block, CONTINUATION_HEADER_BYTES, this.#bytes, 0);
-    const head = readInteger(this.#bytes, HEAD);
+    const { batch, incoming } = request;
+    yield batch.clear().read(block, CONTINUATION_HEADER_BYTES, incoming, 0);
+    const head = readInteger(incoming, HEAD);
     const { chunks } = this.#pool;
     if (!chunks.isBlockAddress(head)) return false;
     const word = yield* chunks.wordOf(chunks.chunkOf(head));
@@ -51,16 +44,17 @@ export class BlockRecord {
 
   /** Whether the block is the first one of a record that is in the index. */
   *#isHead(request: Request, block: Address, units: number): Operation<boolean> {
+    const { batch, incoming } = request;
     const bytes = units * UNIT_BYTES;
-    yield new Batch().read(block, Math.min(bytes, READ_AT_FIRST), this.#bytes, 0);
-    const keyBytes = this.#bytes.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
+    yield batch.clear().read(block, Math.min(bytes, READ_AT_FIRST), incoming, 0);
+    const keyBytes = incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff;
     const end = HEADER_BYTES + pad8(keyBytes);
     if (end > bytes) return false;
     if (end > READ_AT_FIRST) {
-      this.#bytes.ensure(end);
-      yield new Batch().read(block, end, this.#bytes, 0);
+      incoming.ensure(end);
+      yield batch.clear().read(block, end, incoming, 0);
     }
-    request.adoptKeyAt(this.#bytes, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    request.adoptKeyAt(incoming, HEADER_BYTES, keyBytes, this.#index.hashSeed);
     if (!(yield* this.#index.search(request))) return false;
     return this.#index.foundAddress(request) === block;
   }

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../errors.ts';
 import { type Bound, type BoundWish, EVICTIONS } from '../../pool/bound.ts';
 import type { OpenOptions } from '../api.ts';
-import { invalid, shown } from '../calls/arguments.ts';
+import { invalid, shown } from '../arguments.ts';
 
 /** What the options `maxRecords`, `maxBytes` and `eviction` ask for. Raises SW_INVALID_ARGUMENT. */
 export function boundWish(options: OpenOptions): BoundWish | undefined {

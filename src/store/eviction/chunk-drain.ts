@@ -11,7 +11,7 @@ import {
 } from '../../pool/memory/chunk-word.ts';
 import { SizeClass } from '../../pool/memory/size-class.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 
 /** Chunks to try before giving up, if none has a record that can be evicted. */
 const VAIN_MAX = 8;

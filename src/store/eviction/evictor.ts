@@ -12,7 +12,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
@@ -271,8 +271,8 @@ export class Evictor {
   }
 
   /** The same where the index lacks memory for its tables, whatever block the record has. */
-  *evictInTable(own: Request): Operation<boolean> {
-    return this.canEvictInTable && (yield* this.#tryToEvict(own, own));
+  evictInTable(own: Request): Operation<boolean> {
+    return this.#tryToEvict(own, own);
   }
 
   /** Whether an eviction can make room in the very table that has none. */

@@ -3,7 +3,7 @@ import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { useOf } from '../../pool/memory/chunk-word.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 
 /** Records that a client adds between two looks at the free memory. */
 const LOOK_EVERY = 256;

@@ -2,7 +2,7 @@ import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { type Attachment, inSection } from '../calls/attachment.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import type { Ledger, Reading } from './ledger.ts';
 

@@ -4,13 +4,87 @@ import type { RegionSource } from '../../fabrics/shared/region.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
-import type { OpenStore } from '../../pool/open-stores.ts';
+import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
+import type { Address, Operation, TrafficCounters } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
+import type { Attachment } from '../attachment.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
-import type { OpenedPool } from '../places/pool-place.ts';
+import type { OpenedPool, PoolIdentity } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
-import { LocalAttachment } from './local-attachment.ts';
+
+/** A store's handle where verbs finish at once: nothing waits, and nothing overlaps. */
+export class LocalAttachment implements Attachment {
+  readonly pool: LocalPool;
+  readonly width = 1;
+  readonly #store: OpenStore;
+  /** Of a namespace: the store that it is a view of. */
+  readonly #parent: LocalAttachment | undefined;
+  #closed = false;
+
+  constructor(pool: LocalPool, store: OpenStore, parent?: LocalAttachment) {
+    this.pool = pool;
+    this.#store = store;
+    this.#parent = parent;
+  }
+
+  /** A handle of its own that is closed by itself, or with this one. */
+  view(): LocalAttachment {
+    return new LocalAttachment(this.pool, this.#store, this);
+  }
+
+  get closed(): boolean {
+    return this.#closed || (this.#parent?.closed ?? false);
+  }
+
+  close(): void {
+    this.#closed = true;
+  }
+
+  get traffic(): TrafficCounters {
+    return this.pool.fabric.traffic;
+  }
+
+  refuseClosed(): void {
+    if (!this.#closed && this.#parent === undefined) return;
+    if (!this.closed) return;
+    throw new StepwellError('SW_CLOSED', `store ${this.#store.name} has been closed`);
+  }
+
+  // biome-ignore lint/correctness/useYield: over a network this step waits
+  *enter(): Operation<void> {
+    this.refuseClosed();
+    this.pool.enter();
+    if (!this.#store.dropped) return;
+    this.pool.exit();
+    throw storeDropped(this.#store.name);
+  }
+
+  exit(): void {
+    this.pool.exit();
+  }
+
+  // biome-ignore lint/correctness/useYield: the pool runs the operation to its end
+  *exclusive<T>(operation: () => Operation<T>): Operation<T | undefined> {
+    return this.pool.betweenOperations(operation);
+  }
+
+  *each<T>(
+    items: readonly T[],
+    _width: number,
+    act: (item: T) => Operation<void>,
+  ): Operation<void> {
+    for (const item of items) yield* act(item);
+  }
+
+  *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    for (const item of items) yield* act(item);
+  }
+
+  window(address: Address, bytes: number): Uint8Array {
+    return this.pool.fabric.window(address, bytes);
+  }
+}
 
 /**
  * A client of a pool that this thread can address: one mapping, one row of the client table, one
@@ -130,5 +204,60 @@ export class LocalClient {
       // Of a pool that is damaged, too, nothing stays mapped.
       this.source.close();
     }
+  }
+}
+
+/**
+ * Not in the registry of symbols: another copy of this package in the thread, of whatever version,
+ * has another symbol and so clients of its own. Objects of one copy are never handed to another.
+ */
+const CLIENTS = Symbol('stepwell.clients');
+
+/**
+ * The clients of a thread, so that the stores of one pool share one. The thread's global object has
+ * them: each thread has one such object, and it ends with the thread.
+ */
+export class ThreadClients {
+  readonly #shared = new Map<PoolIdentity, LocalClient>();
+  readonly #all = new Set<LocalClient>();
+
+  /** Those of this thread. */
+  static ofThread(): ThreadClients {
+    const thread = globalThis as typeof globalThis & { [CLIENTS]?: ThreadClients };
+    let clients = thread[CLIENTS];
+    if (clients === undefined) {
+      const made = new ThreadClients();
+      clients = made;
+      Object.defineProperty(thread, CLIENTS, { value: made });
+      // A process that simply ends gives its memory back at once; one that is killed is found out
+      // later.
+      process.on('exit', () => made.#endAll());
+    }
+    return clients;
+  }
+
+  /** The client that the stores of this pool share. */
+  shared(identity: PoolIdentity): LocalClient | undefined {
+    return this.#shared.get(identity);
+  }
+
+  /** With an identity, the client is the one that stores of the pool share from now on. */
+  add(client: LocalClient, identity?: PoolIdentity): void {
+    this.#all.add(client);
+    if (identity !== undefined) this.#shared.set(identity, client);
+  }
+
+  remove(client: LocalClient): void {
+    this.#all.delete(client);
+    for (const [identity, one] of this.#shared) if (one === client) this.#shared.delete(identity);
+  }
+
+  /** Each finds out at once whether its pool or one of its stores is gone. */
+  lookAgain(): void {
+    for (const client of this.#all) client.pool.lookAgain();
+  }
+
+  #endAll(): void {
+    for (const client of [...this.#all]) client.end();
   }
 }

@@ -1,18 +1,17 @@
 import { type InspectOptions, inspect } from 'node:util';
 import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Key, NamespaceOptions, PoolHandle, Store, Value } from '../api.ts';
-import { checkFunction } from '../calls/arguments.ts';
+import { checkFunction } from '../arguments.ts';
 import {
   type CallForwarder,
   type CallName,
   forwardCalls,
   type PromisedCalls,
 } from '../calls/call-names.ts';
-import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
+import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import type { CloseListener } from '../closing.ts';
-import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
+import type { AsyncScan, Scan, ScanOptions } from '../ordered-api.ts';
 import type { AnyNamespaceOptions } from '../store-settings.ts';
-import { PromisedScan } from './promised-scan.ts';
 
 /** `forwardCalls` adds these. */
 export interface PromisedStore<V> extends PromisedCalls<V> {}
@@ -131,5 +130,54 @@ async function* promised<T>(
   for (const item of items) {
     yield item;
     refuseAborted('the walk', signal);
+  }
+}
+
+/** Records after which the event loop turns: a promise that is settled already never lets it. */
+const RECORDS_PER_TURN = 1024;
+
+/** A scan that runs at once, behind promises. */
+class PromisedScan<T> implements AsyncScan<T> {
+  readonly #scan: Scan<T>;
+  #sinceTurn = 0;
+
+  constructor(scan: Scan<T>) {
+    this.#scan = scan;
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    // Before the turn: calls that do not wait for one another get their records in order.
+    const step = this.#scan.next();
+    await this.#turn(1);
+    return step;
+  }
+
+  async nextMany(size: number): Promise<T[]> {
+    const records = this.#scan.nextMany(size);
+    await this.#turn(records.length);
+    return records;
+  }
+
+  seek(key: Key): void {
+    this.#scan.seek(key);
+  }
+
+  async return(): Promise<IteratorResult<T, undefined>> {
+    return this.#scan.return();
+  }
+
+  [Symbol.asyncIterator](): AsyncScan<T> {
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#scan.return();
+  }
+
+  #turn(records: number): Promise<void> | undefined {
+    this.#sinceTurn += records;
+    if (this.#sinceTurn < RECORDS_PER_TURN) return undefined;
+    this.#sinceTurn = 0;
+    return new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -20,21 +20,24 @@ import type {
   WriteOptions,
   WriteResult,
 } from '../api.ts';
-import { checkFunction } from '../calls/arguments.ts';
-import type { CopiedRecord } from '../calls/changes/copies.ts';
-import type { Decide } from '../calls/changes/decide.ts';
-import { type RecordWalk, WalkIterator } from '../calls/ranges/record-walk.ts';
-import { planScan } from '../calls/ranges/scan-plan.ts';
-import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
+import { checkBatch, checkFunction } from '../arguments.ts';
+import { planScan, type RangeScan, refuseAborted, type ScanPlan } from '../calls/range-scan.ts';
+import { type RecordWalk, WalkIterator } from '../calls/record-walk.ts';
+import {
+  keyBuilder,
+  pairBuilder,
+  type ResultBuilder,
+  valueBuilder,
+} from '../calls/result-builders.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
 import { inspected } from '../inspected.ts';
+import type { CopiedRecord, Decide } from '../internal-calls.ts';
 import type { RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
 import type { OpenedStore } from '../store-in-pool.ts';
 import { type AnyNamespaceOptions, inNamespace, type StoreSettings } from '../store-settings.ts';
-import type { LocalAttachment } from './local-attachment.ts';
+import type { LocalAttachment } from './local-client.ts';
 import { PromisedStore } from './promised-store.ts';
-import { SharedScan } from './shared-scan.ts';
 
 /** The store on a fabric whose verbs finish at once: every call runs its operation to the end. */
 export class SharedStore<V> implements Store<V, Key, Value> {
@@ -46,9 +49,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #opened: OpenedStore;
   readonly #closing: Closing;
   /** Each for all scans, whose steps end before the call that they are of. */
-  readonly #pairs: Taker<[Key, V]>;
-  readonly #keys: Taker<Key>;
-  readonly #values: Taker<V>;
+  readonly #pairs: ResultBuilder<[Key, V]>;
+  readonly #keys: ResultBuilder<Key>;
+  readonly #values: ResultBuilder<V>;
   #promised: PromisedStore<V> | undefined;
 
   constructor(
@@ -70,9 +73,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
       { ...settings, delegation: false },
       bounded,
     );
-    this.#pairs = pairTaker(settings);
-    this.#keys = keyTaker(settings);
-    this.#values = valueTaker(settings.values);
+    this.#pairs = pairBuilder(settings);
+    this.#keys = keyBuilder(settings);
+    this.#values = valueBuilder(settings.values);
   }
 
   get name(): string {
@@ -254,16 +257,16 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   }
 
   #walk<T>(select: (entry: Entry<V>) => T): IterableIterator<T> {
-    const read = (walk: RecordWalk<V>) => this.#pool.run(this.#calls.entriesOf(walk));
+    const read = (walk: RecordWalk<V>) => this.#pool.run(walk.entries());
     return new WalkIterator(() => this.#calls.newWalk(), read, select);
   }
 
-  #scan<T>(range: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): Scan<T> {
+  #scan<T>(range: ScanOptions, part: 'records' | 'keys', builder: ResultBuilder<T>): Scan<T> {
     this.#attachment.refuseClosed();
     return new SharedScan(
       this.#attachment,
       this.#calls,
-      planScan(range, part, taker, this.#settings.namespace),
+      planScan(range, part, builder, this.#settings.namespace),
     );
   }
 
@@ -343,5 +346,62 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   [inspect.custom](_depth: number, options: InspectOptions): string {
     const { manifest } = this.#index;
     return inspected('Store', this, manifest.name, this.#attachment.closed, options);
+  }
+}
+
+/** A scan on a fabric whose verbs finish at once. */
+class SharedScan<T> implements Scan<T> {
+  readonly #pool: LocalPool;
+  readonly #attachment: LocalAttachment;
+  readonly #scan: RangeScan<T>;
+  readonly #signal: AbortSignal | undefined;
+  readonly #place: (key: Key) => Uint8Array;
+
+  constructor(attachment: LocalAttachment, calls: StoreCalls<unknown>, plan: ScanPlan<T>) {
+    this.#pool = attachment.pool;
+    this.#attachment = attachment;
+    this.#scan = calls.newScan(plan);
+    this.#signal = plan.signal;
+    this.#place = plan.place;
+  }
+
+  next(): IteratorResult<T, undefined> {
+    this.#refuse();
+    const scan = this.#scan;
+    for (;;) {
+      const value = scan.take();
+      if (value !== undefined) return { done: false, value };
+      if (scan.done) return { done: true, value: undefined };
+      this.#pool.run(scan.step());
+    }
+  }
+
+  nextMany(size: number): T[] {
+    checkBatch(size);
+    this.#refuse();
+    return this.#pool.run(this.#scan.takeMany(size));
+  }
+
+  seek(key: Key): void {
+    this.#refuse();
+    this.#scan.seek(this.#place(key));
+  }
+
+  return(): IteratorResult<T, undefined> {
+    this.#scan.end();
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.iterator](): Scan<T> {
+    return this;
+  }
+
+  [Symbol.dispose](): void {
+    this.#scan.end();
+  }
+
+  #refuse(): void {
+    this.#attachment.refuseClosed();
+    refuseAborted(this.#signal, () => this.#scan.end());
   }
 }

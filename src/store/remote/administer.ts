@@ -15,8 +15,7 @@ import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from '.
 import { attachRemote, newParameters, verifyNodes } from './attach.ts';
 import { createOnNodes } from './create-on-nodes.ts';
 import { destroyOnNodes } from './destroy-on-nodes.ts';
-import { RemoteClients } from './remote-clients.ts';
-import { inFlight } from './session.ts';
+import { inFlight, RemoteClients } from './remote-clients.ts';
 
 /** Records that a check looks at together. */
 const CHECKED_AT_ONCE = 128;

@@ -1,15 +1,13 @@
 import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
-import { isPlaced, type PartMigration, type PlacedIndex } from '../../indexes/contract.ts';
+import type { NodePlacement, PartMigration } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkFunction, checkOptions, invalid, shown } from '../calls/arguments.ts';
+import { checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
-import { RemoteClients } from './remote-clients.ts';
-import type { Session } from './session.ts';
-import { SessionOpener } from './session-opener.ts';
+import { RemoteClients, type Session } from './remote-clients.ts';
 
 /** Parts of an index that are moved at a time. */
 const MOVES_AT_ONCE = 8;
@@ -90,20 +88,19 @@ export async function memoryNodes(
   const name = store ?? location.store ?? 'default';
   const named = { client: options.client ?? 'memory nodes', store: name, create: false };
   const credentials = credentialsOf(location, options);
-  const opener = new SessionOpener(location, credentials, named, new RemoteClients());
-  const session = await opener.open();
+  const session = await new RemoteClients().open(location, credentials, named);
   try {
     const change = changeOf(location, add, remove);
-    const { index } = session;
+    const { placement, manifest } = session.index;
     let moved = 0;
-    if (isPlaced(index) && location.endpoints.length > 1) {
-      if (add.length + remove.length > 0) await session.runOne(() => index.changeNodes(change));
-      moved = await rebalance(session, index, onProgress, signal);
+    if (placement && location.endpoints.length > 1) {
+      if (add.length + remove.length > 0) await session.runOne(() => placement.changeNodes(change));
+      moved = await rebalance(session, placement, onProgress, signal);
     } else if (add.length + remove.length > 0) {
       throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
     }
     const nodes = await report(session, location);
-    return { store: name, index: index.manifest.name, moved, nodes };
+    return { store: name, index: manifest.name, moved, nodes };
   } finally {
     await session.close();
   }
@@ -149,11 +146,11 @@ function addressOf({ host, port }: Endpoint): string {
 /** Each step of each move is an operation of its own, so that no client waits for an epoch. */
 async function rebalance(
   session: Session,
-  index: PlacedIndex,
+  placement: NodePlacement,
   onProgress: MemoryNodesOptions['onProgress'],
   signal: AbortSignal | undefined,
 ): Promise<number> {
-  const migrations = index.rebalancing();
+  const migrations = placement.rebalancing();
   const waiting = [...migrations];
   let done = 0;
   const moveSome = async () => {
@@ -175,7 +172,8 @@ async function complete(session: Session, part: PartMigration, signal: AbortSign
 
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {
   const { index } = session;
-  const shares = isPlaced(index) ? await session.runOne(() => index.nodeShares()) : [];
+  const { placement } = index;
+  const shares = placement ? await session.runOne(() => placement.shares()) : [];
   const { chunks, layout } = session.pool;
   const words = await session.runOne(() => chunks.words());
   const nodes: MemoryNodeReport[] = location.endpoints.map((endpoint, node) => ({

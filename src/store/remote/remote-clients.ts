@@ -1,18 +1,37 @@
 import { isDeepStrictEqual } from 'node:util';
+import { publish, ResizeNews } from '../../diagnostics.ts';
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
+import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
+import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
+import type { Index } from '../../indexes/contract.ts';
+import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
+import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
+import type { RemotePool } from '../../pool/remote-pool.ts';
+import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index.ts';
+import { refuseAborted } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import type { RemoteClient, Session } from './session.ts';
+import { type Attachment, inSection } from '../attachment.ts';
+import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import type { BoundedStore } from '../eviction/bounded-store.ts';
+import { Evictor } from '../eviction/evictor.ts';
+import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
+import type { RemoteLocation } from './address.ts';
+import { attachRemote, refuseOtherPool } from './attach.ts';
 
 /** Not in the registry of symbols; see `ThreadClients`. */
 const CLIENTS = Symbol('stepwell.remoteClients');
 
 /** Each further one means that a client has ended since the last one. */
 const ATTEMPTS_MAX = 10;
+/** Operations of one call that are in flight together. */
+const WIDTH = 128;
+/** Evictions in flight together when a store is closed. */
+const LAST_WIDTH = 16;
 
 /** What the stores that share a client have in common. */
-export interface Entrance {
+interface Entrance {
   endpoints: readonly Endpoint[];
   /** By what verbs reach them. */
   fabric: 'tcp' | 'ucx';
@@ -23,12 +42,6 @@ export interface Entrance {
   lockTimeoutMs: number | undefined;
   /** Such a client cleans up after no other. */
   readOnly: boolean;
-}
-
-export interface ClientOpener {
-  attach(): Promise<RemoteClient>;
-  /** Raises what a client is refused for that another store has attached. */
-  accept(client: RemoteClient): void;
 }
 
 interface Attached {
@@ -54,33 +67,49 @@ export class RemoteClients {
     return thread[CLIENTS] as RemoteClients;
   }
 
-  /** Opens a store by the client of its entrance, which `opener` makes where there is none. */
-  async open(entrance: Entrance, options: OpenOptions, opener: ClientOpener): Promise<Session> {
+  /**
+   * Opens a store by the client of its entrance, which is made where there is none. With a former
+   * session nothing is created: a node that lost its memory is an error, and so is another pool in
+   * the place of the former session's.
+   */
+  async open(
+    location: RemoteLocation,
+    credentials: Credentials,
+    given: OpenOptions,
+    former?: Session,
+  ): Promise<Session> {
+    const options = former ? { ...given, create: false } : given;
+    const { endpoints, fabric, url } = location;
+    const { delegation = false, readOnly = false, hotspots, lockTimeoutMs } = options;
+    const own = { delegation, hotspots, lockTimeoutMs };
+    const entrance = { endpoints, fabric, credentials, readOnly, ...own };
+    const attach = () => RemoteClient.attach(location, credentials, options, former?.client);
+    const reopen = (last: Session) => this.open(location, credentials, given, last);
     // Else the connections of clients that have ended would stay in memory.
     this.#attached = this.#attached.filter(({ made }) => !made?.over);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const known = this.#attached.find((one) => isDeepStrictEqual(one.entrance, entrance));
-      const { client } = known ?? this.#attach(entrance, opener);
+      const { client } = known ?? this.#attach(entrance, attach());
       const shared = known === undefined ? await client : await made(client);
       if (shared === undefined) continue;
       if (!shared.over) {
-        opener.accept(shared);
-        const session = await shared.open(options);
-        if (session !== undefined) return session;
+        if (former) refuseOtherPool(shared.poolId, former.client.poolId, url);
+        const opened = await shared.open(options);
+        if (opened !== undefined) return new Session(shared, opened, reopen);
       }
       this.#forget(client);
     }
     throw new StepwellError('SW_CONTENTION', 'the clients of this thread end again and again');
   }
 
-  #attach(entrance: Entrance, opener: ClientOpener): Attached {
-    const attached: Attached = { entrance, client: opener.attach() };
+  #attach(entrance: Entrance, client: Promise<RemoteClient>): Attached {
+    const attached: Attached = { entrance, client };
     this.#attached.push(attached);
-    attached.client.then(
-      (client) => {
-        attached.made = client;
+    client.then(
+      (made) => {
+        attached.made = made;
       },
-      () => this.#forget(attached.client),
+      () => this.#forget(client),
     );
     return attached;
   }
@@ -105,4 +134,289 @@ async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undef
     if (hasCode(error, 'SW_NODE_UNREACHABLE')) throw error;
     return undefined;
   }
+}
+
+/**
+ * One life of a client in a pool over the network: its connections and its row, for all stores that
+ * share it. It ends when a connection breaks, a node revokes it, or its last store is closed.
+ * Handles of one store share its index, as those of a `LocalClient` do.
+ */
+export class RemoteClient {
+  readonly fabric: TcpFabric;
+  readonly pool: RemotePool;
+  readonly poolId: number;
+  readonly #opened = new Map<OpenStore, OpenedStore>();
+  #handles = 0;
+  #closed = false;
+
+  private constructor(fabric: TcpFabric, pool: RemotePool, poolId: number) {
+    this.fabric = fabric;
+    this.pool = pool;
+    this.poolId = poolId;
+    pool.meter.tellEveryMs = TELL_EVERY_MS;
+  }
+
+  static async attach(
+    location: RemoteLocation,
+    credentials: Credentials,
+    options: OpenOptions,
+    former: RemoteClient | undefined,
+  ): Promise<RemoteClient> {
+    const before = former && { session: former.fabric.session, poolId: former.poolId };
+    const name = clientName(options);
+    const attached = await attachRemote(location, credentials, options, name, before);
+    return new RemoteClient(attached.fabric, attached.pool, attached.parameters.poolId);
+  }
+
+  /** Whether no store can be opened by it any more. */
+  get over(): boolean {
+    return this.#closed || this.fabric.failure !== undefined;
+  }
+
+  /**
+   * Opens a store for one handle, until `close`. Between operations, because opening announces
+   * epochs of its own. Undefined when this client was declared dead, has lost a node, or its pool
+   * was destroyed.
+   */
+  async open(options: OpenOptions): Promise<StoreInPool | undefined> {
+    this.#handles++;
+    try {
+      const opened = await this.pool.exclusive(() => this.#opening(options));
+      if (opened !== undefined) return opened;
+    } catch (error) {
+      await this.#release();
+      if (this.#handles === 0 || !this.over) throw error;
+      return undefined;
+    }
+    await this.#release();
+    return undefined;
+  }
+
+  *#opening(options: OpenOptions): Operation<StoreInPool | undefined> {
+    if (!(yield* this.pool.usable())) return undefined;
+    this.pool.clock.use(options);
+    const known = (store: OpenStore) => this.#opened.get(store);
+    const opened = yield* openStore(this.pool, options, known, 'network');
+    this.#opened.set(opened.store, opened);
+    return opened;
+  }
+
+  async close(store: OpenStore): Promise<void> {
+    await this.#settleLast(store);
+    this.pool.stores.close(store);
+    if (store.handles === 0) this.#opened.delete(store);
+    await this.#release();
+  }
+
+  /** Evicts what writes in flight have added to a bounded store, and tells others its counts. */
+  async #settleLast(store: OpenStore): Promise<void> {
+    const opened = this.#opened.get(store);
+    const bounded = opened?.bounded;
+    if (opened === undefined || bounded === undefined || this.over) return;
+    try {
+      // They count in their sections, but can evict no more after them.
+      await this.pool.exclusive(nothing);
+      if (!bounded.ledger.hasNews && !bounded.ledger.hasChanged) return;
+      const session = new Session(this, { ...opened, store });
+      const evictor = new Evictor(bounded, opened.index, session, store.name);
+      const lanes = Array.from({ length: LAST_WIDTH }, () => undefined);
+      await inFlight(lanes, LAST_WIDTH, () => this.pool.run(evictor.settle()));
+    } catch (error) {
+      // Other clients find out what this one could not tell.
+      if (!(error instanceof StepwellError)) throw error;
+    }
+  }
+
+  /** What this leaves undone other clients clean up. */
+  async #release(): Promise<void> {
+    this.#closed = --this.#handles === 0;
+    try {
+      if (this.#closed) await this.pool.close();
+      else await this.pool.lookAgain();
+    } catch (error) {
+      if (!(error instanceof StepwellError)) throw error;
+    } finally {
+      if (this.#closed) this.fabric.close();
+    }
+  }
+}
+
+function* nothing(): Operation<void> {}
+
+/**
+ * A store that a client has open, as one handle uses it. When the client ends, a session of the
+ * next client follows: calls that were under way have failed, later ones go on in that.
+ */
+export class Session implements Attachment {
+  readonly client: RemoteClient;
+  readonly index: Index;
+  readonly bounded: BoundedStore | undefined;
+  readonly width = WIDTH;
+  readonly #store: OpenStore;
+  readonly #shared: SharedDoorbells;
+  readonly #reopen: ((last: Session) => Promise<Session>) | undefined;
+  /** What the views of a session share with it. */
+  #state = { closed: false };
+  #signal: AbortSignal | undefined;
+  #following: Promise<Session> | undefined;
+  #next: Session | undefined;
+  #sweeps = false;
+
+  constructor(
+    client: RemoteClient,
+    { index, bounded, store }: StoreInPool,
+    reopen?: (last: Session) => Promise<Session>,
+  ) {
+    this.client = client;
+    this.#shared = new SharedDoorbells(client.fabric);
+    this.index = index;
+    this.bounded = bounded;
+    this.#store = store;
+    this.#reopen = reopen;
+  }
+
+  /** A view that begins no more operations once the signal is aborted: SW_ABORTED ends a call. */
+  withSignal(signal: AbortSignal): Session {
+    const { client, index, bounded } = this;
+    const view = new Session(client, { index, bounded, store: this.#store });
+    view.#state = this.#state;
+    view.#signal = signal;
+    return view;
+  }
+
+  /** The session that the handle uses now. */
+  get latest(): Session {
+    let latest: Session = this;
+    while (latest.#next !== undefined) latest = latest.#next;
+    return latest;
+  }
+
+  /** The one that follows when this one is over. Raises what opening a store raises. */
+  follow(): Promise<Session> {
+    this.#following ??= this.#begin().finally(() => {
+      this.#following = undefined;
+    });
+    return this.#following;
+  }
+
+  async #begin(): Promise<Session> {
+    if (this.#reopen === undefined) throw new Error('no session follows a view');
+    const next = await this.#reopen(this);
+    if (this.#state.closed) {
+      await next.close();
+      return next;
+    }
+    if (this.#sweeps) next.sweepExpired();
+    this.#next = next;
+    return next;
+  }
+
+  get pool(): RemotePool {
+    return this.client.pool;
+  }
+
+  get over(): boolean {
+    return this.client.over;
+  }
+
+  get traffic(): TrafficCounters {
+    return this.client.fabric.traffic;
+  }
+
+  refuseClosed(): void {
+    if (!this.#state.closed) return;
+    throw new StepwellError('SW_CLOSED', `store ${this.#store.name} has been closed`);
+  }
+
+  *enter(): Operation<void> {
+    const gate = this.pool.enter();
+    if (gate !== undefined) yield* waitFor(this.#passed(gate));
+    // Meanwhile the client may have let go of the store.
+    if (!this.#state.closed && !this.#store.dropped && !this.#signal?.aborted) return;
+    this.pool.exit();
+    this.refuseClosed();
+    if (this.#store.dropped) throw storeDropped(this.#store.name);
+    refuseAborted('the call', this.#signal);
+  }
+
+  /**
+   * A client that finds at its quiescent point that it was declared dead is out, whatever its
+   * connections say.
+   */
+  async #passed(gate: Promise<void>): Promise<void> {
+    try {
+      await gate;
+    } catch (error) {
+      if (hasCode(error, 'SW_REVOKED')) this.client.fabric.lost(error);
+      throw error;
+    }
+  }
+
+  exit(): void {
+    this.pool.exit();
+  }
+
+  /** Runs one operation of the store's. */
+  runOne<T>(operation: () => Operation<T>): Promise<T> {
+    return this.pool.run(inSection(this, operation));
+  }
+
+  *exclusive<T>(operation: () => Operation<T>): Operation<T | undefined> {
+    return yield* waitFor(this.pool.exclusive(operation));
+  }
+
+  *each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void> {
+    yield* waitFor(inFlight(items, width, (item) => this.pool.run(act(item))));
+  }
+
+  *together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void> {
+    yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
+  }
+
+  /** The pool's memory is elsewhere. */
+  window(): undefined {
+    return undefined;
+  }
+
+  /** Takes expired records out as long as the store is open, in the sessions that follow, too. */
+  sweepExpired(): void {
+    this.#sweeps = true;
+    const { name } = this.#store;
+    const evictor = this.bounded && new Evictor(this.bounded, this.index, this, name);
+    const sweep = new ExpirySweep(this, this.index, evictor);
+    const resizes = new ResizeNews(name, this.index);
+    runTurns(sweep.pause, async () => {
+      if (this.#state.closed || this.#store.dropped || this.over) return undefined;
+      const records = await this.pool.run(sweep.turn());
+      if (records > 0) publish('expire', () => ({ store: name, records }));
+      resizes.look();
+      return sweep.pause;
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#state.closed = true;
+    await this.client.close(this.#store);
+  }
+}
+
+/** Acts on every item, at most `width` at a time; the first failure ends it. */
+export async function inFlight<T>(
+  items: readonly T[],
+  width: number,
+  act: (item: T) => Promise<void>,
+): Promise<void> {
+  let next = 0;
+  let failure: { error: unknown } | undefined;
+  const lane = async () => {
+    while (next < items.length && failure === undefined) {
+      try {
+        await act(items[next++]);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
+  if (failure) throw failure.error;
 }

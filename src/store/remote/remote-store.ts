@@ -3,9 +3,9 @@ import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
-import { AbortableAttachment, eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
+import { eitherSignal, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
-import { checkFunction } from '../calls/arguments.ts';
+import { checkBatch, checkFunction } from '../arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -13,23 +13,29 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import { orderedIndex, planScan } from '../calls/ranges/scan-plan.ts';
-import { gathered, type SortedEntries } from '../calls/ranges/sorted-load.ts';
-import { keyTaker, pairTaker, type Taker, valueTaker } from '../calls/ranges/takers.ts';
+import {
+  orderedIndex,
+  planScan,
+  type RangeScan,
+  refuseAborted,
+  type ScanPlan,
+} from '../calls/range-scan.ts';
+import {
+  keyBuilder,
+  pairBuilder,
+  type ResultBuilder,
+  valueBuilder,
+} from '../calls/result-builders.ts';
+import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
 import { inspected } from '../inspected.ts';
-import type { AsyncScan, ScanOptions } from '../ordered-api.ts';
+import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import { type AnyNamespaceOptions, inNamespace, type RemoteSettings } from '../store-settings.ts';
-import { formatOf } from '../values/value-format.ts';
+import { formatOf } from '../values.ts';
 import { credentialsOf, parseRemote } from './address.ts';
-import { RemoteClients } from './remote-clients.ts';
-import { type OperationName, RemoteOperations } from './remote-operations.ts';
-import { type OpenSession, RemoteScan } from './remote-scan.ts';
-import type { Session } from './session.ts';
-import { SessionOpener } from './session-opener.ts';
-import { type SessionSource, Sessions, SessionsOfView } from './sessions.ts';
+import { RemoteClients, type Session } from './remote-clients.ts';
 
 /** Opens a store in a pool on memory nodes, by a client of this thread; see `open`. */
 export async function openRemote<V>(
@@ -46,11 +52,12 @@ export async function openRemote<V>(
       `the URL names the store ${location.store}, the options ${named.store}`,
     );
   }
-  const opener = new SessionOpener(location, credentialsOf(location, options), named, clients);
+  const credentials = credentialsOf(location, options);
+  const session = await clients.open(location, credentials, named);
+  if (!options.readOnly) session.sweepExpired();
   const store = named.store ?? 'default';
-  const sessions = new Sessions(opener, await opener.open(), store, options.readOnly ?? false);
   publish('open', () => ({ url: location.url, store }));
-  return new RemoteStore<V>(sessions, {
+  return new RemoteStore<V>(session, {
     name: store,
     url: location.url,
     keys: options.keys ?? 'auto',
@@ -61,24 +68,31 @@ export async function openRemote<V>(
   });
 }
 
+/** A session and the calls of the store in it. */
+interface OpenSession {
+  session: Session;
+  calls: StoreCalls<unknown>;
+}
+
 /** `forwardCalls` adds these. */
 export interface RemoteStore<V> extends PromisedCalls<V> {}
 
 /** A store on memory nodes: many operations in flight, over one session after the other. */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
-  readonly #sessions: SessionSource;
   readonly #settings: RemoteSettings;
   readonly #closing: Closing;
+  /** Of a view: the store that it is a view of. */
+  readonly #parent: RemoteStore<unknown> | undefined;
   /** The calls in the session that was used last. */
   #open: OpenSession;
   #closed = false;
 
-  constructor(sessions: SessionSource, settings: RemoteSettings, closing = new Closing()) {
-    this.#sessions = sessions;
+  constructor(session: Session, settings: RemoteSettings, parent?: RemoteStore<unknown>) {
     this.#settings = settings;
-    this.#closing = closing;
-    this.#open = this.#callsIn(sessions.current);
+    this.#parent = parent;
+    this.#closing = new Closing(parent === undefined ? undefined : parent.#closing);
+    this.#open = this.#callsIn(session);
   }
 
   get name(): string {
@@ -110,7 +124,8 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
       const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
       return session.pool.run(call.apply(calls, args));
     };
-    return this.#sessions.current.over ? this.live().then(run) : run(this.#calls());
+    const latest = this.#latest();
+    return latest.session.over ? this.live().then(run) : run(latest);
   }
 
   /**
@@ -118,12 +133,12 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
    *
    * @internal
    */
-  *within(name: OperationName, args: unknown[]): Operation<unknown> {
+  *within(name: CallName | 'keysIn', args: unknown[]): Operation<unknown> {
     this.refuseClosed();
-    if (this.#sessions.current.over) yield* waitFor(this.live());
-    const { session, calls } = this.#calls();
-    const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
-    return yield* runWithin(session.pool.fabric, call.apply(calls, args));
+    let latest = this.#latest();
+    if (latest.session.over) latest = yield* waitFor(this.live());
+    const call = latest.calls[name] as (...args: unknown[]) => Operation<unknown>;
+    return yield* runWithin(latest.session.pool.fabric, call.apply(latest.calls, args));
   }
 
   /**
@@ -137,7 +152,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
 
   /** @internal */
   get pool(): RemotePool {
-    return this.#sessions.current.pool;
+    return this.#latest().session.pool;
   }
 
   entries(): AsyncIterableIterator<[Key, V]>;
@@ -151,14 +166,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   keys(range: ScanOptions): AsyncScan<Key>;
   keys(range?: ScanOptions): AsyncIterableIterator<Key> {
     if (range === undefined) return this.#walk(({ key }) => key);
-    return this.#scan(range, 'keys', keyTaker(this.#settings));
+    return this.#scan(range, 'keys', keyBuilder(this.#settings));
   }
 
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
   values(range?: ScanOptions): AsyncIterableIterator<V> {
     if (range === undefined) return this.#walk(({ value }) => value);
-    return this.#scan(range, 'records', valueTaker<V>(this.#settings.values));
+    return this.#scan(range, 'records', valueBuilder<V>(this.#settings.values));
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]> {
@@ -170,7 +185,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
       unlessAborted('the walk', this.#settings.signal, act);
     const { session, calls } = await unlessOver(() => this.live());
     const walk = (calls as StoreCalls<V>).newWalk();
-    const next = () => session.pool.run((calls as StoreCalls<V>).entriesOf(walk));
+    const next = () => session.pool.run(walk.entries());
     while (!walk.done) {
       this.refuseClosed();
       for (const entry of await unlessOver(next)) {
@@ -187,15 +202,19 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
-    return this.#scan(range, 'records', pairTaker<V>(this.#settings));
+    return this.#scan(range, 'records', pairBuilder<V>(this.#settings));
   }
 
-  #scan<T>(options: ScanOptions, part: 'records' | 'keys', taker: Taker<T>): AsyncScan<T> {
+  #scan<T>(
+    options: ScanOptions,
+    part: 'records' | 'keys',
+    builder: ResultBuilder<T>,
+  ): AsyncScan<T> {
     this.refuseClosed();
     // The store's index stays of one kind, whatever session is open.
-    orderedIndex(this.#sessions.current.index, this.name);
+    orderedIndex(this.#open.session.index, this.name);
     const { namespace, signal } = this.#settings;
-    return new RemoteScan(this, planScan(untilAborted(options, signal), part, taker, namespace));
+    return new RemoteScan(this, planScan(untilAborted(options, signal), part, builder, namespace));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {
@@ -207,19 +226,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   namespace(prefix: Key, options?: AnyNamespaceOptions): AsyncStore<any, Key, any> {
     this.refuseClosed();
     const settings = inNamespace(this.#settings, prefix, options);
-    const sessions = new SessionsOfView(this.#sessions, () => this.refuseClosed());
-    return new RemoteStore(sessions, settings, new Closing(this.#closing));
+    return new RemoteStore(this.#open.session, { ...settings, closesStore: false }, this);
   }
 
   withSignal(signal: AbortSignal): AsyncStore<V, Key, Value> {
     this.refuseClosed();
-    const settings = { ...this.#settings, signal: eitherSignal(signal, this.#settings.signal) };
-    const close = () => this.close();
-    return new RemoteStore<V>(
-      new SessionsOfView(this.#sessions, () => this.refuseClosed(), close),
-      settings,
-      new Closing(this.#closing),
-    );
+    const either = eitherSignal(signal, this.#settings.signal);
+    const settings = { ...this.#settings, signal: either, closesStore: true };
+    return new RemoteStore<V>(this.#open.session, settings, this);
   }
 
   /** @internal */
@@ -233,11 +247,15 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     // A listener may have closed it.
     if (this.#closed) return;
     this.#closed = true;
+    const { session } = this.#latest();
     // Without a session nothing is given back: the others find out that this client is gone.
-    if (announced && !this.#sessions.current.over) await announced;
-    await this.#sessions.close();
-    const { namespace, signal } = this.#settings;
-    if (!namespace && !signal) publish('close', () => ({ url: this.url, store: this.name }));
+    if (announced && !session.over) await announced;
+    if (this.#parent === undefined) {
+      await session.latest.close();
+      publish('close', () => ({ url: this.url, store: this.name }));
+    } else if (this.#settings.closesStore) {
+      await this.#parent.close();
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -245,14 +263,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    const { manifest } = this.#sessions.current.index;
+    const { manifest } = this.#open.session.index;
     return inspected('AsyncStore', this, manifest.name, this.#closed, options);
   }
 
   /** @internal */
   refuseClosed(): void {
     if (this.#closed) throw new StepwellError('SW_CLOSED', `store ${this.name} has been closed`);
-    this.#sessions.refuseClosed();
+    this.#parent?.refuseClosed();
   }
 
   /**
@@ -262,23 +280,128 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
    */
   async live(): Promise<OpenSession> {
     this.refuseClosed();
-    await this.#sessions.live();
+    const { session } = this.#latest();
+    if (session.over) await session.follow();
     this.refuseClosed();
-    return this.#calls();
+    return this.#latest();
   }
 
-  #calls(): OpenSession {
-    const { current } = this.#sessions;
-    if (this.#open.session !== current) this.#open = this.#callsIn(current);
+  #latest(): OpenSession {
+    const { latest } = this.#open.session;
+    if (this.#open.session !== latest) this.#open = this.#callsIn(latest);
     return this.#open;
   }
 
   #callsIn(session: Session): OpenSession {
     const { index, bounded } = session;
     const { signal } = this.#settings;
-    const attachment = signal ? new AbortableAttachment(session, signal) : session;
+    const attachment = signal ? session.withSignal(signal) : session;
     return { session, calls: new StoreCalls<unknown>(attachment, index, this.#settings, bounded) };
   }
 }
 
 forwardCalls(RemoteStore);
+
+/** A scan whose steps are operations over the network; calls wait for one another. */
+class RemoteScan<T> implements AsyncScan<T> {
+  readonly #store: RemoteStore<unknown>;
+  readonly #plan: ScanPlan<T>;
+  /** A scan stays with the session in which it began. */
+  #open: OpenSession | undefined;
+  #scan: RangeScan<T> | undefined;
+  #sought: Uint8Array | undefined;
+  #over = false;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(store: RemoteStore<unknown>, plan: ScanPlan<T>) {
+    this.#store = store;
+    this.#plan = plan;
+  }
+
+  async next(): Promise<IteratorResult<T, undefined>> {
+    const [value] = await this.#take(1);
+    return value === undefined ? { done: true, value: undefined } : { done: false, value };
+  }
+
+  async nextMany(size: number): Promise<T[]> {
+    checkBatch(size);
+    return this.#take(size);
+  }
+
+  #take(size: number): Promise<T[]> {
+    return unlessAborted('the scan', this.#plan.signal, () => {
+      const taking = this.#last.then(() => this.#takeNow(size));
+      this.#last = taking.catch(() => {});
+      return taking;
+    });
+  }
+
+  async #takeNow(size: number): Promise<T[]> {
+    this.#refuse();
+    if (this.#over) return [];
+    this.#open ??= await this.#store.live();
+    const { session, calls } = this.#open;
+    this.#scan ??= calls.newScan(this.#plan);
+    if (this.#sought) this.#scan.seek(this.#sought);
+    this.#sought = undefined;
+    return session.pool.run(this.#scan.takeMany(size));
+  }
+
+  seek(key: Key): void {
+    this.#refuse();
+    const bytes = this.#plan.place(key);
+    this.#last = this.#last.then(() => {
+      this.#sought = bytes;
+    });
+  }
+
+  async return(): Promise<IteratorResult<T, undefined>> {
+    this.#over = true;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): AsyncScan<T> {
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#over = true;
+  }
+
+  #refuse(): void {
+    this.#store.refuseClosed();
+    refuseAborted(this.#plan.signal, () => {
+      this.#over = true;
+    });
+  }
+}
+
+/** `forwardCalls` adds these. */
+export interface RemoteOperations extends Pick<StoreCalls<Uint8Array>, CallName> {}
+
+/**
+ * The calls of a store on memory nodes as operations, for programs that are operations themselves:
+ * each call runs within its caller's operation, and the next one may find another session.
+ */
+// biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
+export class RemoteOperations implements CallForwarder {
+  readonly #store: RemoteStore<unknown>;
+
+  constructor(store: RemoteStore<unknown>) {
+    this.#store = store;
+  }
+
+  get name(): string {
+    return this.#store.name;
+  }
+
+  call(name: CallName, args: unknown[]): Operation<unknown> {
+    return this.#store.within(name, args);
+  }
+
+  keysIn(bounds: RangeBounds, reverse: boolean, limit: number): Operation<Key[]> {
+    return this.#store.within('keysIn', [bounds, reverse, limit]) as Operation<Key[]>;
+  }
+}
+
+forwardCalls(RemoteOperations);

@@ -1,13 +1,11 @@
 import { StepwellError } from '../../errors.ts';
-import {
-  type Coordinator,
-  type Index,
-  type IndexServer,
-  isServed,
-  type ServedRound,
-  type ServerRole,
-  type ServerSettings,
-} from '../../indexes/contract.ts';
+import type { Index } from '../../indexes/contract.ts';
+import { isHStore } from '../../indexes/hstore/hstore.ts';
+import type {
+  PairServers,
+  ServedRound,
+  ServerSettings,
+} from '../../indexes/hstore/index-server.ts';
 import { storeDropped } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { OpenOptions } from '../api.ts';
@@ -15,8 +13,6 @@ import { attach } from '../open.ts';
 import { credentialsOf, isRemote, parseRemote } from '../remote/address.ts';
 import { attachRemote } from '../remote/attach.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
-
-export type { Coordinator, ServedRound, ServerRole };
 
 /** Rounds with answers that follow one another before the event loop turns. */
 const ROUNDS_IN_A_ROW = 256;
@@ -26,7 +22,7 @@ const SLEEP_MS = 1;
 
 /** A process that is the hash server or the skiplist server, or both, of a store with HStore. */
 export interface RunningIndexServer {
-  /** One round; see IndexServer. A promise on memory nodes. */
+  /** See `PairServers.round`. A promise on memory nodes. */
   round(): ServedRound | Promise<ServedRound>;
   /** Gives up the leases and leaves the pool. */
   close(): Promise<void>;
@@ -108,9 +104,9 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
   }
 }
 
-function serverOf(pool: Pool, index: Index, options: ServerOptions): IndexServer {
+function serverOf(pool: Pool, index: Index, options: ServerOptions): PairServers {
   const { role, pairs, coordinator, store = 'default' } = options;
-  if (isServed(index)) {
+  if (isHStore(index)) {
     const name = `${pool.layout.parameters.poolId}/${encodeURIComponent(store)}`;
     return index.server({ role, pairs, coordinator, name, now: () => performance.now() });
   }

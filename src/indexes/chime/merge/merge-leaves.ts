@@ -28,6 +28,7 @@ import {
 } from '../bounds.ts';
 import { unitsFor } from '../geometry.ts';
 import { isSameLeaf, type Link } from '../nodes/link.ts';
+import { AT_KEY } from '../nodes/node-arena.ts';
 import type { ChimeRequest } from '../request.ts';
 import { addRewrite, countChanged, rewriteBytes } from '../rewrite-leaf.ts';
 import type { ChimeTree } from '../tree.ts';
@@ -69,8 +70,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   // In a full pool a leaf that is nearly empty must go without a block for the intent.
   const bytes = Math.max(INTENT_BYTES, intentBytes(tree, pair.moves));
   const units = unitsFor(intentBytes(tree, geometry.shape.span));
-  const request = tree.newRequest();
-  const right = tree.newRequest();
+  const request = tree.spareRequests.take();
+  const right = tree.spareRequests.take();
   let block = NULL_ADDRESS;
   try {
     if (bytes > INTENT_BYTES) block = yield* allocator.allocate(catalog, units);
@@ -96,6 +97,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   } finally {
     if (block !== NULL_ADDRESS) allocator.discard(catalog, units, block);
     yield* letGo(tree, request);
+    tree.spareRequests.give(request);
+    tree.spareRequests.give(right);
   }
 }
 
@@ -129,6 +132,7 @@ function* lockLeft(
 ): Operation<boolean> {
   // As an operation on the lowest key of the leaf, which is the leaf's as long as that is there.
   request.setKey(lower, tree.geometry.shape.seed);
+  request.side = AT_KEY;
   tree.aimAt(request, left, lower);
   const { leaf } = request;
   const blocks = block === NULL_ADDRESS ? [] : [block];

@@ -66,8 +66,32 @@ export interface Step {
  * Only for memory: when it cannot be done, nothing is lost.
  */
 export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operation<void> {
-  if (isOnly(tree, request)) return;
-  if (isWorthALook(tree, request)) yield* mergeOnPath(tree, keyOf(request));
+  if (isOnly(tree, request) || !isWorthALook(tree, request)) return;
+  if (yield* mayMerge(tree, request)) yield* mergeOnPath(tree, keyOf(request));
+}
+
+/**
+ * Whether the leaf may be merged with one of its neighbours, as far as these are remembered, or the
+ * node above is under-full as well. Most looks end here: one READ instead of a path of them.
+ */
+function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const { above, child, leafLow, leafHigh, batch, words } = request;
+  const { shape, perVacancyBit } = tree.geometry;
+  if (!above?.leadsTo(child, leafLow, leafHigh)) return true;
+  if (above.children === 1 || 4 * above.children <= shape.fanout) return true;
+  batch.clear();
+  for (let other = child - 1; other <= child + 1; other += 2) {
+    if (other < 0 || other >= above.children) continue;
+    const leaf = addressOfLink(above.linkLow(other), above.linkHigh(other));
+    batch.read(leaf + VACANCY_AT, 8, words, 8 * batch.length);
+  }
+  yield batch;
+  const own = usedIn(shape.span, perVacancyBit, words, IMAGE_AT + VACANCY_AT);
+  for (let i = 0; i < batch.length; i++) {
+    if (isWorthMerging(tree, own, own + usedIn(shape.span, perVacancyBit, words, 8 * i)))
+      return true;
+  }
+  return false;
 }
 
 /** Whether the leaf is, as far as is remembered, all there is. */

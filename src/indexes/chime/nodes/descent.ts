@@ -1,5 +1,5 @@
 import { invariant } from '../../../errors.ts';
-import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { type Operation, Scratch } from '../../../verbs/index.ts';
 import { bytesOfNode, checkNode, PackedSeparators, packedNode } from './internal-node.ts';
 import { addressOfLink, INTERNAL, nodeIdentityHigh, nodeIdentityLow, UP } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
@@ -57,9 +57,11 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   const address = addressOfLink(low, high);
   const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes + 8);
-  const batch = new Batch().read(address, bytes, image, 0);
+  const bench = tree.spareBenches.take();
+  const batch = bench.batch.clear().read(address, bytes, image, 0);
   if (!known) batch.read(address, 8, image, bytes);
   yield batch;
+  tree.spareBenches.give(bench);
   const first = (known ? 0 : bytes) >> 2;
   const firstLow = image.i32[first];
   const firstHigh = image.i32[first + 1];

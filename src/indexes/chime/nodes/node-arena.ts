@@ -316,20 +316,29 @@ export class CachedNode {
   }
 
   setNode(child: number, node: CachedNode | undefined): void {
-    if (node !== undefined) node.#standBetween(this.lowerOf(child), this.upperOf(child));
+    if (node !== undefined) node.#standBelow(this, child);
     if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
     const isBeside = node !== undefined && node.#arena === this.#arena;
     this.#arena.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
   }
 
   /** A node covers the same keys for as long as it exists. */
-  #standBetween(lower: Uint8Array, upper: Uint8Array | undefined): void {
-    const borders = this.#borders;
-    if (borders === undefined) this.#borders = { lower, upper };
-    else if (borders.lower !== lower || borders.upper !== upper) {
-      const same = areSame(borders.lower, lower) && areSame(borders.upper, upper);
-      invariant(same, 'a node of the tree has other borders than it had');
-    }
+  #standBelow(above: CachedNode, child: number): void {
+    this.#borders ??= above.bordersOf(child);
+    const { lower, upper } = this.#borders;
+    const same = above.#isBorder(child - 1, lower) && above.#isBorder(child, upper);
+    invariant(same, 'a node of the tree has other borders than it had');
+  }
+
+  /** Whether a key is the border behind a child, or with -1 that in front of all. */
+  #isBorder(child: number, key: Uint8Array | undefined): boolean {
+    const { separators } = this;
+    if (child < 0) return areSame((this.#borders as Borders).lower, key);
+    if (child === separators.length) return areSame((this.#borders as Borders).upper, key);
+    if (key === undefined) return false;
+    const { bytes, ends } = separators;
+    const begin = separators.begin(child);
+    return compareKeys(bytes, begin, ends[child] - begin, key, 0, key.length) === 0;
   }
 
   /**

@@ -86,11 +86,12 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   if (pair === 0 || 2 * pair >= links.length) return { routes, merged: undefined };
   const right = { low: links[2 * pair], high: links[2 * pair + 1] };
   if (!(yield* tree.isMerged(right))) return { routes, merged: undefined };
-  const fewer = [...links];
-  fewer.splice(2 * pair, 2);
+  const fewer = new Int32Array(links.length - 2);
+  fewer.set(links.subarray(0, 2 * pair));
+  fewer.set(links.subarray(2 * pair + 2), 2 * pair);
   const others = separators.filter((_, i) => i !== pair - 1);
   return {
-    routes: { links: Int32Array.from(fewer), separators: others, pair: 0 },
+    routes: { links: fewer, separators: others, pair: 0 },
     merged: right,
   };
 }

@@ -198,6 +198,8 @@ function addInRange(
   const prefixMax = geometry.itemBytes - PREFIX_AT;
   const isWhole = covers(range, picture.leaf);
   const sure: Prefix[] = [];
+  const isLimited = limit < entriesAt.length;
+  let count = 0;
   order.clear(true);
   for (let entry = 0; entry < entriesAt.length; entry++) {
     const at = IMAGE_AT + entriesAt[entry];
@@ -207,14 +209,18 @@ function addInRange(
       const place = isWhole ? SURE : placeOf(words.u8, at + PREFIX_AT, prefixMax, range);
       if (place === OUTSIDE) continue;
       records.push({ entry: at, at: 0 });
-      if (place === SURE) sure.push({ at: at + PREFIX_AT, bytes: prefixMax });
+      if (place !== SURE) continue;
+      count++;
+      if (isLimited) sure.push({ at: at + PREFIX_AT, bytes: prefixMax });
     } else if (isWhole || isIn(words.u8, at + CONTENT_AT, keyBytesOf(item), range)) {
       order.add(at, keyBytesOf(item), false);
-      sure.push({ at: at + CONTENT_AT, bytes: Math.min(prefixMax, keyBytesOf(item)) });
+      count++;
+      const bytes = Math.min(prefixMax, keyBytesOf(item));
+      if (isLimited) sure.push({ at: at + CONTENT_AT, bytes });
     }
   }
   order.end = order.count;
-  if (sure.length <= limit) return sure.length;
+  if (count <= limit) return count;
   const direction = reverse ? -1 : 1;
   const compare = (a: Prefix, b: Prefix) => direction * comparePadded(words.u8, a, b);
   const last = sure.sort(compare)[limit - 1];

@@ -88,7 +88,7 @@ test("a search that shares another one's answer notes its read where the record 
   const time = { now: START };
   const client = timed(t, time);
   const { pool, index } = client;
-  index.tree.techniques.delegation = true;
+  index.configure({ delegation: true });
   put(client, 'a', 'long'.repeat(50));
   time.now += 500;
   // Those that come while one is under way are served together by the next.

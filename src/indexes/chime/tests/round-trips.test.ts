@@ -116,7 +116,7 @@ test('a scan of four leaves is one round trip, two with longer items', (t) => {
 
 test('a search of a hot key READs one entry', (t) => {
   const client = quietClient(t, 20);
-  client.index.speculateOn(64);
+  client.index.configure({ hotspots: 64 });
   const { pool, index, keys } = client;
   for (const key of keys) pool.run(index.write(requestFor(client, key, key), ALWAYS));
   for (const key of keys) pool.run(index.search(requestFor(client, key)));

@@ -187,7 +187,7 @@ test('a writer that waits for a living holder gives up, and nothing has happened
   const { value: lock } = operation.next();
   holder.pool.fabric.execute(lock as Batch);
   lookEachMillisecond(writer);
-  writer.index.waitAtMost(20);
+  writer.index.configure({ lockTimeoutMs: 20 });
   assert.throws(() => writer.pool.run(insertion(writer, 'key', 'other')), {
     code: 'SW_CONTENTION',
     message: /client 1 holds the lock .* for 20 ms.*lockTimeoutMs/,
@@ -213,7 +213,7 @@ function lateInsertion(client: Client): Operation<number> {
 
 test('a search of a hot key READs one entry, and after a wrong speculation its neighbourhood', (t) => {
   const client = hopscotchByHand(t);
-  client.index.speculateOn(64);
+  client.index.configure({ hotspots: 64 });
   const { pool, index } = client;
   const keys = numbered('key ', 20);
   for (const key of keys) pool.run(insertion(client, key));

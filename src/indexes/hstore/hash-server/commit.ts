@@ -5,6 +5,7 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
+  NULL_ADDRESS,
   type Operation,
   readInteger,
   Scratch,
@@ -15,7 +16,7 @@ import {
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
-import { stateBytesOf } from '../protocol/record-heads.ts';
+import { stateByteOf } from '../protocol/record-heads.ts';
 import { BUCKET_BYTES, isValid, NEXT, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
@@ -241,17 +242,19 @@ export class Commit {
 
   /** Notes the state bytes of what becomes current by these changes, and of what is it no more. */
   *#mark(changes: readonly NetChange[]): Operation<void> {
-    const { allocator } = this.#pair.pool;
     const { decisions } = this.#decided;
-    const former = changes.map(({ first }) => {
-      const { oldLow, oldHigh } = decisions[first].reply;
-      return { low: oldLow, high: oldHigh };
-    });
-    const current = changes.map(({ last }) => decisions[last]);
     const marks: Mark[] = [];
-    for (const at of yield* stateBytesOf(allocator, former)) marks.push({ at, isCurrent: false });
-    for (const at of yield* stateBytesOf(allocator, current)) marks.push({ at, isCurrent: true });
+    for (const { first } of changes) {
+      const { oldLow: low, oldHigh: high } = decisions[first].reply;
+      yield* this.#addMark(marks, { low, high }, false);
+    }
+    for (const { last } of changes) yield* this.#addMark(marks, decisions[last], true);
     this.#marks = marks;
+  }
+
+  *#addMark(marks: Mark[], slot: Word, isCurrent: boolean): Operation<void> {
+    const at = yield* stateByteOf(this.#pair.pool.allocator, slot);
+    if (at !== NULL_ADDRESS) marks.push({ at, isCurrent });
   }
 
   /** And then whether the turn is done: later it is of no use. */
@@ -292,24 +295,28 @@ export class Commit {
     for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
       const batch = this.#clear();
       // Of one word at a time: a second CAS of it would expect what the first has changed.
-      const words = new Set<Address>();
       this.#marks = this.#marks.filter((mark, i) => {
         const word = mark.at - (mark.at % 8);
         const seen = wordIn(this.#states, 8 * i);
         if (!this.#changeState(mark, i)) return false;
-        if (!words.has(word)) this.#postSwap(word, seen, wordIn(this.#states, 8 * i));
-        words.add(word);
+        if (!this.#isPosted(word)) this.#postSwap(word, seen, wordIn(this.#states, 8 * i));
         return true;
       });
       if (this.#marks.length === 0) return true;
       yield batch;
-      if (this.#marks.length === words.size && this.#allSwapped()) return true;
+      if (this.#marks.length === this.#swapCount && this.#allSwapped()) return true;
       this.#clear();
       this.#postStates();
       yield batch;
       if (!this.#isOpen()) return false;
     }
     throw new StepwellError('SW_CONTENTION', 'the marks of records cannot be set');
+  }
+
+  #isPosted(word: Address): boolean {
+    const { address, length } = this.#batch;
+    for (let row = 0; row < length; row++) if (address[row] === word) return true;
+    return false;
   }
 
   #allSwapped(): boolean {

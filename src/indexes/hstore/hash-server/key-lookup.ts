@@ -19,6 +19,7 @@ import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
 import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import type { Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import {
   BUCKET_BYTES,
@@ -33,20 +34,23 @@ import {
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
-/** A request that waits for its answer, and what the server has read for it. */
+/** A request that waits for its answer, and what the server has read for it. Used turn by turn. */
 export class PostedRequest {
-  readonly row: number;
-  readonly number: number;
-  readonly request: HashRequest;
+  row = 0;
+  number = 0;
+  request!: HashRequest;
+  /** The first bucket of its chain, and the last one that was read. */
+  bucket: Address = 0;
+  last: Address = 0;
+  /** Whether the chain goes on behind it, as far as the first of the key goes. */
+  hasMore = false;
   /** The first one of the turn with this hash, and most likely the same key: maybe itself. */
-  readonly first: PostedRequest;
+  first: PostedRequest = this;
   /** Its key, and the heads of the candidates. */
-  frame!: Request;
+  readonly frame = new Request(BUCKET_BYTES);
   /** Of the first: the slots of its chain with the signature, and the first empty one or 0. */
   readonly candidates: NamedSlot[] = [];
   empty: Address = 0;
-  /** The last bucket that was read of the chain. */
-  last: Address = 0;
   readonly guard = new CycleGuard();
   /** The slot that has the key, and its record's version, as far as this turn has decided. */
   match: NamedSlot | undefined;
@@ -54,11 +58,26 @@ export class PostedRequest {
   /** Whether that record has expired, so that the key counts as absent. */
   isExpired = false;
 
-  constructor(row: number, number: number, request: HashRequest, first: PostedRequest | undefined) {
+  begin(
+    { row, number }: Unanswered,
+    request: HashRequest,
+    bucket: Address,
+    first: PostedRequest = this,
+  ): void {
     this.row = row;
     this.number = number;
     this.request = request;
-    this.first = first ?? this;
+    this.bucket = bucket;
+    this.last = bucket;
+    this.first = first;
+    this.hasMore = first === this;
+    this.frame.candidateCount = 0;
+    this.candidates.length = 0;
+    this.empty = 0;
+    this.guard.begin();
+    this.match = undefined;
+    this.version = 0;
+    this.isExpired = false;
   }
 }
 
@@ -72,8 +91,6 @@ export class KeyLookup {
   readonly #pair: PairAccess;
   readonly #records: RecordIo;
   readonly #batch = new Batch();
-  /** Used again by the next turn: a request's key, and the heads of its candidates. */
-  readonly #frames: Request[] = [];
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
@@ -82,29 +99,23 @@ export class KeyLookup {
 
   /** Reads keys, chains, heads; followers share the chain of the first. Raises TableLost. */
   *read(posted: readonly PostedRequest[]): Operation<void> {
-    const { geometry } = this.#pair;
-    const { generation } = geometry;
+    const { generation } = this.#pair.geometry;
     const batch = this.#batch.clear();
-    posted.forEach((one, i) => {
-      this.#frames[i] ??= new Request(BUCKET_BYTES);
-      one.frame = this.#frames[i];
-      postKey(one, batch);
-    });
-    const firsts = posted.filter((one) => one.first === one);
-    for (const one of firsts) one.last = geometry.bucketOf(one.request);
-    for (let open = firsts; open.length > 0; batch.clear()) {
-      for (const { last, guard, frame } of open) {
-        guard.pass(last);
-        batch.read(last, BUCKET_BYTES, frame.words, 0);
-      }
+    for (const one of posted) postKey(one, batch);
+    for (let open = true; open; batch.clear()) {
+      for (const one of posted) if (one.hasMore) postBucket(one, batch);
       yield batch;
-      open = open.filter((one) => takeBucket(one, generation));
+      open = false;
+      for (const one of posted) {
+        if (one.hasMore) takeBucket(one, generation);
+        open ||= one.hasMore;
+      }
     }
-    for (const one of firsts) postHeads(one, batch);
+    for (const one of posted) if (one.first === one) postHeads(one, batch);
     if (batch.length === 0) return;
     yield batch;
     batch.clear();
-    for (const { frame } of firsts) {
+    for (const { frame } of posted) {
       const isLong = frame.candidateCount > 0 && frame.longCandidates;
       if (isLong) postLongRecords(frame, batch, SLOT_UNITS_MAX);
     }
@@ -159,8 +170,13 @@ function postKey({ request: { block, keyBytes }, frame }: PostedRequest, batch: 
   batch.read(block, valueOffset(keyBytes), frame.outgoing, 0);
 }
 
-/** Notes what a bucket that was read says; whether another one is behind it. Raises TableLost. */
-function takeBucket(one: PostedRequest, generation: number): boolean {
+function postBucket({ last, guard, frame }: PostedRequest, batch: Batch): void {
+  guard.pass(last);
+  batch.read(last, BUCKET_BYTES, frame.words, 0);
+}
+
+/** Notes what a bucket says that was read, and whether one is behind it. Raises TableLost. */
+function takeBucket(one: PostedRequest, generation: number): void {
   const { words } = one.frame;
   const { i32 } = words;
   const next = nextBucketIn(words, 0, generation);
@@ -173,7 +189,7 @@ function takeBucket(one: PostedRequest, generation: number): boolean {
     } else if (one.empty === 0) one.empty = slot;
   }
   if (next !== 0) one.last = next;
-  return next !== 0;
+  one.hasMore = next !== 0;
 }
 
 /** Adds the READs of the records that may have the key, as far as their values. */

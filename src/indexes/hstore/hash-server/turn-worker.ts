@@ -1,6 +1,6 @@
 import { StepwellError } from '../../../errors.ts';
 import { FLAG_TIMED } from '../../../records/layout.ts';
-import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { BODY_BYTES, PAIR, PAIR_STATE_BYTES } from '../protocol/geometry.ts';
 import { decodeRequest, type HashRequest, OP_WRITE } from '../protocol/hash-messages.ts';
 import { holderIn } from '../protocol/lease.ts';
@@ -93,6 +93,8 @@ export class TurnWorker {
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
+  /** What a turn answers at most, as far as it has come to that. */
+  readonly #posted: PostedRequest[] = [];
   /** Rows of the mailbox that the last look has read. */
   #rows = 0;
 
@@ -112,7 +114,8 @@ export class TurnWorker {
     if (waiting.length === 0) return NOTHING;
     const { geometry } = this.#pair;
     const { spare } = options;
-    let chosen = waiting.slice(0, geometry.turnMax);
+    const isMore = waiting.length > geometry.turnMax;
+    let chosen = isMore ? waiting.slice(0, geometry.turnMax) : waiting;
     // A client that could not allocate its spare block has just found the pool full.
     const isFull =
       spare !== undefined && (geometry.isOwnRecord(spare.address) || this.#pair.wasJustFull);
@@ -297,16 +300,16 @@ export class TurnWorker {
     }
     if (!isSame(wordIn(this.#words, TURN_AGAIN), turn)) return undefined;
     const posted: PostedRequest[] = [];
-    const buckets = new Map<Address, PostedRequest>();
-    chosen.forEach(({ row, number }, i) => {
-      const request = decodeRequest(this.#bodies, (isWhole ? row : i) * BODY_BYTES);
+    for (let i = 0; i < chosen.length; i++) {
+      const request = decodeRequest(this.#bodies, (isWhole ? chosen[i].row : i) * BODY_BYTES);
       const bucket = this.#pair.geometry.bucketOf(request);
-      const first = buckets.get(bucket);
-      if (first && !mayFollow(first.request, request)) return;
-      const one = new PostedRequest(row, number, request, first);
+      const first = posted.find((one) => one.bucket === bucket);
+      if (first && !mayFollow(first.request, request)) continue;
+      this.#posted[posted.length] ??= new PostedRequest();
+      const one = this.#posted[posted.length];
+      one.begin(chosen[i], request, bucket, first);
       posted.push(one);
-      if (first === undefined) buckets.set(bucket, one);
-    });
+    }
     return posted;
   }
 }

@@ -11,7 +11,14 @@ import {
   SLOT_UNITS_MAX,
   VALUE_BYTES,
 } from '../../../records/layout.ts';
-import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../../verbs/index.ts';
 import { classOfHead } from '../../substrates/record-io.ts';
 import { recordOf, unitsOfSlot } from './slot.ts';
 import type { Word } from './word.ts';
@@ -90,19 +97,15 @@ export function* readKeys(slots: readonly Word[]): Operation<PaddedKey[]> {
 }
 
 /**
- * Where the state bytes of the records stand that slots name, but for slots that are empty. A slot
- * does not tell the size of a long record's block; its header does.
+ * Where the state byte of the record stands that a slot names; 0 for an empty slot. A slot does not
+ * tell the size of a long record's block; its header does.
  */
-export function* stateBytesOf(allocator: Allocator, slots: readonly Word[]): Operation<Address[]> {
-  const bytes: Address[] = [];
-  for (const slot of slots) {
-    const record = recordOf(slot);
-    const units = unitsOfSlot(slot.high);
-    if (units === 0) continue;
-    const head = units < SLOT_UNITS_MAX ? units : yield* headUnitsAt(record);
-    bytes.push(allocator.stateByteOf(record, classOfHead(head)));
-  }
-  return bytes;
+export function* stateByteOf(allocator: Allocator, slot: Word): Operation<Address> {
+  const record = recordOf(slot);
+  const units = unitsOfSlot(slot.high);
+  if (units === 0) return NULL_ADDRESS;
+  const head = units < SLOT_UNITS_MAX ? units : yield* headUnitsAt(record);
+  return allocator.stateByteOf(record, classOfHead(head));
 }
 
 function* headUnitsAt(record: Address): Operation<number> {
@@ -120,7 +123,7 @@ function headUnitsIn({ i32 }: Scratch, at: number): number {
 
 /** Whether the record that a slot names is marked as current. */
 export function* isMarked(allocator: Allocator, slot: Word): Operation<boolean> {
-  const [at] = yield* stateBytesOf(allocator, [slot]);
+  const at = yield* stateByteOf(allocator, slot);
   const word = yield* control.readBytes(Math.floor(at / 8) * 8, 8);
   return isCurrentState(word[at % 8]);
 }

@@ -93,14 +93,15 @@ export interface NetChange {
 }
 
 export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
-  const bySlot = new Map<Address, NetChange>();
-  decisions.forEach(({ event, slot }, i) => {
-    if (event === 0) return;
-    const known = bySlot.get(slot);
+  const changes: NetChange[] = [];
+  for (let i = 0; i < decisions.length; i++) {
+    const { event, slot } = decisions[i];
+    if (event === 0) continue;
+    const known = changes.find(({ last }) => decisions[last].slot === slot);
     if (known) known.last = i;
-    else bySlot.set(slot, { first: i, last: i });
-  });
-  return [...bySlot.values()];
+    else changes.push({ first: i, last: i });
+  }
+  return changes;
 }
 
 /** Lines of the block of a turn of so many decisions. */

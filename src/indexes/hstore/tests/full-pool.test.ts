@@ -8,9 +8,10 @@ import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { attachTo, freshStore, numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { ALWAYS, type IndexServer, REFUSED } from '../../contract.ts';
+import { ALWAYS, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
 import { callHashServer } from '../client/hash-call.ts';
+import type { PairServers } from '../index-server.ts';
 import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { SLOTS, signatureOf } from '../protocol/slot.ts';
 import { type Client, get, newClient, put } from './support/clients.ts';
@@ -25,7 +26,7 @@ const STEPS_MAX = 20_000;
 interface Served {
   clients: Client[];
   server: Client;
-  servers: IndexServer;
+  servers: PairServers;
 }
 
 function servedPool(scope: Scope): Served {
@@ -115,7 +116,7 @@ test('a server process goes on in a full pool, and when there is memory again', 
 test('who has no memory for turns takes no lease, and others delete', (t) => {
   const served = servedPool(t);
   const { clients, server, servers } = served;
-  const idle = { ...served, servers: { round: function* () {} } as unknown as IndexServer };
+  const idle = { ...served, servers: { round: function* () {} } as unknown as PairServers };
   const keys = fill(idle);
   const late = () => server.index.server({ role: 'hash' });
   server.pool.run(server.pool.reclamation.quiesce());

@@ -4,9 +4,9 @@ import type { StepwellError } from '../../../errors.ts';
 import { clientOf, kindsOf, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import { type Batch, PAUSE } from '../../../verbs/index.ts';
-import type { ServerRole } from '../../contract.ts';
 import { ALWAYS } from '../../contract.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
+import type { ServerRole } from '../index-server.ts';
 import { PATIENCE } from '../protocol/waiting.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
 

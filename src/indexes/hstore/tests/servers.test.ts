@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import type { CatalogEntry } from '../../../pool/catalog.ts';
 import { clientOf, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { IndexServer, ServerRole } from '../../contract.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../../contract.ts';
 import { openIndex } from '../../kinds.ts';
 import { HSTORE, type HStoreIndex } from '../hstore.ts';
+import type { PairServers, ServerRole } from '../index-server.ts';
 import { answerAbandoned } from '../recovery/abandoned-requests.ts';
 import { type Client, Elections, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
@@ -176,7 +176,7 @@ test('a server that stands by takes over from one that is gone', (t) => {
   const client = newClient(t);
   const first = newClient(t, { handle: client.handle });
   const second = newClient(t, { handle: client.handle });
-  const held = (server: IndexServer, of: Client) => of.pool.run(server.round()).held;
+  const held = (server: PairServers, of: Client) => of.pool.run(server.round()).held;
   const one = first.index.server({ role: 'both' });
   const two = second.index.server({ role: 'both' });
   assert.equal(held(one, first), 2);

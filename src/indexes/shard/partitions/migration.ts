@@ -11,7 +11,7 @@ import { bringTo } from '../resizing/catch-up.ts';
 import { learnRelocations } from '../resizing/new-bucket.ts';
 import { LEVELS } from '../table/geometry.ts';
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
-import { ROOT_UNITS, Segments } from '../table/segments.ts';
+import { ROOT_UNITS, type RootName, Segments } from '../table/segments.ts';
 import type { ShardTable } from '../table/table.ts';
 import type { Partitions } from './partitions.ts';
 import { Placement } from './placement.ts';
@@ -44,7 +44,7 @@ export class Migration {
   readonly #partitions: Partitions;
   readonly #table: ShardTable;
   /** Where the search for buckets that have not been fetched goes on, in the segments of #root. */
-  #root: Address = NULL_ADDRESS;
+  #root: RootName = 0;
   #level = 0;
   #bucket = 0;
   #rounds = 0;
@@ -93,8 +93,8 @@ export class Migration {
    */
   *#fetchSome(segments: Segments): Operation<boolean> {
     if (segments.former === undefined) return true;
-    if (this.#root !== segments.root) {
-      this.#root = segments.root;
+    if (this.#root !== segments.name) {
+      this.#root = segments.name;
       this.#level = 0;
       this.#bucket = 0;
     }
@@ -163,7 +163,7 @@ function* finish(
   const { catalog, pool } = table;
   const former = segments.former ?? (yield* segmentsAt(table, formerRoot));
   const spans = yield* takeOverSpans(table, former);
-  yield* partitions.directory.replaceRoot(table.partition, formerRoot, segments.root);
+  yield* partitions.directory.replaceRoot(table.partition, formerRoot, segments.name);
   yield* pool.reclamation.countMigration();
   yield* learnRelocations(table, former);
   if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);

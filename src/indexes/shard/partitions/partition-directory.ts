@@ -11,13 +11,20 @@ import {
   writeInteger,
 } from '../../../verbs/index.ts';
 import type { ShardGeometry } from '../table/geometry.ts';
-import { ROOT_BYTES, refuseNoRoot, Segments } from '../table/segments.ts';
+import {
+  nameAfter,
+  ROOT_BYTES,
+  type RootName,
+  refuseNoRoot,
+  rootNamed,
+  Segments,
+} from '../table/segments.ts';
 
 /**
  * What a store's root is: the directory of its tables, one for each partition of the keys.
  *
  *    0  the memory nodes of the placement, one bit each
- *   64  the root of each partition's table, 8 bytes each
+ *   64  the name of each partition's root, 8 bytes each: see RootName
  *       then the first roots themselves; when a table is migrated it gets another one
  *
  * The partition of a key never changes, and its table is on one memory node: all segments of it
@@ -43,7 +50,7 @@ export function refuseEndless(hops: number, what: string): void {
 /** What the directory says. */
 export interface DirectoryContent {
   nodes: number[];
-  roots: Address[];
+  roots: RootName[];
 }
 
 export class PartitionDirectory {
@@ -66,13 +73,14 @@ export class PartitionDirectory {
     const roots = Array.from({ length: this.#partitions }, (_, i) =>
       readInteger(words, ROOTS + 8 * i),
     );
-    for (const one of roots) refuseNoRoot(one);
+    for (const one of roots) refuseNoRoot(rootNamed(one));
     return { nodes: nodesIn(mask), roots };
   }
 
   /** The root that a partition has for good from now on; nothing if it has it already. */
-  *replaceRoot(partition: number, former: Address, root: Address): Operation<void> {
-    yield* control.swap(this.root + ROOTS + 8 * partition, BigInt(former), BigInt(root));
+  *replaceRoot(partition: number, former: Address, name: RootName): Operation<void> {
+    const before = nameAfter(name, -1, former);
+    yield* control.swap(this.root + ROOTS + 8 * partition, BigInt(before), BigInt(name));
   }
 
   /** The first root of a partition is part of the directory. */
@@ -104,8 +112,8 @@ export class PartitionDirectory {
     const { roots } = yield* this.read();
     for (const root of roots) {
       let hops = 0;
-      for (let next = root; next !== NULL_ADDRESS; ) {
-        refuseEndless(++hops, `the roots behind ${root}`);
+      for (let next = rootNamed(root); next !== NULL_ADDRESS; ) {
+        refuseEndless(++hops, `the roots behind ${rootNamed(root)}`);
         const segments = new Segments(next, this.#geometry);
         yield* segments.load();
         this.#addPlaces(segments, places);

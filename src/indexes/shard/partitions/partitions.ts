@@ -7,7 +7,7 @@ import type { ShardShape } from '../parameters.ts';
 import { ShardGeometry } from '../table/geometry.ts';
 import { makeFirstSegment } from '../table/pieces.ts';
 import type { ShardRequest } from '../table/request.ts';
-import { Segments } from '../table/segments.ts';
+import { type RootName, Segments } from '../table/segments.ts';
 import { newTechniques, ShardTable, type SharedParts } from '../table/table.ts';
 import { directoryBytes, NODES_MAX, PartitionDirectory } from './partition-directory.ts';
 import { Placement, partitionOf } from './placement.ts';
@@ -25,7 +25,7 @@ export class Partitions {
   /** Migrations that had been counted when the tables' addresses were looked up. */
   #seen: number;
 
-  private constructor(shared: SharedParts, roots: readonly Address[], seen: number) {
+  private constructor(shared: SharedParts, roots: readonly RootName[], seen: number) {
     const { pool, catalog, geometry, directory } = shared;
     this.pool = pool;
     this.catalog = catalog;
@@ -58,7 +58,7 @@ export class Partitions {
     for (const table of this.tables) {
       const root = roots[table.partition];
       const { segments } = table;
-      if (root !== segments.root || segments.former !== undefined) yield* table.reload(root);
+      if (root !== segments.name || segments.former !== undefined) yield* table.reload(root);
     }
     this.#seen = migrations;
   }

@@ -45,7 +45,27 @@ export const ROOT_UNITS = Math.ceil(ROOT_BYTES / UNIT_BYTES);
 const FAA_AT = 0;
 const SEGMENTS_AT = 64;
 
+/**
+ * A root as the directory names it: its address 41 | how often the table had been migrated when it
+ * got this root 12. A later root may stand where an earlier one did, so its address alone does not
+ * tell a client that the table was migrated.
+ */
+export type RootName = number;
+const ADDRESSES = 2 ** 41;
+const MIGRATIONS = 2 ** 12;
+
+export function rootNamed(name: RootName): Address {
+  return name % ADDRESSES;
+}
+
+/** The name of a root of the same table, so many migrations later. */
+export function nameAfter(name: RootName, migrations: 1 | -1, root: Address): RootName {
+  const all = Math.floor(name / ADDRESSES) + migrations;
+  return root + ADDRESSES * ((all + MIGRATIONS) % MIGRATIONS);
+}
+
 export class Segments {
+  readonly name: RootName;
   readonly root: Address;
   readonly #geometry: ShardGeometry;
   #version = -1;
@@ -66,8 +86,9 @@ export class Segments {
   /** Buckets that are not in their segment. */
   readonly #relocated = new Map<number, Address>();
 
-  constructor(root: Address, geometry: ShardGeometry, former?: Segments) {
-    this.root = root;
+  constructor(name: RootName, geometry: ShardGeometry, former?: Segments) {
+    this.name = name;
+    this.root = rootNamed(name);
     this.#geometry = geometry;
     this.former = former;
   }

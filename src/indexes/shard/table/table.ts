@@ -14,7 +14,7 @@ import { type PartitionDirectory, refuseEndless } from '../partitions/partition-
 import type { Move } from '../resizing/move.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import { ShardRequest } from './request.ts';
-import { ROOT_BYTES, Segments } from './segments.ts';
+import { nameAfter, ROOT_BYTES, type RootName, Segments } from './segments.ts';
 
 /** Why an operation had to begin again. */
 export type RetryReason =
@@ -37,8 +37,6 @@ export interface Techniques {
   combining: boolean;
   /** Writes between two synchronisations, or adaptive; 'published': the paper's formula alone. */
   synchronisation: 'adaptive' | 'published' | number;
-  /** Operations of this client on one key share verbs; see delegation.ts. */
-  delegation: boolean;
   /**
    * Overflow bits and empty chains are taken back once after each resize; see clear-overflow.ts.
    */
@@ -60,7 +58,6 @@ export function newTechniques(): Techniques {
     lazy: true,
     combining: true,
     synchronisation: 'adaptive',
-    delegation: false,
     clearing: true,
   };
 }
@@ -185,7 +182,8 @@ export class ShardTable {
     let hops = 0;
     for (let from = left; from.successor !== NULL_ADDRESS; from = this.#segments) {
       refuseEndless(++hops, `the roots of partition ${this.partition}`);
-      const next = new Segments(from.successor, this.geometry, from);
+      const name = nameAfter(from.name, 1, from.successor);
+      const next = new Segments(name, this.geometry, from);
       this.reported = yield* next.load();
       // Another operation of this client may have been faster.
       if (this.#segments === from) this.#segments = next;
@@ -193,14 +191,14 @@ export class ShardTable {
   }
 
   /** Goes by the root that the index has for this partition now: after addresses grew old. */
-  *reload(root: Address): Operation<void> {
-    if (root === this.#segments.root) return yield* this.load();
-    const segments = new Segments(root, this.geometry);
+  *reload(name: RootName): Operation<void> {
+    if (name === this.#segments.name) return yield* this.load();
+    const segments = new Segments(name, this.geometry);
     this.reported = yield* segments.load();
-    const { root: knownRoot, version } = this.#segments;
+    const { name: known, version } = this.#segments;
     // Another operation of this client may have come here meanwhile, and know more by now: a client
     // that goes by the table's segments between two verbs must not find fewer.
-    if (knownRoot !== root || version < segments.version) this.#segments = segments;
+    if (known !== name || version < segments.version) this.#segments = segments;
     const current = this.#segments;
     if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);
   }

@@ -21,18 +21,19 @@ function check({ pool, index }: ByHand<ShardIndex>): string[] {
   return problems;
 }
 
-const VARIANTS: Record<string, Partial<Techniques>> = {
+const VARIANTS: Record<string, Partial<Techniques> & { delegation?: true }> = {
   'without lazy resizing': { lazy: false },
   'without RDMA-combining': { combining: false },
   'with a fixed frequency of synchronisation': { synchronisation: 50 },
   'with delegation': { delegation: true },
 };
 
-for (const [name, techniques] of Object.entries(VARIANTS)) {
+for (const [name, { delegation, ...techniques }] of Object.entries(VARIANTS)) {
   test(`${name} the table is the same`, (t) => {
     const client = shardByHand(t, { shard: SMALL });
     const other = shardByHand(t, { shard: SMALL, handle: client.handle });
     Object.assign(client.index.table.techniques, techniques);
+    client.index.configure({ delegation });
     const { pool, index } = client;
     for (const key of KEYS) pool.run(index.write(requestFor(client, key, key), ALWAYS));
     assert.ok(index.table.resizes > 2);

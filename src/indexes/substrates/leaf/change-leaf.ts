@@ -111,18 +111,20 @@ export function* touchItem(client: LeafClient, request: LeafRequest): Operation<
 export function* insertItem(client: LeafClient, request: LeafRequest): Operation<boolean> {
   const free = yield* makeRoom(client, request);
   if (free < 0) return false;
-  if (request.moved.length > 0) client.hops++;
+  if (request.moves > 0) client.hops++;
   if (request.outgoingVersion !== request.firstVersion) request.reseal(request.firstVersion);
-  const { words, home, moved, homes } = request;
+  const { words, home, moves, moved, homes } = request;
   encodeItem(client, request, words, imageOf(client, free), request.outgoingVersion | 0);
   const homeEntry = imageOf(client, home);
   setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << client.geometry.distance(home, free)));
   addSequence(request, 1);
   // An item's new copy stands there before its old one is overwritten: a hit never misses both.
-  moved.push(free);
-  for (const entry of moved) addEntry(client, request, entry);
-  homes.push(home);
-  for (const changed of homes) if (!moved.includes(changed)) addHops(client, request, changed);
+  moved[moves] = free;
+  homes[moves] = home;
+  for (let i = 0; i <= moves; i++) addEntry(client, request, moved[i]);
+  for (let i = 0; i <= moves; i++) {
+    if (!isAmong(moved, moves, homes[i])) addHops(client, request, homes[i]);
+  }
   // The entry that was empty; what was moved out of the others has made room for the next.
   noteTaken(client, request, moved[0]);
   addVacancy(request);
@@ -130,6 +132,11 @@ export function* insertItem(client: LeafClient, request: LeafRequest): Operation
   request.forgetBlock();
   yield* carryOut(client, request, NULL_ADDRESS);
   return true;
+}
+
+function isAmong(entries: Int32Array, last: number, entry: number): boolean {
+  const at = entries.indexOf(entry);
+  return at >= 0 && at <= last;
 }
 
 /** D[intent; sequence odd; entry; hop bitmap; vacancy; sequence even; owner]. */

@@ -39,14 +39,6 @@ export interface BoundsPlace {
   at: number;
 }
 
-/** What a client can do without. Clients of one index need not agree. */
-export interface Techniques {
-  /** Operations of this client on one key share verbs; see delegation.ts. */
-  delegation: boolean;
-  /** A search READs what proves a miss only when it met no hit: one round trip more for a miss. */
-  proofOnMiss: boolean;
-}
-
 /**
  * One client's handle of an index whose items are in hopscotch leaves. Indexes differ in how they
  * find a key's leaf, in what a leaf's bounds say, and in how they share a full leaf out.
@@ -65,7 +57,9 @@ export abstract class LeafClient<
   readonly turns: LeafTurns;
   /** Local images of siblings, of splits that have ended. */
   readonly spareImages: Scratch[] = [];
-  readonly techniques: Techniques = { delegation: false, proofOnMiss: false };
+  /** See ClientSettings. */
+  delegation = false;
+  proofOnMiss = false;
   /** Where the keys stand that this client searches for most. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {

@@ -1,6 +1,7 @@
 import type { Address, Batch, Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
+  ClientSettings,
   Condition,
   Index,
   IndexManifest,
@@ -44,18 +45,12 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract check(sink: CheckSink): Operation<number>;
   abstract eachReachable(visit: (address: Address) => void): Operation<void>;
 
-  /** This client remembers where so many keys stand that it searches for most. */
-  speculateOn(keys: number): void {
-    this.client.hotspots = new Hotspots(keys);
-  }
-
-  /** See `Techniques.proofOnMiss`. */
-  proveOnMiss(): void {
-    this.client.techniques.proofOnMiss = true;
-  }
-
-  waitAtMost(lockTimeoutMs: number): void {
-    this.client.lockTimeoutMs = lockTimeoutMs;
+  configure({ delegation, hotspots, proofOnMiss, lockTimeoutMs }: ClientSettings): void {
+    const { client } = this;
+    client.delegation = delegation ?? client.delegation;
+    if (hotspots !== undefined) client.hotspots = new Hotspots(hotspots);
+    client.proofOnMiss = proofOnMiss ?? client.proofOnMiss;
+    client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
   }
 
   foundAddress({ foundRecord }: LeafRequest): Address {
@@ -110,7 +105,7 @@ export abstract class LeafIndex<C extends LeafClient>
 
   search(request: LeafRequest): Operation<boolean> {
     const { client } = this;
-    if (!client.techniques.delegation) return searchLeaf(client, request);
+    if (!client.delegation) return searchLeaf(client, request);
     return this.#locks.search(request, (one) => searchLeaf(client, one));
   }
 
@@ -125,9 +120,7 @@ export abstract class LeafIndex<C extends LeafClient>
 
   *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
     const { client } = this;
-    if (!client.techniques.delegation) {
-      return yield* writeItem(client, request, condition, expected);
-    }
+    if (!client.delegation) return yield* writeItem(client, request, condition, expected);
     const write: PlannedWrite<LeafRequest> = { request, condition, expected };
     return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
   }
@@ -150,7 +143,8 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   remove(request: LeafRequest, expected?: number): Operation<boolean> {
-    return this.#inTurn(request, () => removeKey(this.client, request, expected));
+    if (!this.client.delegation) return removeKey(this.client, request, expected);
+    return this.#locks.inTurn(request, () => removeKey(this.client, request, expected));
   }
 
   modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
@@ -163,6 +157,6 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   #inTurn<T>(request: LeafRequest, change: () => Operation<T>): Operation<T> {
-    return this.client.techniques.delegation ? this.#locks.inTurn(request, change) : change();
+    return this.client.delegation ? this.#locks.inTurn(request, change) : change();
   }
 }

@@ -43,9 +43,10 @@ export class LeafRequest extends Request implements LeafTurn {
   known = 0;
   /** The item whose bytes an insertion or update is for. */
   inline = false;
-  /** Entries that an insertion moves items to, in order, and the homes of these items. */
-  readonly moved: number[] = [];
-  readonly homes: number[] = [];
+  /** How many items an insertion moves; the entries it moves them to, in order; their homes. */
+  moves = 0;
+  readonly moved: Int32Array;
+  readonly homes: Int32Array;
   /** Of a leaf that is split: by entry, whether its item goes to the sibling. */
   readonly upper: Uint8Array;
   readonly #accessAt: number;
@@ -62,6 +63,9 @@ export class LeafRequest extends Request implements LeafTurn {
 
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + geometry.leafBytes);
+    // The last one is for the inserted item.
+    this.moved = new Int32Array(geometry.movesMax + 1);
+    this.homes = new Int32Array(geometry.movesMax + 1);
     this.upper = new Uint8Array(geometry.shape.span);
     this.#accessAt = geometry.accessAt;
   }

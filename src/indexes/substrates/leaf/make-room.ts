@@ -16,8 +16,7 @@ const NONE = -1;
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;
   const { home } = request;
-  request.moved.length = 0;
-  request.homes.length = 0;
+  request.moves = 0;
   const { neighbourhood, span } = geometry.shape;
   let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
   if (away !== NONE) return geometry.after(home, away);
@@ -25,7 +24,7 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   away = emptyFrom(client, request, neighbourhood, request.known);
   if (away === NONE && request.known < span) away = yield* readToVacancy(client, request);
   while (away >= neighbourhood) {
-    const hop = request.moved.length < geometry.movesMax ? hopInto(client, request, away) : 0;
+    const hop = request.moves < geometry.movesMax ? hopInto(client, request, away) : 0;
     if (hop === 0) return NONE;
     away -= hop;
   }
@@ -86,8 +85,8 @@ function hopInto(client: LeafClient, request: LeafRequest, away: number): number
     if (!client.sums.holds(words, imageOf(client, from), idLow, idHigh)) continue;
     moveItem(client, request, from, empty);
     setHops(words, otherEntry, (hops & ~(1 << nearest)) | (1 << back));
-    request.moved.push(empty);
-    request.homes.push(other);
+    request.moved[request.moves] = empty;
+    request.homes[request.moves++] = other;
     return back - nearest;
   }
   return 0;

@@ -38,7 +38,7 @@ export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation
 }
 
 function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operation<boolean> {
-  if (client.techniques.proofOnMiss) {
+  if (client.proofOnMiss) {
     yield postNeighbourhood(client, request, request.batch.clear());
     if (lookInNeighbourhood(client, request)) return foundAt(client, request);
   }
@@ -103,7 +103,7 @@ export function* searchLeaves(
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
-  const { proofOnMiss } = client.techniques;
+  const { proofOnMiss } = client;
   batch.clear();
   for (let i = 0; i < count; i++) {
     const request = requests[i];

@@ -47,17 +47,17 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   const { allocator, catalog, geometry } = client;
   const { leafUnits } = geometry;
   const bytes = intentBytes(geometry);
-  const blocks: Address[] = [];
+  let blocks: Address[] = [];
   try {
     yield* client.prepareSplit(request);
-    blocks.push(yield* allocator.allocate(catalog, leafUnits));
-    if (bytes > INTENT_BYTES) blocks.push(yield* allocator.allocate(catalog, leafUnits));
+    const count = bytes > INTENT_BYTES ? 2 : 1;
+    blocks = yield* allocator.allocateTogether(catalog, leafUnits, count);
     request.intent.ensure(bytes);
     for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
     if (!client.maySplit(request)) return NULL_ADDRESS;
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
     // What was tried in the image and led nowhere is not what the leaf holds.
-    if (request.moved.length > 0) {
+    if (request.moves > 0) {
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
     if (!(yield* client.divide(request))) return NULL_ADDRESS;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { StepwellError } from '../../../errors.ts';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import type { Operation } from '../../../verbs/index.ts';
@@ -64,6 +65,47 @@ test('interleaved operations that all run out of blocks get different ones', (t)
   );
   assert.equal(taken.length, 60);
   assertDistinct(taken, units);
+});
+
+test('of two operations that need two blocks each, two free ones serve one', (t) => {
+  const { pool } = online(t, { size: 8 * 2 ** 20 });
+  const { allocator } = pool;
+  const units = 256;
+  const blocks: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) blocks.push(pool.run(allocator.allocate(CATALOG, units)));
+  });
+  for (const block of blocks.slice(0, 2)) allocator.discard(CATALOG, units, block);
+  const lacked: unknown[] = [];
+  function* allocateTwo(): Operation<number> {
+    try {
+      return (yield* allocator.allocateTogether(CATALOG, units, 2)).length;
+    } catch (error) {
+      if (!(error instanceof StepwellError)) throw error;
+      lacked.push(allocator.lackedBy(error));
+      return 0;
+    }
+  }
+  const taken: number[] = [];
+  runTogether(pool.fabric, [allocateTwo(), allocateTwo()], taken);
+  assert.deepEqual(taken.toSorted(), [0, 2]);
+  assert.deepEqual(lacked, [{ catalog: CATALOG, units }]);
+});
+
+test('what an operation lacked is told by its error, whatever others lack meanwhile', (t) => {
+  const { pool } = online(t, { size: 8 * 2 ** 20 });
+  const { allocator } = pool;
+  const fail = (units: number): StepwellError => {
+    try {
+      for (;;) pool.run(allocator.allocate(CATALOG, units));
+    } catch (error) {
+      assert.ok(error instanceof StepwellError);
+      return error;
+    }
+  };
+  const [first, second] = [fail(256), fail(64)];
+  assert.deepEqual(allocator.lackedBy(first), { catalog: CATALOG, units: 256 });
+  assert.deepEqual(allocator.lackedBy(second), { catalog: CATALOG, units: 64 });
 });
 
 test('a block that one client frees any other can claim, wherever the first one is', (t) => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { poolFull } from '../../../fabrics/shared/region.ts';
 import type { Store, Value } from '../../../store/api.ts';
-import { LocalAttachment } from '../../../store/local/local-attachment.ts';
+import { LocalAttachment } from '../../../store/local/local-client.ts';
 import { SharedStore } from '../../../store/local/shared-store.ts';
 import { createInMemory } from '../../../store/places/memory-pools.ts';
 import { openStore } from '../../../store/store-in-pool.ts';

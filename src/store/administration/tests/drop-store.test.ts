@@ -5,7 +5,7 @@ import { sweep } from '../../../indexes/sweep.ts';
 import type { LocalPool } from '../../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../../pool/memory/chunk-word.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
-import { ThreadClients } from '../../local/thread-clients.ts';
+import { ThreadClients } from '../../local/local-client.ts';
 import {
   attach,
   checkSync,

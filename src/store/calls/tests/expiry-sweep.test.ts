@@ -4,8 +4,7 @@ import { StepwellError } from '../../../errors.ts';
 import type { Index } from '../../../indexes/contract.ts';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import type { IndexName, Store, Value } from '../../api.ts';
-import { LocalAttachment } from '../../local/local-attachment.ts';
-import { LocalClient } from '../../local/local-client.ts';
+import { LocalAttachment, LocalClient } from '../../local/local-client.ts';
 import { checkSync } from '../../open.ts';
 import { attachInMemory } from '../../places/memory-pools.ts';
 import { throwsCode } from '../../tests/support/codes.ts';
@@ -190,7 +189,7 @@ test('a client that has swept in a timer is idle before the event loop turns', a
   endAfter(t, client, (one) => one.end());
   client.open({ create: false });
   await new Promise((resolve) => setImmediate(resolve));
-  const entered = t.mock.method(client.pool, 'enterStore');
+  const entered = t.mock.method(client.pool, 'enter');
   t.mock.timers.tick(IDLE_MS);
   // Microtasks only: what this thread does next may take as long as it likes.
   for (let i = 0; i < 10; i++) await undefined;

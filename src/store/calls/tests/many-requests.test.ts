@@ -8,7 +8,7 @@ import type { LocalPool } from '../../../pool/local-pool.ts';
 import type { OpenStore } from '../../../pool/open-stores.ts';
 import type { Batch, Operation } from '../../../verbs/index.ts';
 import { advance } from '../../../verbs/runners.ts';
-import { LocalAttachment } from '../../local/local-attachment.ts';
+import { LocalAttachment } from '../../local/local-client.ts';
 import { clientByHand } from '../../tests/support/by-hand.ts';
 import { numbered } from '../../tests/support/pools.ts';
 import { StoreCalls } from '../store-calls.ts';

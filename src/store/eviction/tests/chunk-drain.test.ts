@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHUNK_BLOCKS, CHUNK_DRAINING, packChunk } from '../../../pool/memory/chunk-word.ts';
 import type { Address } from '../../../verbs/index.ts';
-import type { Attachment } from '../../calls/attachment.ts';
+import type { Attachment } from '../../attachment.ts';
 import { clientByHand, requestFor } from '../../tests/support/by-hand.ts';
 import type { Scope } from '../../tests/support/pools.ts';
 import { ChunkDrain, type Fate } from '../chunk-drain.ts';

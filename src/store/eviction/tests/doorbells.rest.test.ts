@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import type { AsyncStore, IndexName, OpenOptions, Value } from '../../api.ts';
 import { open } from '../../open.ts';
-import { inFlight } from '../../remote/session.ts';
+import { inFlight } from '../../remote/remote-clients.ts';
 import { startNodes } from '../../tests/support/remote.ts';
 
 const RECORDS = 2048;

@@ -1,6 +1,6 @@
 import type { Etcd3 } from 'etcd3';
 import { StepwellError } from '../../../errors.ts';
-import { type Candidacy, type Coordinator, TOKEN_MAX } from '../../../indexes/contract.ts';
+import { type Candidacy, type Coordinator, TOKEN_MAX } from '../../../indexes/hstore/election.ts';
 
 export interface EtcdOptions {
   /** `HOST:PORT`, or `https://HOST:PORT` for TLS; of all members of the cluster. */

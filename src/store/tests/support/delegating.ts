@@ -21,7 +21,7 @@ export const DELEGATING: readonly DelegatingKind[] = [
     another: shardByHand,
     delegating(scope, options) {
       const client = shardByHand(scope, options);
-      client.index.table.techniques.delegation = true;
+      client.index.configure({ delegation: true });
       return client;
     },
   },
@@ -30,7 +30,7 @@ export const DELEGATING: readonly DelegatingKind[] = [
     another: chimeByHand,
     delegating(scope, options) {
       const client = chimeByHand(scope, options);
-      client.index.tree.techniques.delegation = true;
+      client.index.configure({ delegation: true });
       return client;
     },
   },

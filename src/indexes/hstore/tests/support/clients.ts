@@ -8,8 +8,9 @@ import {
 } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import type { Candidacy, Coordinator, KeyRange } from '../../../contract.ts';
+import type { KeyRange } from '../../../contract.ts';
 import { ALWAYS } from '../../../contract.ts';
+import type { Candidacy, Coordinator } from '../../election.ts';
 import { HSTORE, type HStoreIndex } from '../../hstore.ts';
 
 export type Client = ByHand<HStoreIndex>;

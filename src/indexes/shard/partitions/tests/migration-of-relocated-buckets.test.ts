@@ -35,7 +35,7 @@ function stalled(scope: Scope, resizes: number, stop: number) {
   while (!writing.done && writing.steps < stop) writing.step();
   const { node } = mover.index.table;
   const without = (nodes: readonly number[]) => nodes.filter((one) => one !== node);
-  within(mover, () => mover.pool.run(mover.index.changeNodes(without)));
+  within(mover, () => mover.pool.run(mover.index.placement.changeNodes(without)));
   return { all, late, mover, other, writing };
 }
 
@@ -48,7 +48,7 @@ function assertPlaced({ pool, index: { table } }: Client): void {
 
 /** All parts of a migration, one behind the other. */
 function* migrate(client: Client): Operation<void> {
-  const [migration] = client.index.rebalancing();
+  const [migration] = client.index.placement.rebalancing();
   while (!migration.done) yield* migration.next();
   assert.ok(migration.moved);
 }

@@ -25,21 +25,22 @@ function clients(
   return all;
 }
 
-const shares = (client: Client) => within(client, () => client.pool.run(client.index.nodeShares()));
+const shares = (client: Client) =>
+  within(client, () => client.pool.run(client.index.placement.shares()));
 
 function leaveNode(client: Client, node: number): void {
   const without = (nodes: readonly number[]) => nodes.filter((one) => one !== node);
-  within(client, () => client.pool.run(client.index.changeNodes(without)));
+  within(client, () => client.pool.run(client.index.placement.changeNodes(without)));
 }
 
 function enterNode(client: Client, node: number): void {
   const within3 = (nodes: readonly number[]) => [...nodes, node];
-  within(client, () => client.pool.run(client.index.changeNodes(within3)));
+  within(client, () => client.pool.run(client.index.placement.changeNodes(within3)));
 }
 
 /** Runs all migrations by turns, and something between any two parts of them. */
 function rebalance(client: Client, between: () => void = () => {}): number {
-  const migrations = client.index.rebalancing();
+  const migrations = client.index.placement.rebalancing();
   while (migrations.some(({ done }) => !done)) {
     for (const migration of migrations) {
       if (!migration.done) within(client, () => client.pool.run(migration.next()));
@@ -145,7 +146,7 @@ test('a mover that dies at any verb leaves a table that serves all, and another 
       .map(({ node }) => node);
     leaveNode(dying, at);
     dying.pool.enter();
-    const [migration] = dying.index.rebalancing();
+    const [migration] = dying.index.placement.rebalancing();
     let steps = 0;
     while (!migration.done && steps <= stop) {
       const part = new Stepped(dying.pool.fabric, migration.next());
@@ -190,7 +191,7 @@ test('what a table takes on its old node comes free, and is used again', (t) => 
   let moved = 0;
   for (let round = 0; moved * 2 < chunksMax; round++) {
     const nodes = [0, 1, 2].filter((node) => node !== round % NODES);
-    within(mover, () => mover.pool.run(mover.index.changeNodes(() => nodes)));
+    within(mover, () => mover.pool.run(mover.index.placement.changeNodes(() => nodes)));
     moved += rebalance(mover);
     assert.equal(get(other, 'key'), 'value');
     settle(all);
@@ -213,7 +214,7 @@ test('a full node refuses a table with a reason, and the table stays where it is
     while (codeOf(take) !== 'SW_POOL_FULL');
   };
   fill(full);
-  within(client, () => client.pool.run(client.index.changeNodes(() => [full])));
+  within(client, () => client.pool.run(client.index.placement.changeNodes(() => [full])));
   assert.throws(() => rebalance(client), {
     code: 'SW_POOL_FULL',
     message: new RegExp(`memory node ${full + 1} is full`),
@@ -222,7 +223,7 @@ test('a full node refuses a table with a reason, and the table stays where it is
   assert.equal(client.index.table.node, node);
   // A resize goes on elsewhere.
   const { table } = client.index;
-  within(client, () => client.pool.run(client.index.changeNodes(() => [node])));
+  within(client, () => client.pool.run(client.index.placement.changeNodes(() => [node])));
   fill(node);
   assert.ok(within(client, () => client.pool.run(resize(table))));
   assert.equal(table.displaced, 1);
@@ -239,7 +240,7 @@ test('a visitor that dies between any two verbs while it fetches a bucket leaves
       const [mover, visitor, late] = clients(t, 3, { ...TINY, partitions: 1 });
       for (const key of keys) put(mover, key, 'value');
       leaveNode(mover, mover.index.table.node);
-      const [migration] = mover.index.rebalancing();
+      const [migration] = mover.index.placement.rebalancing();
       // It has left, and nothing has been fetched.
       within(mover, () => mover.pool.run(migration.next()));
       visitor.pool.enter();
@@ -272,7 +273,7 @@ test('who learns of two migrations at once never goes back to what the first one
   const [mover, other] = all;
   put(mover, 'key', 'value');
   const next = () => within(mover, () => mover.pool.run(migration.next()));
-  let [migration] = mover.index.rebalancing();
+  let [migration] = mover.index.placement.rebalancing();
   leaveNode(mover, mover.index.table.node);
   next();
   // In one burst: it sees the first migration begin, and by a report that the second has begun.
@@ -283,7 +284,7 @@ test('who learns of two migrations at once never goes back to what the first one
   assert.ok(left > 0);
   while (!migration.done) next();
   enterNode(mover, mover.pool.layout.nodeOf(left));
-  [migration] = mover.index.rebalancing();
+  [migration] = mover.index.placement.rebalancing();
   leaveNode(mover, mover.index.table.node);
   next();
   other.pool.run(table.report(0));
@@ -315,6 +316,32 @@ test('who learns of two migrations at once never goes back to what the first one
   mover.pool.exit();
 });
 
+test('a root is not taken for an earlier one of the table at the same address', (t) => {
+  const all = clients(t, 2, { ...TINY, partitions: 1 });
+  const [mover, other] = all;
+  const move = (node: number) => {
+    within(mover, () => mover.pool.run(mover.index.placement.changeNodes(() => [node])));
+    assert.equal(rebalance(mover), 1);
+    settle(all);
+  };
+  const here = mover.index.table.node;
+  const there = (here + 1) % NODES;
+  put(mover, 'key', 'value');
+  let reused = 0;
+  for (let round = 0; round < 20; round++) {
+    move(there);
+    assert.equal(get(other, 'key'), 'value');
+    const known = other.index.table.segments;
+    move(here);
+    move(there);
+    reused += Number(mover.index.table.segments.root === known.root);
+    assert.equal(get(other, 'key'), 'value');
+    assert.notEqual(other.index.table.segments, known);
+    move(here);
+  }
+  assert.ok(reused > 0);
+});
+
 test('who moves all buckets goes on when another operation of its client reads the root anew', (t) => {
   const [client] = clients(t, 1, { ...TINY, partitions: 1 });
   const { pool, index } = client;
@@ -322,7 +349,7 @@ test('who moves all buckets goes on when another operation of its client reads t
   put(client, 'key', 'value');
   const { root } = table.segments;
   leaveNode(client, table.node);
-  const [migration] = index.rebalancing();
+  const [migration] = index.placement.rebalancing();
   within(client, () => pool.run(migration.next()));
   within(client, () => pool.run(table.load()));
   assert.notEqual(table.segments.root, root);

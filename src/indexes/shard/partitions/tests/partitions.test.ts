@@ -33,7 +33,7 @@ test('who never is the faster one gives up, and says why', (t) => {
   const { pool, index } = shardByHand(t, { shard: SHARD, nodes: 3 });
   const { root } = index.partitions.directory;
   let changes = 0;
-  const late = index.changeNodes((nodes) => {
+  const late = index.placement.changeNodes((nodes) => {
     pool.run(control.store(root, changes++ % 2 === 0 ? 3n : 7n));
     return nodes.slice(1);
   });
@@ -81,8 +81,8 @@ test('a table that others change whenever it is to leave stays, and the caller i
     yield* control.load(segments.root);
     return false;
   };
-  pool.run(index.changeNodes(() => [1 - node]));
-  const [migration] = index.rebalancing();
+  pool.run(index.placement.changeNodes(() => [1 - node]));
+  const [migration] = index.placement.rebalancing();
   const all = function* () {
     while (!migration.done) yield* migration.next();
   };

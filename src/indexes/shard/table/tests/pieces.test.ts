@@ -183,8 +183,8 @@ test('a table in pieces is migrated to another memory node, and its pieces are g
   const { node } = mover.index.table;
   const before = spanChunks(mover);
   const leaving = (all: readonly number[]) => all.filter((one) => one !== node);
-  within(mover, () => mover.pool.run(mover.index.changeNodes(leaving)));
-  const [migration] = mover.index.rebalancing();
+  within(mover, () => mover.pool.run(mover.index.placement.changeNodes(leaving)));
+  const [migration] = mover.index.placement.rebalancing();
   for (let i = 0; !migration.done; i++) {
     within(mover, () => mover.pool.run(migration.next()));
     const key = KEYS[i % KEYS.length];

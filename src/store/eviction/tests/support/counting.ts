@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { RACE } from '../../../../indexes/race/race.ts';
 import type { Store } from '../../../api.ts';
-import { LocalAttachment } from '../../../local/local-attachment.ts';
+import { LocalAttachment } from '../../../local/local-client.ts';
 import { type ByHand, clientOf } from '../../../tests/support/by-hand.ts';
 import { BoundedStore } from '../../bounded-store.ts';
 import { Evictor } from '../../evictor.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Candidacy } from '../../../../indexes/contract.ts';
+import type { Candidacy } from '../../../../indexes/hstore/election.ts';
 import { HStoreIndex } from '../../../../indexes/hstore/hstore.ts';
 import { PATIENCE } from '../../../../indexes/hstore/protocol/waiting.ts';
 import type { Store } from '../../../api.ts';

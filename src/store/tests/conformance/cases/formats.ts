@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { AsyncStore, OpenOptions } from '../../../api.ts';
-import type { AnyOptions } from '../../../calls/encoded.ts';
+import type { AnyOptions } from '../../../open-options.ts';
 import { rejectsCode } from '../../support/codes.ts';
 import { collect, type Suite } from './suite.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { StepwellError } from '../../../../errors.ts';
 import type { AsyncStore, Key, Value } from '../../../api.ts';
-import { prefixRange } from '../../../calls/ranges/prefix-range.ts';
+import { prefixRange } from '../../../keys.ts';
 import type { RangeBounds, ScanOptions } from '../../../ordered-api.ts';
 import { rejectsCode } from '../../support/codes.ts';
 import { patternBytes } from '../../support/pools.ts';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { prefixRange } from '../../../../calls/ranges/prefix-range.ts';
+import { prefixRange } from '../../../../keys.ts';
 import { rejectsCode } from '../../../support/codes.ts';
 import { numbered, patternBytes } from '../../../support/pools.ts';
 import { type Case, collect, cramped, type Suite } from '../suite.ts';

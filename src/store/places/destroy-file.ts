@@ -15,7 +15,7 @@ import { SUPERBLOCK } from '../../pool/layout.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { hasMagic, isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { guardIo } from '../io-errors.ts';
-import { attachFile } from '../places/pool-files.ts';
+import { attachFile } from './pool-files.ts';
 
 /**
  * Takes a pool's file away. Clients that still have it open are told by a mark in the superblock,

@@ -1,10 +1,10 @@
-import type { KeyBound, KeyRange } from '../../../indexes/contract.ts';
-import type { Request } from '../../../indexes/substrates/request.ts';
-import { checkKey } from '../../../records/codec.ts';
-import { HEADER_BYTES } from '../../../records/layout.ts';
-import type { Key } from '../../api.ts';
-import { keyBytes, rangeOf } from './key-range.ts';
-import { prefixRange } from './prefix-range.ts';
+import type { KeyBound, KeyRange } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { checkKey } from '../../records/codec.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import type { Key } from '../api.ts';
+import { keyBytes, prefixRange } from '../keys.ts';
+import { rangeOf } from './key-range.ts';
 
 /** The keys that begin with a prefix, without which their callers know them. */
 export class Namespace {

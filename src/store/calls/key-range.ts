@@ -1,10 +1,7 @@
-import type { KeyBound, KeyRange } from '../../../indexes/contract.ts';
-import { checkKey } from '../../../records/codec.ts';
-import type { Key } from '../../api.ts';
-import type { RangeBounds, RangeOptions, ScanOptions } from '../../ordered-api.ts';
+import type { KeyBound, KeyRange } from '../../indexes/contract.ts';
 import { invalid, isRecord, shown } from '../arguments.ts';
-
-const LOOP_CHARACTERS_MAX = 48;
+import { keyBytes } from '../keys.ts';
+import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
 const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
   gte: true,
@@ -64,25 +61,6 @@ function boundOf(
     throw invalid(`give ${closed} or ${open}, not both`);
   if (at !== undefined) return { key: keyBytes(at), inclusive: true };
   return beyond === undefined ? undefined : { key: keyBytes(beyond), inclusive: false };
-}
-
-/** A copy of the key's bytes: a scan outlives the call that it was begun with. */
-export function keyBytes(key: Key): Uint8Array {
-  checkKey(key);
-  return typeof key === 'string' ? textBytes(key) : new Uint8Array(key);
-}
-
-/** Short ASCII in a loop: the native way takes as long as reading a leaf. */
-function textBytes(text: string): Uint8Array {
-  const { length } = text;
-  if (length > LOOP_CHARACTERS_MAX) return new Uint8Array(Buffer.from(text));
-  const bytes = new Uint8Array(length);
-  for (let i = 0; i < length; i++) {
-    const character = text.charCodeAt(i);
-    if (character > 127) return new Uint8Array(Buffer.from(text));
-    bytes[i] = character;
-  }
-  return bytes;
 }
 
 function limitOf({ limit = Number.POSITIVE_INFINITY }: RangeOptions): number {

@@ -1,5 +1,5 @@
-import type { Pool } from '../../pool/pool.ts';
-import type { Address, Operation, TrafficCounters } from '../../verbs/index.ts';
+import type { Pool } from '../pool/pool.ts';
+import type { Address, Operation, TrafficCounters } from '../verbs/index.ts';
 
 /** How the calls of a store get at its pool, whatever its verbs take. */
 export interface Attachment {

@@ -1,8 +1,10 @@
+import { ALWAYS } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
 import type { ExpiryOptions, Key } from '../api.ts';
-import { checkEntries, checkEntry, checkKeys, maxBytesIn } from './arguments.ts';
-import { ChangeCalls } from './changes/change-calls.ts';
+import { checkEntries, checkEntry, checkKeys, maxBytesIn } from '../arguments.ts';
+import { encoded } from '../values.ts';
+import type { RecordAccess } from './record-access.ts';
 
 /** Keys that one operation searches for in doorbells that they share. */
 const KEYS_PER_SEARCH = 32;
@@ -27,25 +29,32 @@ interface Budget {
  * The calls of a store on many keys. Where verbs take time the operations of a call are in flight
  * together; elsewhere they run one behind the other.
  */
-export class ManyCalls<V> extends ChangeCalls<V> {
+export class ManyKeys<V> {
+  readonly #access: RecordAccess;
   readonly #idle: Searching[] = [];
 
-  *getMany(
-    keys: readonly Key[],
-    options: { maxBytes?: number } = {},
-  ): Operation<(V | undefined)[]> {
-    this.attachment.refuseClosed();
+  constructor(access: RecordAccess) {
+    this.#access = access;
+  }
+
+  *get(keys: readonly Key[], options: { maxBytes?: number } = {}): Operation<(V | undefined)[]> {
+    const { attachment, settings } = this.#access;
+    attachment.refuseClosed();
     checkKeys(keys);
     const maxBytes = maxBytesIn(options);
     if (maxBytes !== Number.POSITIVE_INFINITY) return yield* this.#getBounded(keys, maxBytes);
-    if (this.settings.delegation) return yield* this.#getEach(keys);
-    const { width } = this.attachment;
+    const { width } = attachment;
+    const values: (V | undefined)[] = new Array(keys.length);
+    if (settings.delegation) {
+      // Doorbells that keys share would pass by the calls in flight that these searches can share.
+      yield* attachment.each([...keys.entries()], width, (entry) => this.#getInto(values, entry));
+      return values;
+    }
     const own = width === 1 ? keys : [...keys];
-    const values: (V | undefined)[] = new Array(own.length);
     const firsts: number[] = [];
     for (let first = 0; first < own.length; first += KEYS_PER_SEARCH) firsts.push(first);
     const together = Math.max(1, width / SEARCHES_SHARE);
-    yield* this.attachment.each(firsts, together, (first) => this.#getSome(own, first, values));
+    yield* attachment.each(firsts, together, (first) => this.#getSome(own, first, values));
     return values;
   }
 
@@ -60,17 +69,16 @@ export class ManyCalls<V> extends ChangeCalls<V> {
     return values;
   }
 
-  /** Doorbells that keys share would pass by the calls in flight that these searches can share. */
-  *#getEach(keys: readonly Key[]): Operation<(V | undefined)[]> {
-    const values: (V | undefined)[] = new Array(keys.length);
-    yield* this.attachment.each([...keys.entries()], this.attachment.width, (entry) =>
-      this.#getInto(values, entry),
-    );
-    return values;
-  }
-
   *#getInto(values: (V | undefined)[], [i, key]: [number, Key]): Operation<void> {
-    values[i] = yield* this.get(key);
+    const access = this.#access;
+    const request = access.requestToRead(key);
+    yield* access.attachment.enter();
+    try {
+      const isFound = yield* access.searchLive(request);
+      values[i] = isFound ? ((yield* access.foundValue(request)) as V) : undefined;
+    } finally {
+      access.end(request);
+    }
   }
 
   /** The values of some keys, from number `first` on; with a budget, as long as that lasts. */
@@ -80,29 +88,30 @@ export class ManyCalls<V> extends ChangeCalls<V> {
     values: (V | undefined)[],
     budget?: Budget,
   ): Operation<void> {
+    const { attachment, evictor, index } = this.#access;
+    const access = this.#access;
     const count = Math.min(KEYS_PER_SEARCH, keys.length - first);
     const searching = this.#idle.pop() ?? new Searching();
     const { requests, batch, found } = searching;
     this.#setKeys(requests, keys, first, count);
-    yield* this.attachment.enter();
+    yield* attachment.enter();
     let given = 0;
     try {
-      yield* this.index.searchMany(requests, count, batch, found);
+      yield* index.searchMany(requests, count, batch, found);
       for (let i = 0; i < count; i++) {
         const request = requests[i];
-        const isFound = found[i]
-          ? this.countsAnyhow(request) || (yield* this.isLive(request))
-          : this.isMiss();
+        const hasNoTimes = evictor === undefined && found[i] && request.timesAt < 0;
+        const isFound = found[i] ? hasNoTimes || (yield* access.isLive(request)) : access.isMiss();
         if (budget !== undefined && isFound) budget.bytes -= request.contentBytes;
         if (budget !== undefined && budget.bytes < 0 && first + i > 0) return;
-        values[first + i] = isFound ? yield* this.foundValue(request) : undefined;
+        values[first + i] = isFound ? ((yield* access.foundValue(request)) as V) : undefined;
         // One by one: a value of many blocks was put together in memory of its own.
-        this.requests.give(request);
+        access.give(request);
         given++;
       }
     } finally {
-      this.attachment.exit();
-      while (given < count) this.requests.give(requests[given++]);
+      attachment.exit();
+      while (given < count) access.give(requests[given++]);
       // A search that is kept must not keep what the idle requests have no room for.
       requests.length = 0;
       if (this.#idle.length < KEPT_SEARCHES) this.#idle.push(searching);
@@ -110,25 +119,26 @@ export class ManyCalls<V> extends ChangeCalls<V> {
   }
 
   #setKeys(requests: Request[], keys: readonly Key[], first: number, count: number): void {
+    const { idle, index, meter } = this.#access;
     touchKeys(keys, first, count);
-    this.meter.countReads(count);
+    meter.countReads(count);
     for (let i = 0; i < count; i++) {
-      requests[i] = this.requests.take();
-      requests[i].setKey(this.keyIn(keys[first + i]), this.index.hashSeed);
+      requests[i] = idle.pop() ?? index.newRequest();
+      requests[i].setKey(this.#access.keyIn(keys[first + i]), index.hashSeed);
     }
   }
 
-  /** An entry that is refused ends it; entries before may have been stored. */
-  *setMany(entries: Iterable<readonly [Key, unknown]>, options?: ExpiryOptions): Operation<void> {
-    this.attachment.refuseClosed();
+  *set(entries: Iterable<readonly [Key, unknown]>, options?: ExpiryOptions): Operation<void> {
+    const { attachment } = this.#access;
+    attachment.refuseClosed();
     checkEntries(entries);
-    this.expiryOf(options);
-    const { width } = this.attachment;
+    this.#access.expiryOf(options);
+    const { width } = attachment;
     const round = new Map<string, readonly [Key, unknown]>();
     for (const entry of entries) {
       checkEntry(entry);
       if (width === 1) {
-        yield* this.set(entry[0], entry[1], options);
+        yield* this.#setOne(entry, options);
         continue;
       }
       const name = nameOf(entry[0]);
@@ -143,25 +153,32 @@ export class ManyCalls<V> extends ChangeCalls<V> {
     round: Map<string, readonly [Key, unknown]>,
     options: ExpiryOptions | undefined,
   ): Operation<void> {
+    const { attachment } = this.#access;
     const entries = [...round.values()];
     round.clear();
-    yield* this.attachment.each(entries, this.attachment.width, ([key, value]) =>
-      this.set(key, value, options),
-    );
+    yield* attachment.each(entries, attachment.width, (entry) => this.#setOne(entry, options));
   }
 
-  *deleteMany(keys: readonly Key[]): Operation<number> {
-    this.attachment.refuseClosed();
+  *#setOne(
+    [key, value]: readonly [Key, unknown],
+    options: ExpiryOptions | undefined,
+  ): Operation<void> {
+    const access = this.#access;
+    const data = encoded(value, access.settings.values);
+    yield* access.store(key, data, ALWAYS, access.expiryOf(options));
+  }
+
+  *delete(keys: readonly Key[]): Operation<number> {
+    const { attachment } = this.#access;
+    attachment.refuseClosed();
     checkKeys(keys);
     const count = { removed: 0 };
-    yield* this.attachment.each([...keys], this.attachment.width, (key) =>
-      this.#deleteCounted(key, count),
-    );
+    yield* attachment.each([...keys], attachment.width, (key) => this.#deleteOne(key, count));
     return count.removed;
   }
 
-  *#deleteCounted(key: Key, count: { removed: number }): Operation<void> {
-    if (yield* this.delete(key)) count.removed++;
+  *#deleteOne(key: Key, count: { removed: number }): Operation<void> {
+    if (yield* this.#access.remove(key)) count.removed++;
   }
 }
 

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
-import { StepwellError } from '../../errors.ts';
-import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../../indexes/contract.ts';
-import type { BoundedOptions, Key, WriteOptions } from '../api.ts';
+import { StepwellError } from '../errors.ts';
+import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../indexes/contract.ts';
+import type { BoundedOptions, Key, WriteOptions } from './api.ts';
 
 export function invalid(message: string): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message);

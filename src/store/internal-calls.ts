@@ -1,3 +1,12 @@
+/** A record as it stands in a store, of whatever kind; for copying stores. */
+export interface CopiedRecord {
+  key: Uint8Array;
+  value: Uint8Array;
+  codec: number;
+  /** Of a record that expires: a deadline stays what it is, a sliding time begins anew. */
+  expiry: { deadline: number; sliding: boolean } | undefined;
+}
+
 /** What a decision may go by, beside the state that was found. */
 export interface StateLook {
   /** The time of day by this client's clock, in milliseconds. */

@@ -1,9 +1,9 @@
-import { hasCode, StepwellError } from '../errors.ts';
-import { finishDestroying } from './administration/destroy.ts';
-import type { OpenOptions, PoolOptions } from './api.ts';
-import { createFile, filePlace } from './places/pool-files.ts';
-import type { PoolPlace } from './places/pool-place.ts';
-import type { FileLocation } from './places/pool-url.ts';
+import { hasCode, StepwellError } from '../../errors.ts';
+import type { OpenOptions, PoolOptions } from '../api.ts';
+import { finishDestroying } from './destroy-file.ts';
+import { createFile, filePlace } from './pool-files.ts';
+import type { PoolPlace } from './pool-place.ts';
+import type { FileLocation } from './pool-url.ts';
 
 /** Each further one means that another process has destroyed the pool in between. */
 const CREATES_MAX = 5;

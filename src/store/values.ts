@@ -1,9 +1,12 @@
 import { createRequire } from 'node:module';
 import { deserialize, serialize } from 'node:v8';
-import { StepwellError } from '../../errors.ts';
-import type { Encoding, Value } from '../api.ts';
-import { invalid, shown } from '../calls/arguments.ts';
-import type { AnyCodec, AnyOptions } from '../calls/encoded.ts';
+import { StepwellError } from '../errors.ts';
+import type { Request } from '../indexes/substrates/request.ts';
+import { CODEC_ASCII, CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
+import type { Scratch } from '../verbs/index.ts';
+import type { Encoding, Value } from './api.ts';
+import { invalid, shown } from './arguments.ts';
+import type { AnyCodec, AnyOptions } from './open-options.ts';
 
 /** How a store keeps values of any type. `reads` is what `decode` takes. */
 export interface StoredFormat {
@@ -106,8 +109,34 @@ export function encoded(value: unknown, format: Format): Value {
   throw refused(`a value has no form in ${name}: ${shown(value)}`);
 }
 
-/** The value of what was stored. Raises SW_UNDECODABLE. */
-export function decoded(data: Value, format: StoredFormat): unknown {
+/** The value of the request's found record, as a store returns it. Raises SW_UNDECODABLE. */
+export function decodeValue(request: Request, as: Format): unknown {
+  const { found, contentAt, contentBytes, foundCodec } = request;
+  return decodeValueAt(found, contentAt, contentBytes, foundCodec, as);
+}
+
+/** The value that stands, without times, in one piece of memory. Raises SW_UNDECODABLE. */
+export function decodeValueAt(
+  words: Scratch,
+  at: number,
+  bytes: number,
+  stored: number,
+  as: Format,
+): unknown {
+  const encoding = typeof as === 'string' ? as : as.reads;
+  let codec = stored;
+  if (encoding === 'bytes') codec = CODEC_BYTES;
+  else if (encoding === 'utf8' && codec !== CODEC_ASCII) codec = CODEC_UTF8;
+  const value = decodeFrom(words, at, bytes, codec);
+  return typeof as === 'string' ? value : decoded(value, as);
+}
+
+/** Text or bytes of the found record's value. */
+export function storedValue(request: Request, as: Encoding): Value {
+  return decodeValue(request, as) as Value;
+}
+
+function decoded(data: Value, format: StoredFormat): unknown {
   try {
     return format.decode(data);
   } catch (cause) {

@@ -1,0 +1,23 @@
+/** Whether a process may be the primary of a role, as it knows at this moment. */
+export interface Candidacy {
+  /**
+   * The fencing token of its election, 0..TOKEN_MAX: greater than that of any primary before.
+   * Undefined as long as it is not elected, and from the moment on from which another process may
+   * be.
+   */
+  readonly token: number | undefined;
+}
+
+export const TOKEN_MAX = 2 ** 34 - 1;
+
+/**
+ * Elects the primary of each role. Whatever it says, a lease in the pool is taken only with a token
+ * that is no less than the last one, and from a holder only when that can issue verbs no more: two
+ * processes that both believe to be the primary, one of them late, are never both the server.
+ */
+export interface Coordinator {
+  /** Stands for election to the role `name`, which is unique among all stores. */
+  stand(name: string): Candidacy;
+  /** Gives up what it is elected to. */
+  close(): Promise<void>;
+}

@@ -1,0 +1,252 @@
+import { StepwellError } from '../../errors.ts';
+import {
+  type Index,
+  type IndexScan,
+  isOrdered,
+  type KeyRange,
+  type OrderedIndex,
+  type RecordBlock,
+} from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { CODEC_STATE } from '../../records/codec.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Key } from '../api.ts';
+import { inSection } from '../attachment.ts';
+import { keyBytes } from '../keys.ts';
+import type { ScanOptions } from '../ordered-api.ts';
+import { isEmptyRange, rangeBehind, rangeFrom, rangeOf } from './key-range.ts';
+import type { Namespace } from './namespace.ts';
+import type { RecordAccess } from './record-access.ts';
+import { foundKey, type ResultBuilder } from './result-builders.ts';
+
+/** What of the records a scan reads. */
+export type Part = 'records' | 'keys';
+
+/** A scan whose options have been checked and which has not begun. */
+export interface ScanPlan<T> {
+  readonly signal: AbortSignal | undefined;
+  begin(access: RecordAccess): RangeScan<T>;
+  /** The bytes of a key to go on at. Raises SW_INVALID_KEY. */
+  place(key: Key): Uint8Array;
+}
+
+/** Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
+export function planScan<T>(
+  options: ScanOptions,
+  part: Part,
+  builder: ResultBuilder<T>,
+  namespace?: Namespace,
+): ScanPlan<T> {
+  const { range: asked, limit } = rangeOf(options);
+  const range = namespace?.within(asked) ?? asked;
+  return {
+    signal: options.signal,
+    place: (key) => keyBytes(namespace?.key(key) ?? key),
+    begin: (access) => new RangeScan(access, range, limit, builder, part),
+  };
+}
+
+/** Raises SW_UNSUPPORTED for an index whose keys have no order. */
+export function orderedIndex(index: Index, store: string): OrderedIndex {
+  if (isOrdered(index)) return index;
+  const why = `store ${store} has the index ${index.manifest.name}, whose keys have no order`;
+  throw new StepwellError(
+    'SW_UNSUPPORTED',
+    `${why}; create it with the index chime or hstore for ranges`,
+  );
+}
+
+/**
+ * Raises SW_ABORTED, and ends the scan, when its signal says so. By asking, not by listening: a
+ * scan that is just forgotten leaves no listener behind.
+ */
+export function refuseAborted(signal: AbortSignal | undefined, end: () => void): void {
+  if (signal === undefined || !signal.aborted) return;
+  end();
+  const cause: unknown = signal.reason;
+  throw new StepwellError('SW_ABORTED', 'the scan was aborted by its signal', { cause });
+}
+
+/**
+ * A scan of a range, whatever fabric runs its steps: records are read by `step`, an operation, and
+ * then taken one by one or together. Between two steps nothing of the pool is held.
+ */
+export class RangeScan<T> {
+  readonly #access: RecordAccess;
+  readonly #index: OrderedIndex;
+  readonly #range: KeyRange;
+  readonly #keysOnly: boolean;
+  readonly #builder: ResultBuilder<T>;
+  readonly #visit: (request: Request, keyBytes: number) => void;
+  readonly #visitBlock: ((block: RecordBlock) => void) | undefined;
+  /** Undefined at the end of the range. */
+  #steps: IndexScan | undefined;
+  /** Records that may still be taken. */
+  #left: number;
+  /** Records of the step in progress that may still be taken. */
+  #room = 0;
+  /** Whether expired or hidden records were left out, which the index counts towards the limit. */
+  #skipped = false;
+  /** Since then: the key that was met last. */
+  #last: Uint8Array | undefined;
+  /** What the last step met, and how much of it has been taken. */
+  #met: T[] = [];
+  #at = 0;
+
+  /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
+  constructor(
+    access: RecordAccess,
+    range: KeyRange,
+    limit: number,
+    builder: ResultBuilder<T>,
+    part: Part,
+  ) {
+    const index = orderedIndex(access.index, access.settings.name);
+    this.#access = access;
+    this.#index = index;
+    this.#keysOnly = part === 'keys';
+    this.#builder = builder;
+    this.#range = range;
+    this.#left = limit;
+    this.#steps = this.#begin(range);
+    this.#visit = (request, keyBytes) => {
+      const isHidden = request.foundCodec === CODEC_STATE || index.records.isExpired(request);
+      if (isHidden) this.#skipped = true;
+      else if (this.#room-- > 0) builder.add(request, keyBytes);
+      if (this.#skipped) this.#last = foundKey(request, keyBytes);
+    };
+    if (builder.addBlock !== undefined) this.#visitBlock = (block) => this.#addBlock(block);
+  }
+
+  #addBlock(block: RecordBlock): void {
+    const { count, words, keyAt, keyBytes } = block;
+    const wanted = Math.min(count, Math.max(0, this.#room));
+    this.#room -= count;
+    this.#builder.addBlock?.(block, wanted);
+    const at = keyAt[count - 1];
+    if (this.#skipped && count > 0) this.#last = words.u8.slice(at, at + keyBytes[count - 1]);
+  }
+
+  /** Whether nothing is left, neither to take nor to read. */
+  get done(): boolean {
+    return this.#left === 0 || (this.#at === this.#met.length && (this.#steps?.done ?? true));
+  }
+
+  /** The next record that has been read; undefined when a step has to be run, or at the end. */
+  take(): T | undefined {
+    if (this.#at === this.#met.length || this.#left === 0) return undefined;
+    this.#left--;
+    return this.#met[this.#at++];
+  }
+
+  /** The next `size` records; fewer at the end only. */
+  *takeMany(size: number): Operation<T[]> {
+    let taken = this.#takeRead(size);
+    while (taken.length < size && !this.done) {
+      yield* this.step();
+      const more = this.#takeRead(size - taken.length);
+      if (taken.length === 0) taken = more;
+      else for (const value of more) taken.push(value);
+    }
+    return taken;
+  }
+
+  /** Up to `size` of the records that have been read. */
+  #takeRead(size: number): T[] {
+    const met = this.#met;
+    const from = this.#at;
+    const end = Math.min(met.length, from + Math.min(size, this.#left));
+    this.#left -= end - from;
+    this.#at = end;
+    if (from > 0 || end < met.length) return met.slice(from, end);
+    // All of them: the list itself, which is not used again.
+    this.#met = [];
+    this.#at = 0;
+    return met;
+  }
+
+  /** Reads the next records, maybe none. Only when all that was read has been taken. */
+  *step(): Operation<void> {
+    const { attachment, meter } = this.#access;
+    yield* attachment.enter();
+    try {
+      yield* this.#readNext();
+    } finally {
+      attachment.exit();
+    }
+    meter.countScanned(this.#met.length);
+  }
+
+  *#readNext(): Operation<void> {
+    this.#met = [];
+    this.#at = 0;
+    if (this.#steps === undefined) return;
+    this.#room = this.#left;
+    this.#builder.begin();
+    try {
+      yield* this.#steps.next(this.#visit, this.#keysOnly, this.#visitBlock);
+    } catch (error) {
+      // Some records of the step may have been met and others not.
+      this.end();
+      throw error;
+    }
+    this.#met = this.#builder.end();
+    if (this.#skipped && this.#steps.done) this.#steps = this.#beginBehind();
+  }
+
+  /** In place of those records further ones are in the limit. */
+  #beginBehind(): IndexScan | undefined {
+    const left = this.#left - this.#met.length;
+    if (left <= 0 || this.#last === undefined || this.#left === Number.POSITIVE_INFINITY) {
+      return undefined;
+    }
+    const key = this.#last;
+    this.#skipped = false;
+    this.#last = undefined;
+    const range = rangeBehind(this.#range, key);
+    return isEmptyRange(range) ? undefined : this.#index.scan({ ...range, limit: left });
+  }
+
+  /** Goes on at `key`, or with the whole range where the key is before it. */
+  seek(key: Uint8Array): void {
+    if (this.#left === 0) return;
+    this.#met = [];
+    this.#at = 0;
+    this.#steps = this.#begin(rangeFrom(this.#range, key));
+  }
+
+  #begin(range: KeyRange): IndexScan | undefined {
+    if (this.#left === 0 || isEmptyRange(range)) return undefined;
+    return this.#index.scan({ ...range, limit: this.#left });
+  }
+
+  /** Nothing comes any more, also after a seek. */
+  end(): void {
+    this.#left = 0;
+    this.#met = [];
+    this.#at = 0;
+    this.#steps = undefined;
+  }
+}
+
+/** Counts the keys of a range; in a store that is timed records may have expired. */
+export function* countKeys(
+  { attachment }: RecordAccess,
+  index: OrderedIndex,
+  range: KeyRange,
+  isTimed: boolean,
+): Operation<number> {
+  if (isEmptyRange(range)) return 0;
+  const scan = index.scan(range);
+  let count = 0;
+  const visit = (request: Request) => {
+    if (request.foundCodec !== CODEC_STATE && !index.records.isExpired(request)) count++;
+  };
+  while (!scan.done) {
+    yield* inSection(attachment, function* () {
+      if (scan.countNext && !isTimed) count += yield* scan.countNext();
+      else yield* scan.next(visit, true);
+    });
+  }
+  return count;
+}

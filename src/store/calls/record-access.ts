@@ -1,0 +1,455 @@
+import { StepwellError } from '../../errors.ts';
+import {
+  ALWAYS,
+  type Condition,
+  IF_ABSENT,
+  IF_VERSION,
+  type Index,
+  type Outcome,
+  REFUSED,
+  REPLACED,
+} from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Meter } from '../../pool/clients/meter.ts';
+import { bytesBound } from '../../records/codec.ts';
+import { type Expiry, NEVER } from '../../records/times.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Encoding, ExpiryOptions, Key, Value } from '../api.ts';
+import type { Attachment } from '../attachment.ts';
+import type { BoundedStore } from '../eviction/bounded-store.ts';
+import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
+import { decodeValue, type Format } from '../values.ts';
+import { expiryOf, type Lifetime } from './expiry.ts';
+import { FullPool, Relief } from './full-pool.ts';
+import type { Namespace } from './namespace.ts';
+
+/** Idle requests: more than a gateway has in flight; making one takes longer than a read. */
+const KEPT_MAX = 1024;
+/** From this number on only small ones are kept. */
+const LARGE_KEPT_MAX = 256;
+/** Scratch memory of the request that is kept for the next operation, and of further ones. */
+const FIRST_KEPT_BYTES = 1024 * 1024;
+const OTHERS_KEPT_BYTES = 256 * 1024;
+const SMALL_KEPT_BYTES = 8 * 1024;
+
+/** How a store was opened. */
+export interface CallSettings {
+  name: string;
+  keys: Encoding;
+  values: Format;
+  /** The keys that the calls are about, if not all. */
+  namespace?: Namespace | undefined;
+  /** Whether calls in flight on one key share verbs. */
+  delegation: boolean;
+  /** Whether the calls may only read. */
+  readOnly?: boolean | undefined;
+  /** How long records live whose writes do not say. */
+  lifetime?: Lifetime | undefined;
+}
+
+/** Where a call that wants it puts the value of a record that it replaces or removes. */
+export interface Taken {
+  value: unknown;
+}
+
+/** Ends a modification that leaves everything as it is. */
+export class Unchanged {}
+
+/**
+ * Finds, writes, changes and removes single records, for the calls of a store on any fabric: in
+ * sections of its attachment, with what a bounded store counts, and with remedies for a full pool.
+ */
+export class RecordAccess {
+  readonly attachment: Attachment;
+  readonly index: Index;
+  readonly settings: CallSettings;
+  readonly meter: Meter;
+  /** Of a bounded store. */
+  readonly bounded: BoundedStore | undefined;
+  /** What writes do about the bound; a handle for reading counts and evicts nothing. */
+  readonly evictor: Evictor | undefined;
+  /** Requests of operations that have ended, for the next ones. */
+  readonly idle: Request[] = [];
+  readonly #full: FullPool;
+  /** Whether this handle has noted that the store may have records that expire. */
+  #isTimed = false;
+  /**
+   * Of the first version of a new record; updates count on from it. Starting at random keeps a key
+   * that was deleted and inserted again from repeating a version that a client remembers.
+   */
+  #versionState = (Math.random() * 2 ** 32) | 1;
+
+  constructor(
+    attachment: Attachment,
+    index: Index,
+    settings: CallSettings,
+    bounded?: BoundedStore | undefined,
+  ) {
+    this.attachment = attachment;
+    this.index = index;
+    this.settings = settings;
+    this.meter = attachment.pool.meter;
+    this.bounded = bounded;
+    if (bounded && !settings.readOnly) {
+      this.evictor = new Evictor(bounded, index, attachment, settings.name);
+    }
+    this.#full = new FullPool(attachment, index, settings.name, this.evictor);
+  }
+
+  /** 32 bits, by xorshift. */
+  nextVersion(): number {
+    let x = this.#versionState;
+    x ^= x << 13;
+    x ^= x >>> 17;
+    x ^= x << 5;
+    this.#versionState = x;
+    return x >>> 0;
+  }
+
+  /** When a record that is written now expires. Raises SW_INVALID_ARGUMENT. */
+  expiryOf(options: ExpiryOptions | undefined): Expiry | undefined {
+    const { lifetime } = this.settings;
+    if (options === undefined && lifetime === undefined) return undefined;
+    return expiryOf(options, lifetime, this.attachment.pool.clock.now);
+  }
+
+  /** Records of a bounded store have times, also those that never expire. */
+  timesOf(expiry: Expiry | undefined): Expiry | undefined {
+    return this.evictor === undefined ? expiry : (expiry ?? NEVER);
+  }
+
+  /** Raises SW_READ_ONLY. */
+  refuseWrite(): void {
+    if (!this.settings.readOnly) return;
+    const why = `store ${this.settings.name} was opened with readOnly: true`;
+    throw new StepwellError('SW_READ_ONLY', why);
+  }
+
+  /** The key as the store has it, of which a namespace leaves out the prefix. */
+  keyIn(key: Key): Key {
+    const { namespace } = this.settings;
+    return namespace === undefined ? key : namespace.key(key);
+  }
+
+  requestToRead(key: Key): Request {
+    const request = this.#begin();
+    request.setKey(this.keyIn(key), this.index.hashSeed);
+    this.meter.beginRead(request);
+    return request;
+  }
+
+  requestToChange(key: Key, valueBound = 0): Request {
+    const request = this.#begin();
+    request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
+    this.meter.beginWrite(request);
+    return request;
+  }
+
+  #requestToStore(key: Key, value: Value, expiry: Expiry | undefined): Request {
+    this.attachment.refuseClosed();
+    this.attachment.pool.clock.refuseFault();
+    this.refuseWrite();
+    const request = this.idle.pop() ?? this.index.newRequest();
+    const { hashSeed, records } = this.index;
+    const times = this.timesOf(expiry);
+    records.encode(request, this.keyIn(key), value, hashSeed, this.nextVersion(), times);
+    this.meter.beginWrite(request);
+    return request;
+  }
+
+  #begin(): Request {
+    this.attachment.refuseClosed();
+    this.attachment.pool.clock.refuseFault();
+    return this.idle.pop() ?? this.index.newRequest();
+  }
+
+  /** The operation that began with the request has ended. */
+  give(request: Request): void {
+    if (request.startedAt !== 0) this.meter.end(request);
+    const others = this.idle.length;
+    if (others >= KEPT_MAX) return;
+    let most = SMALL_KEPT_BYTES;
+    if (others === 0) most = FIRST_KEPT_BYTES;
+    else if (others < LARGE_KEPT_MAX) most = OTHERS_KEPT_BYTES;
+    if (request.mayBeKept(most)) this.idle.push(request);
+  }
+
+  /** The same behind a section. */
+  end(request: Request): void {
+    this.attachment.exit();
+    this.give(request);
+  }
+
+  /** Finds the key if its record has not expired; notes that it was used. */
+  *searchLive(request: Request): Operation<boolean> {
+    if (!(yield* this.index.search(request))) return this.isMiss();
+    if (request.timesAt < 0 && this.evictor === undefined) return true;
+    return yield* this.isLive(request);
+  }
+
+  /** False, for a key that is not there; a bounded store counts misses and hits. */
+  isMiss(): false {
+    this.meter.countMiss();
+    this.evictor?.store.ledger.countMiss();
+    return false;
+  }
+
+  /** Whether the found record, which may have times, has not expired; notes that it was used. */
+  *isLive(request: Request): Operation<boolean> {
+    const { evictor } = this;
+    const { records } = this.index;
+    if (records.isExpired(request)) return this.isMiss();
+    if (this.settings.readOnly) return true;
+    evictor?.store.ledger.countHit();
+    if (evictor?.store.evicts === true || records.slides(request)) {
+      yield* this.index.touch(request);
+    }
+    return true;
+  }
+
+  /** Gathers the blocks of a long record, and verifies the checksum of a short one. */
+  *foundValue(request: Request): Operation<unknown> {
+    if (request.foundChained) yield* this.index.records.complete(request);
+    else this.index.records.check(request);
+    return decodeValue(request, this.settings.values);
+  }
+
+  *store(
+    key: Key,
+    value: Value,
+    condition: Condition,
+    expiry: Expiry | undefined,
+    expected = 0,
+    taken?: Taken,
+  ): Operation<Outcome> {
+    const request = this.#requestToStore(key, value, expiry);
+    try {
+      return yield* this.#write(request, condition, expected, taken);
+    } finally {
+      this.give(request);
+    }
+  }
+
+  /** The version of the new record; undefined if the key does not have the expected one. */
+  *replace(
+    key: Key,
+    expected: number,
+    value: Value,
+    expiry: Expiry | undefined,
+  ): Operation<number | undefined> {
+    const request = this.#requestToStore(key, value, expiry);
+    try {
+      const outcome = yield* this.#write(request, IF_VERSION, expected);
+      return outcome === REFUSED ? undefined : request.outgoingVersion;
+    } finally {
+      this.give(request);
+    }
+  }
+
+  *#write(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    taken?: Taken,
+  ): Operation<Outcome> {
+    const { evictor } = this;
+    if (evictor === undefined) return yield* this.#writeNow(request, condition, expected, taken);
+    evictor.refuseTooLarge(request);
+    yield* evictor.lookIfStale();
+    const mayBeShut = evictor.countsBytes || addsKeys(condition);
+    const outcome =
+      mayBeShut && evictor.isShut(request, false)
+        ? yield* this.#writeToShut(request, condition, evictor, expected, taken)
+        : yield* this.#writeNow(request, countable(condition), expected, taken);
+    if (outcome !== REFUSED) yield* evictor.settle(request);
+    return outcome;
+  }
+
+  /**
+   * Writes to a store that has no room for a new record, as far as this client knows: replaces one
+   * that is there. Raises SW_POOL_FULL.
+   */
+  *#writeToShut(
+    request: Request,
+    condition: Condition,
+    evictor: Evictor,
+    expected: number,
+    taken: Taken | undefined,
+  ): Operation<Outcome> {
+    if (condition !== IF_ABSENT && !evictor.countsBytes) {
+      const when = withoutNewKeys(condition);
+      const outcome = yield* this.#writeNow(request, when, expected, taken);
+      if (outcome !== REFUSED) return outcome;
+    }
+    if (yield* this.#refuses(request, condition, evictor)) throw evictor.shut();
+    return yield* this.#writeNow(request, countable(condition), expected, taken);
+  }
+
+  /**
+   * Whether a shut store refuses the write: not when it replaces a record, which may have expired,
+   * by one that is no longer; nor when its condition stores nothing.
+   */
+  *#refuses(request: Request, condition: Condition, evictor: Evictor): Operation<boolean> {
+    const isThere = yield* this.#hasRecord(request);
+    const isLive = isThere && !this.index.records.isExpired(request);
+    if (isLive ? condition === IF_ABSENT : !addsKeys(condition)) return false;
+    return yield* evictor.isStillShut(request, isThere);
+  }
+
+  *#hasRecord(request: Request): Operation<boolean> {
+    yield* this.attachment.enter();
+    try {
+      return yield* this.index.search(request);
+    } finally {
+      this.attachment.exit();
+    }
+  }
+
+  *#writeNow(
+    request: Request,
+    condition: Condition,
+    expected: number,
+    taken: Taken | undefined,
+  ): Operation<Outcome> {
+    for (let relief: Relief | undefined; ; ) {
+      try {
+        yield* this.attachment.enter();
+        try {
+          // In a bounded store also records that never expire have times.
+          if (request.expiry !== undefined && request.expiry !== NEVER) yield* this.#noteTimed();
+          const outcome = yield* this.index.write(request, condition, expected);
+          if (this.evictor !== undefined && outcome !== REFUSED) {
+            yield* this.#count(request, outcome, this.evictor);
+          }
+          const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
+          if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
+          return outcome;
+        } finally {
+          this.attachment.exit();
+        }
+      } catch (error) {
+        relief ??= new Relief('write', request);
+        yield* this.#full.relieve(error, relief);
+      }
+    }
+  }
+
+  /** After a write of a bounded store, in its section. */
+  *#count(request: Request, outcome: Outcome, evictor: Evictor): Operation<void> {
+    yield* evictor.written(request);
+    const inherits = evictor.store.evicts && outcome === REPLACED && request.timesAt >= 0;
+    if (inherits) yield* this.index.inheritUses(request);
+  }
+
+  /** Before the first record that expires: the store may have some from now on. */
+  *#noteTimed(): Operation<void> {
+    if (this.#isTimed) return;
+    yield* this.attachment.pool.catalog.noteTimed(this.index.catalog);
+    this.#isTimed = true;
+  }
+
+  /** An index that writes in order to remove may meet a full pool. */
+  *remove(key: Key, expected?: number, taken?: Taken): Operation<boolean> {
+    this.refuseWrite();
+    const request = this.requestToChange(key);
+    try {
+      for (let relief: Relief | undefined; ; ) {
+        try {
+          return yield* this.#removeNow(request, expected, taken);
+        } catch (error) {
+          relief ??= new Relief('deletion');
+          yield* this.#full.relieve(error, relief);
+        }
+      }
+    } finally {
+      this.give(request);
+    }
+  }
+
+  *#removeNow(
+    request: Request,
+    expected: number | undefined,
+    taken: Taken | undefined,
+  ): Operation<boolean> {
+    const { attachment, evictor } = this;
+    yield* attachment.enter();
+    try {
+      const removed = yield* this.index.remove(request, expected);
+      if (evictor !== undefined) {
+        evictor.removed(request);
+        yield* evictor.store.ledger.publish();
+      }
+      if (taken !== undefined && removed) taken.value = yield* this.foundValue(request);
+      return removed;
+    } finally {
+      attachment.exit();
+    }
+  }
+
+  /**
+   * Has `compute` put a new value in the place of the one that is found, and gives the request
+   * back. What `compute` raises ends it; `Unchanged` without an error. A store that takes no
+   * further keys refuses what `compute` would add.
+   */
+  *modify(
+    request: Request,
+    expiry: Expiry | undefined,
+    compute: (present: boolean) => void,
+  ): Operation<void> {
+    const { evictor } = this;
+    let shut: StepwellError | undefined;
+    let mayBeShut = true;
+    const change = (present: boolean) => {
+      compute(present);
+      evictor?.refuseTooLarge(request);
+      if (!mayBeShut || !evictor?.isShut(request, present)) return;
+      shut = evictor.shut();
+      throw shut;
+    };
+    try {
+      this.refuseWrite();
+      if (evictor !== undefined) yield* evictor.lookIfStale();
+      let relief: Relief | undefined;
+      for (let done = false; !done; ) {
+        try {
+          yield* this.#modifyNow(request, expiry, change);
+          done = true;
+        } catch (error) {
+          if (error instanceof Unchanged) return;
+          const isShut = evictor !== undefined && shut !== undefined && error === shut;
+          // No remedy makes room in a store that evicts nothing.
+          if (isShut && (yield* this.#refuses(request, ALWAYS, evictor))) throw error;
+          relief ??= new Relief('write', request);
+          if (isShut) mayBeShut = false;
+          else yield* this.#full.relieve(error, relief);
+        }
+      }
+      if (evictor !== undefined) yield* evictor.settle(request);
+    } finally {
+      this.give(request);
+    }
+  }
+
+  *#modifyNow(
+    request: Request,
+    expiry: Expiry | undefined,
+    compute: (present: boolean) => void,
+  ): Operation<void> {
+    const { attachment, evictor } = this;
+    yield* attachment.enter();
+    try {
+      if (expiry !== undefined) yield* this.#noteTimed();
+      const outcome = yield* this.index.modify(request, compute);
+      if (evictor !== undefined) yield* this.#count(request, outcome, evictor);
+    } finally {
+      attachment.exit();
+    }
+  }
+
+  /** In `compute`: the new value, for which there was no room when the key was encoded. */
+  put(request: Request, key: Key, value: Value, expiry: Expiry | undefined, codec?: number): void {
+    request.setKey(key, this.index.hashSeed, bytesBound(value));
+    request.expiry = this.timesOf(expiry);
+    this.index.records.encodeValue(request, value, this.nextVersion(), codec);
+  }
+}

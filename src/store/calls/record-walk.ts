@@ -1,0 +1,173 @@
+import { type IndexWalk, isOrdered } from '../../indexes/contract.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { CODEC_BYTES, CODEC_STATE, decodeFrom } from '../../records/codec.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Entry, Key } from '../api.ts';
+import { invalid, shown } from '../arguments.ts';
+import { inSection } from '../attachment.ts';
+import type { CopiedRecord } from '../internal-calls.ts';
+import { prefixRange } from '../keys.ts';
+import { rangeOf } from './key-range.ts';
+import type { RecordAccess } from './record-access.ts';
+import { entryBuilder, foundKey, type ResultBuilder, rawKeyBuilder } from './result-builders.ts';
+
+/** Groups that one page may pass without finding enough records, beside its count. */
+const EMPTY_GROUPS_MAX = 64;
+/** A page of a copy ends behind so many bytes of values. */
+const COPIED_BYTES_MAX = 8 * 2 ** 20;
+
+/**
+ * A walk over a store, whatever fabric runs its steps, one group of buckets at a time. Each step is
+ * an operation of its own: between two steps nothing of the pool is held, however long the caller
+ * takes.
+ */
+export class RecordWalk<V> {
+  readonly #access: RecordAccess;
+  readonly #walk: IndexWalk;
+  readonly #entries: ResultBuilder<Entry<V>>;
+
+  /** Where keys have no order a prefix spares nothing: the caller leaves out the others. */
+  constructor(access: RecordAccess, cursor = 0, wanted?: Key) {
+    const { index, settings } = access;
+    const prefix = settings.namespace?.key(wanted ?? '') ?? wanted;
+    const hinted = prefix !== undefined && isOrdered(index);
+    this.#access = access;
+    this.#walk = hinted
+      ? index.walk(cursor, rangeOf(prefixRange(prefix)).range)
+      : index.walk(cursor);
+    this.#entries = entryBuilder(settings);
+  }
+
+  get done(): boolean {
+    return this.#walk.done;
+  }
+
+  get cursor(): number {
+    return this.#walk.cursor;
+  }
+
+  /** The records of the next group. */
+  entries(): Operation<Entry<V>[]> {
+    return this.#step(this.#entries, false);
+  }
+
+  /** The keys of the next group. */
+  keys(): Operation<Uint8Array[]> {
+    return this.#step(rawKeyBuilder(this.#access.settings.namespace), true);
+  }
+
+  /** The same with those that have expired. */
+  keysToClear(): Operation<Uint8Array[]> {
+    return this.#step(rawKeyBuilder(this.#access.settings.namespace), true, true);
+  }
+
+  *#step<T>(builder: ResultBuilder<T>, keysOnly: boolean, clears = false): Operation<T[]> {
+    const { attachment, index, meter, settings } = this.#access;
+    const { namespace } = settings;
+    builder.begin();
+    yield* attachment.enter();
+    try {
+      yield* this.#walk.next((request, keyBytes) => {
+        if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
+        if (request.foundCodec === CODEC_STATE) return;
+        if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
+      }, keysOnly);
+    } finally {
+      attachment.exit();
+    }
+    const group = builder.end();
+    if (!clears) meter.countScanned(group.length);
+    return group;
+  }
+}
+
+/** A page of a walk: groups until there are `count` records, or so many groups were empty. */
+export function* pageOf<T>(
+  walk: { readonly done: boolean },
+  count: number,
+  next: () => Operation<readonly T[]>,
+): Operation<T[]> {
+  const found: T[] = [];
+  for (let groups = 0; groups < EMPTY_GROUPS_MAX + count; groups++) {
+    if (walk.done || found.length >= count) break;
+    for (const one of yield* next()) found.push(one);
+  }
+  return found;
+}
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkPage(cursor: number, count: number): void {
+  if (!Number.isInteger(count) || count < 1) {
+    throw invalid(`count must be 1 or more, not ${shown(count)}`);
+  }
+  if (!Number.isSafeInteger(cursor)) throw invalid(`not a cursor of this store: ${shown(cursor)}`);
+}
+
+/**
+ * Records as they stand in the store, also those that helpers keep, and where to go on: 0 at the
+ * end.
+ */
+export function* copyPage(
+  { attachment, index }: RecordAccess,
+  cursor: number,
+  count: number,
+): Operation<{ cursor: number; records: CopiedRecord[] }> {
+  attachment.refuseClosed();
+  const walk = index.walk(cursor);
+  const records: CopiedRecord[] = [];
+  let bytes = 0;
+  const copy = (request: Request, keyBytes: number) => {
+    if (index.records.isExpired(request)) return;
+    const { found, contentAt, contentBytes, foundCodec: codec, foundExpiry: expiry } = request;
+    const value = decodeFrom(found, contentAt, contentBytes, CODEC_BYTES) as Uint8Array;
+    bytes += value.length;
+    records.push({ key: foundKey(request, keyBytes), value, codec, expiry });
+  };
+  for (let groups = 0; groups < EMPTY_GROUPS_MAX + count; groups++) {
+    if (walk.done || records.length >= count || bytes >= COPIED_BYTES_MAX) break;
+    yield* inSection(attachment, () => walk.next(copy));
+  }
+  return { cursor: walk.cursor, records };
+}
+
+/** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
+export class WalkIterator<V, T> implements IterableIterator<T> {
+  readonly #begin: () => RecordWalk<V>;
+  readonly #read: (walk: RecordWalk<V>) => Entry<V>[];
+  readonly #select: (entry: Entry<V>) => T;
+  #walk: RecordWalk<V> | undefined;
+  #entries: Entry<V>[] = [];
+  #at = 0;
+  #ended = false;
+
+  /** Nothing begins before the first record is asked for. */
+  constructor(
+    begin: () => RecordWalk<V>,
+    read: (walk: RecordWalk<V>) => Entry<V>[],
+    select: (entry: Entry<V>) => T,
+  ) {
+    this.#begin = begin;
+    this.#read = read;
+    this.#select = select;
+  }
+
+  next(): IteratorResult<T, undefined> {
+    this.#walk ??= this.#begin();
+    while (this.#at === this.#entries.length) {
+      if (this.#ended || this.#walk.done) return this.return();
+      this.#entries = this.#read(this.#walk);
+      this.#at = 0;
+    }
+    return { done: false, value: this.#select(this.#entries[this.#at++]) };
+  }
+
+  return(): IteratorResult<T, undefined> {
+    this.#ended = true;
+    this.#at = this.#entries.length;
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.iterator](): this {
+    return this;
+  }
+}

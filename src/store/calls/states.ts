@@ -1,0 +1,91 @@
+import { StepwellError } from '../../errors.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { clientWord, isGone } from '../../pool/clients/client-word.ts';
+import { CODEC_STATE } from '../../records/codec.ts';
+import type { Expiry } from '../../records/times.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { Decide, StateLook } from '../internal-calls.ts';
+import { storedValue } from '../values.ts';
+import { type RecordAccess, Unchanged } from './record-access.ts';
+
+/** Of keys that callers hardly have. */
+const STATE_PREFIX = '\u0000stepwell:';
+
+/** Each further one means that a decision has asked about another client. */
+const QUESTIONS_MAX = 1000;
+
+/** Notes that the store may have records that expire. */
+const FOREVER: Expiry = { deadline: 0, sliding: false };
+
+/**
+ * Changes a state that helpers keep in the store, atomically: `decide` says what it is to become.
+ * It may run several times, and must do nothing else. Such records are hidden from walks.
+ */
+export function* changeState<T>(
+  access: RecordAccess,
+  name: string,
+  decide: Decide<T>,
+): Operation<T> {
+  const { membership } = access.attachment.pool;
+  const key = STATE_PREFIX + name;
+  const gone = new Map<number, boolean>();
+  for (let attempt = 0; attempt < QUESTIONS_MAX; attempt++) {
+    const asked = new Set<number>();
+    const outcome = yield* tryToChange(access, key, decide, gone, asked);
+    if (outcome !== undefined) return outcome.result;
+    for (const client of asked) gone.set(client, yield* isGone(membership, client));
+  }
+  throw new StepwellError('SW_CONTENTION', `other clients change ${name} again and again`);
+}
+
+/** Undefined when it must be tried again, once it is known which of the `asked` are gone. */
+function* tryToChange<T>(
+  access: RecordAccess,
+  key: string,
+  decide: Decide<T>,
+  gone: ReadonlyMap<number, boolean>,
+  asked: Set<number>,
+): Operation<{ result: T } | undefined> {
+  const { clock, membership } = access.attachment.pool;
+  const self = clientWord(membership);
+  const isClientGone = (client: number) => {
+    if (client === self) return false;
+    if (!gone.has(client)) asked.add(client);
+    return gone.get(client) ?? false;
+  };
+  const look: StateLook = { now: clock.now(), self, isGone: isClientGone };
+  const request = access.requestToChange(key);
+  const outcome: { result?: T } = {};
+  let version = 0;
+  let isRemoved = false;
+  yield* access.modify(request, FOREVER, (present) => {
+    asked.clear();
+    version = request.foundVersion;
+    const { next, result, keepUntil } = decide(
+      present ? parseState(request, key) : undefined,
+      look,
+    );
+    isRemoved = asked.size === 0 && present && next === null;
+    if (asked.size > 0) throw new Unchanged();
+    outcome.result = result;
+    if (next === undefined || next === null) throw new Unchanged();
+    const expiry = keepUntil === undefined ? undefined : expiringAt(keepUntil);
+    access.put(request, access.keyIn(key), JSON.stringify(next), expiry, CODEC_STATE);
+  });
+  if (asked.size > 0) return undefined;
+  if (isRemoved && !(yield* access.remove(key, version))) return undefined;
+  return { result: outcome.result as T };
+}
+
+function expiringAt(time: number): Expiry {
+  return { deadline: Math.ceil(time), sliding: false };
+}
+
+/** The state in the found record. Raises SW_UNDECODABLE for a record of a caller's. */
+function parseState(request: Request, key: string): unknown {
+  if (request.foundCodec === CODEC_STATE) {
+    return JSON.parse(storedValue(request, 'utf8') as string);
+  }
+  const why = `the key ${JSON.stringify(key)} has a value that is none of a helper's`;
+  throw new StepwellError('SW_UNDECODABLE', `${why}: remove it, or use another name`);
+}
