@@ -250,6 +250,7 @@ export class Allocator {
     try {
       for (;;) {
         sizeClass.current ??= yield* this.#nextChunk(sizeClass, isAhead);
+        if (sizeClass.current === undefined) return;
         if ((yield* this.#claimIn(sizeClass, sizeClass.current, claim)) > 0) return;
         sizeClass.current = undefined;
       }
@@ -308,22 +309,27 @@ export class Allocator {
 
   /**
    * A chunk to claim in: one with an eighth of its blocks free, else an unused one, else any with a
-   * free block. A full pool tries the fullest chunk before the unused ones. Raises SW_POOL_FULL.
+   * free block. A full pool tries the fullest chunk before the unused ones. Raises SW_POOL_FULL;
+   * a refill ahead of need may get none instead.
    */
-  *#nextChunk(
-    sizeClass: SizeClass,
-    isAhead: boolean,
-  ): Operation<NonNullable<SizeClass['current']>> {
+  *#nextChunk(sizeClass: SizeClass, isAhead: boolean): Operation<SizeClass['current']> {
     const { catalog, units, node } = sizeClass;
     const spared = this.#spared(sizeClass, isAhead);
     const use = useOf(catalog, units);
-    const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node);
+    const wasTight = this.isTight;
+    const roomy = yield* this.#chunks.partlyFree(use, sizeClass.worthwhile, node, wasTight);
     sizeClass.isScarce = roomy === undefined;
     if (roomy !== undefined) return this.#enteredBeside(sizeClass, roomy);
-    // Otherwise `take` would read the chunk table each time, and find nothing to take.
-    if (this.isTight && this.#chunks.survey.recycled <= spared) {
+    if (wasTight && this.#chunks.survey.recycled <= spared) {
       const some = this.#chunks.fullest(use, node);
       if (some !== undefined) return this.#enteredBeside(sizeClass, some);
+      // No more than those was unused when this client announced its epoch.
+      if (this.#frontier + spared >= this.#layout.chunksMax) {
+        if (isAhead) return undefined;
+        const error = this.#chunks.fullOn(node);
+        this.#noteLack(error, catalog, units);
+        throw error;
+      }
     }
     try {
       const taken = yield* this.#takeChunk(sizeClass, spared);

@@ -7,6 +7,11 @@ import { CHUNK_BLOCKS, CHUNK_FREE, type ChunkWord, holdsBlocks, useOf } from './
 const WORDS_AT_ONCE = 4096;
 /** Most chunks of one use that `note` adds to a list. */
 const NOTED_MAX = 64;
+/**
+ * Without news a reading finds next to nothing, but takes as long as the pool is large: after each,
+ * so many are left out, for each chunk of the pool.
+ */
+const LEFT_OUT = 1 / 4;
 /** After so many readings of the table, chunks that were tried to no avail are tried again. */
 const FUTILE_READINGS = 64;
 /** Above the units of a block: the factor of the catalog number in `useOf`. */
@@ -15,9 +20,46 @@ const UNITS_MAX = 65536;
 /** What the word of a chunk of blocks says. */
 export type BlocksWord = Pick<ChunkWord, 'state' | 'catalog' | 'units' | 'free'>;
 
-interface PartlyFree {
-  chunk: number;
-  free: number;
+/** Chunks of one use with free blocks, and how many of these each has; in no order. */
+class PartlyFree {
+  readonly chunks: number[] = [];
+  readonly free: number[] = [];
+
+  add(chunk: number, free: number): void {
+    this.chunks.push(chunk);
+    this.free.push(free);
+  }
+
+  /** Takes the chunk that `suits` with the most of them, at least `least`. */
+  takeEmptiest(least: number, suits: (chunk: number) => boolean): number | undefined {
+    let best = -1;
+    this.free.forEach((free, i) => {
+      const isBetter = best < 0 ? free >= least : free > this.free[best];
+      if (isBetter && suits(this.chunks[i])) best = i;
+    });
+    return this.#remove(best);
+  }
+
+  /** Takes the chunk that `suits` with the fewest of them. */
+  takeFullest(suits: (chunk: number) => boolean): number | undefined {
+    let best = -1;
+    this.free.forEach((free, i) => {
+      const isBetter = best < 0 || free < this.free[best];
+      if (isBetter && suits(this.chunks[i])) best = i;
+    });
+    return this.#remove(best);
+  }
+
+  #remove(best: number): number | undefined {
+    const { chunks, free } = this;
+    if (best < 0) return undefined;
+    const taken = chunks[best];
+    chunks[best] = chunks[chunks.length - 1];
+    free[best] = free[free.length - 1];
+    chunks.pop();
+    free.pop();
+    return taken;
+  }
 }
 
 const STATE_BITS = 15;
@@ -56,6 +98,8 @@ export class ChunkSurvey {
   readonly #memory: ChunkMemory;
   #newsSeen = -1n;
   #readings = 0;
+  /** How many readings without news are still left out. */
+  #leftOut = 0;
   readonly #recycled: number[] = [];
   /**
    * By chunk: a count of free blocks that proved wrong, because none was free. Either a client died
@@ -65,8 +109,8 @@ export class ChunkSurvey {
   readonly #futile = new Map<number, number>();
   /** By chunk: a count by which no block was in use, although one was. */
   readonly #occupied = new Map<number, number>();
-  /** By use: chunks with free blocks, those with the most last. */
-  readonly #partlyFree = new Map<number, PartlyFree[]>();
+  /** By use. */
+  readonly #partlyFree = new Map<number, PartlyFree>();
   /** Chunks without a block in use. */
   readonly #emptied: number[] = [];
 
@@ -87,9 +131,7 @@ export class ChunkSurvey {
 
   /** Takes the chunk with the fewest free blocks that `suits`: the others may become empty. */
   takeFullest(use: number, suits: (chunk: number) => boolean): number | undefined {
-    const list = this.#partlyFree.get(use) ?? [];
-    const at = list.findIndex(({ chunk }) => suits(chunk));
-    return at < 0 ? undefined : list.splice(at, 1)[0].chunk;
+    return this.#partlyFree.get(use)?.takeFullest(suits);
   }
 
   /** Takes the chunk with the most free blocks that `suits`, if at least `least` are free. */
@@ -98,9 +140,7 @@ export class ChunkSurvey {
     least: number,
     suits: (chunk: number) => boolean,
   ): number | undefined {
-    const list = this.#partlyFree.get(use) ?? [];
-    const at = list.findLastIndex(({ chunk }) => suits(chunk));
-    return at < 0 || list[at].free < least ? undefined : list.splice(at, 1)[0].chunk;
+    return this.#partlyFree.get(use)?.takeEmptiest(least, suits);
   }
 
   /**
@@ -110,20 +150,19 @@ export class ChunkSurvey {
   hasSlack(suits: (catalog: number, units: number) => boolean): boolean {
     for (const [use, list] of this.#partlyFree) {
       const units = use % UNITS_MAX;
-      if (list.length === 0 || !suits(Math.floor(use / UNITS_MAX), units)) continue;
+      if (!suits(Math.floor(use / UNITS_MAX), units)) continue;
       const blocks = blocksPerChunk(units);
-      const most = list[list.length - 1].free;
-      if (2 * most < blocks) continue;
-      if (list.reduce((sum, { free }) => sum + free, 0) >= blocks) return true;
+      if (!list.free.some((free) => 2 * free >= blocks)) continue;
+      if (list.free.reduce((sum, free) => sum + free, 0) >= blocks) return true;
     }
     return false;
   }
 
   /** This client has just freed a block there. */
   note(use: number, chunk: number): void {
-    const list = this.#partlyFree.get(use) ?? [];
-    this.#partlyFree.set(use, list);
-    if (list.length < NOTED_MAX && list[0]?.chunk !== chunk) list.unshift({ chunk, free: 1 });
+    const list = this.#listOf(use);
+    const { length } = list.chunks;
+    if (length < NOTED_MAX && list.chunks[length - 1] !== chunk) list.add(chunk, 1);
   }
 
   /**
@@ -140,12 +179,14 @@ export class ChunkSurvey {
 
   /**
    * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
-   * that. Returns whether there is a chunk to try again.
+   * that; nor of a few blocks that came free since the last reading. Returns whether there may be a
+   * chunk to try again.
    */
   forgetVain(): boolean {
-    const some = this.#futile.size + this.#occupied.size > 0;
+    const some = this.#futile.size + this.#occupied.size > 0 || this.#leftOut > 0;
     this.#futile.clear();
     this.#occupied.clear();
+    this.#leftOut = 0;
     return some;
   }
 
@@ -154,22 +195,27 @@ export class ChunkSurvey {
     return this.#emptied;
   }
 
-  /** Reads the table if there are news, or if it must be `thorough`. */
+  /** Reads the table if there are news; at times also without, if that would be `thorough`. */
   *refresh(thorough: boolean): Operation<void> {
     const news = yield* control.load(SUPERBLOCK.chunkNews);
-    if (news === this.#newsSeen && !thorough) return;
+    if (news === this.#newsSeen && !(thorough && --this.#leftOut < 0)) return;
+    this.#newsSeen = news;
+    yield* this.read();
+  }
+
+  /** Reads the table. */
+  *read(): Operation<void> {
     // Others may have raised the pool's maximum, which is news, too.
     yield* this.#memory.readRaised();
-    this.#newsSeen = news;
     this.#recycled.length = 0;
     this.#partlyFree.clear();
     this.#emptied.length = 0;
+    this.#leftOut = LEFT_OUT * this.#layout.chunksMax;
     if (++this.#readings % FUTILE_READINGS === 0) {
       this.#futile.clear();
       this.#occupied.clear();
     }
     yield* this.#readTable(this.#add);
-    for (const list of this.#partlyFree.values()) list.sort((a, b) => a.free - b.free);
   }
 
   /**
@@ -229,8 +275,15 @@ export class ChunkSurvey {
     const isEmpty = isEmptied(use, free) && this.#occupied.get(chunk) !== free;
     if (isEmpty) this.#emptied.push(chunk);
     if (state !== CHUNK_BLOCKS) return;
-    const list = this.#partlyFree.get(use);
-    if (list === undefined) this.#partlyFree.set(use, [{ chunk, free }]);
-    else list.push({ chunk, free });
+    this.#listOf(use).add(chunk, free);
   };
+
+  #listOf(use: number): PartlyFree {
+    let list = this.#partlyFree.get(use);
+    if (list === undefined) {
+      list = new PartlyFree();
+      this.#partlyFree.set(use, list);
+    }
+    return list;
+  }
 }

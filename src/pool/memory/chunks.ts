@@ -166,7 +166,11 @@ export class ChunkTable {
   }
 
   #full({ node, refusal }: Demand): StepwellError {
-    if (refusal !== undefined) return refusal;
+    return refusal ?? this.fullOn(node);
+  }
+
+  /** The error of a pool, or of a memory node, without room for another chunk. */
+  fullOn(node: number): StepwellError {
     const { stripe, bytesMax: bytes } = this.#layout;
     return new StepwellError(
       'SW_POOL_FULL',

@@ -52,7 +52,7 @@ const SWAPS_MAX = 64;
  */
 export function* recycleEmptied(pool: PoolOfChunks, most: number): Operation<number> {
   const { allocator, chunks, reclamation } = pool;
-  yield* chunks.survey.refresh(true);
+  yield* chunks.survey.read();
   const { emptied } = chunks.survey;
   allocator.hasEmptied = emptied.length > most;
   let recycled = 0;

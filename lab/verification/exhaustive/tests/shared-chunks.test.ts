@@ -70,7 +70,7 @@ for (const [name, parts] of Object.entries(PAIRS)) {
 /** Trusts the count. */
 function* recyclesByCount({ pool }: Worker): Operation<void> {
   const { allocator, chunks, membership, reclamation } = pool;
-  yield* chunks.survey.refresh(true);
+  yield* chunks.survey.read();
   for (const chunk of chunks.survey.emptied) {
     const word = yield* chunks.wordOf(chunk);
     const emptying = { ...word, state: CHUNK_EMPTIED, owner: membership.id };
