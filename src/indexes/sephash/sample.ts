@@ -3,29 +3,35 @@ import { partOf } from '../substrates/sample.ts';
 import type { SepHashRequest } from './request.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
 import type { SepHashTable } from './table.ts';
-import { SepHashWalk } from './walk.ts';
+import { SepHashWalk, WALK_START } from './walk.ts';
 
 /**
  * `Index.sample`: a place is some fingerprints of a segment, one step of a walk. Only the newest
- * record of a key is met, so CurSegment and the entries of Main are read together, and whole.
+ * record of a key is met, so CurSegment and the entries of Main are read together, and whole. What
+ * a step needs for that is large: `idle` ones are used again.
  */
 export function* sampleRecords(
   table: SepHashTable,
+  idle: SepHashWalk[],
   request: SepHashRequest,
   places: readonly number[],
   enough: number,
   visit: (request: SepHashRequest, keyBytes: number) => void,
 ): Operation<void> {
+  const walk = idle.pop() ?? new SepHashWalk(table, { ...WALK_START }, request);
   let met = 0;
-  for (const place of places) {
-    const { depth } = table.directory;
-    const { part: suffix, rest } = partOf(place, 2 ** depth);
-    const { part: fingerprint } = partOf(rest, FINGERPRINTS);
-    const walk = new SepHashWalk(table, { suffix, depth, fingerprint }, request);
-    yield* walk.sample((one, keyBytes) => {
-      met++;
-      visit(one, keyBytes);
-    });
-    if (met >= enough) return;
+  const count = (one: SepHashRequest, keyBytes: number) => {
+    met++;
+    visit(one, keyBytes);
+  };
+  try {
+    for (let i = 0; i < places.length && met < enough; i++) {
+      const { depth } = table.directory;
+      const { part: suffix, rest } = partOf(places[i], 2 ** depth);
+      const { part: fingerprint } = partOf(rest, FINGERPRINTS);
+      yield* walk.sample({ suffix, depth, fingerprint }, request, count);
+    }
+  } finally {
+    idle.push(walk);
   }
 }

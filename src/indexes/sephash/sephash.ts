@@ -45,6 +45,7 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   readonly table: SepHashTable;
   /** Suffix of the segment with which `releaseSome` goes on. */
   #releasedUpTo = 0;
+  readonly #idleSamplers: SepHashWalk[] = [];
 
   constructor(table: SepHashTable) {
     super(table, table.geometry.shape);
@@ -120,7 +121,7 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     enough: number,
     visit: (request: SepHashRequest, keyBytes: number) => void,
   ): Operation<void> {
-    return sampleRecords(this.table, request, places, enough, visit);
+    return sampleRecords(this.table, this.#idleSamplers, request, places, enough, visit);
   }
 
   check(sink: CheckSink): Operation<number> {

@@ -42,14 +42,16 @@ export class Snapshot {
   metaHigh = 0;
   main!: MainHeader;
   ends!: Uint16Array;
-  /** The entries of the CurSegment that say something, oldest first. */
+  /** The entries of the CurSegment that say something, oldest first; good until the next one. */
   current: Int32Array = new Int32Array(0);
+  readonly #entries: Int32Array;
   /** Whether the CurSegment has no empty entry: pads may have filled it. */
   isFull = false;
 
   constructor(table: SepHashTable) {
     this.#table = table;
     this.#slots = new Scratch(table.geometry.slotsBytes);
+    this.#entries = new Int32Array(2 * table.geometry.slots);
     this.request = table.newRequest();
   }
 
@@ -123,15 +125,17 @@ export class Snapshot {
     if (lowHalf(this.#words, 0) !== this.metaLow) return false;
     if (highHalf(this.#words, 0) !== this.metaHigh) return false;
     const sign = signOfEpoch(epochOf(this.metaHigh));
-    const current: number[] = [];
     let at = 0;
+    let length = 0;
     for (; at < 8 * slots; at += 8) {
       const high = highHalf(this.#slots, at);
       if (signOf(high) !== sign) break;
-      if (!isPad(high)) current.push(lowHalf(this.#slots, at), high);
+      if (isPad(high)) continue;
+      this.#entries[length++] = lowHalf(this.#slots, at);
+      this.#entries[length++] = high;
     }
     this.isFull = at === 8 * slots;
-    this.current = Int32Array.from(current);
+    this.current = this.#entries.subarray(0, length);
     return yield* this.#completeBits();
   }
 

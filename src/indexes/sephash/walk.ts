@@ -1,5 +1,5 @@
 import { KEY_BYTES_AND_KIND } from '../../records/layout.ts';
-import { type Address, Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { IndexWalk } from '../contract.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { DEPTH_MAX } from './geometry.ts';
@@ -21,6 +21,8 @@ export interface WalkPosition {
   fingerprint: number;
 }
 
+export const WALK_START: Readonly<WalkPosition> = { suffix: 0, depth: 0, fingerprint: 0 };
+
 /**
  * A walk over all records, some fingerprints of a segment at a time. It goes through the suffixes
  * in the order of their reversed bits and through the fingerprints in each. Both are a key's own
@@ -29,7 +31,7 @@ export interface WalkPosition {
  */
 export class SepHashWalk implements IndexWalk {
   readonly #table: SepHashTable;
-  readonly #request: SepHashRequest;
+  #request: SepHashRequest;
   readonly #snapshot: Snapshot;
   readonly #planner: MergePlanner;
   /** Halves of segments that were split while the walk was in them; the next one last. */
@@ -72,8 +74,12 @@ export class SepHashWalk implements IndexWalk {
    * Visits the records of one step at the segment's own depth, wherever that may be by now. Behind
    * the highest fingerprints come the lowest ones, which would be met less often than all others.
    */
-  *sample(visit: (request: SepHashRequest, keyBytes: number) => void): Operation<void> {
-    const { suffix, fingerprint } = this.#position as WalkPosition;
+  *sample(
+    { suffix, fingerprint }: WalkPosition,
+    request: SepHashRequest,
+    visit: (request: SepHashRequest, keyBytes: number) => void,
+  ): Operation<void> {
+    this.#request = request;
     yield* this.#snapshot.take(suffix);
     const { depth } = this.#snapshot.main;
     const place = { suffix: suffix & (2 ** depth - 1), depth, fingerprint };
@@ -112,13 +118,16 @@ export class SepHashWalk implements IndexWalk {
   /** The entries of fingerprints [from, end) that hold the newest record of a key. */
   *#entries(from: number, end: number): Operation<Int32Array> {
     const { ends, current } = this.#snapshot;
-    const recent: number[] = [];
+    const recent = new Int32Array(current.length);
+    let length = 0;
     for (let at = 0; at < current.length; at += 2) {
       const fingerprint = fingerprintOf(current[at + 1]);
-      if (fingerprint >= from && fingerprint < end) recent.push(current[at], current[at + 1]);
+      if (fingerprint < from || fingerprint >= end) continue;
+      recent[length++] = current[at];
+      recent[length++] = current[at + 1];
     }
     const main = yield* this.#snapshot.range(from === 0 ? 0 : ends[from - 1], ends[end - 1]);
-    return (yield* this.#planner.plan(main, Int32Array.from(recent))).kept;
+    return (yield* this.#planner.plan(main, recent.subarray(0, length))).kept;
   }
 
   /** Reads the records of entries together; long ones afterwards, one by one. */
@@ -129,8 +138,8 @@ export class SepHashWalk implements IndexWalk {
     keysOnly: boolean,
   ): Operation<void> {
     if (entries.length === 0) return;
-    const { incoming } = this.#request;
-    const batch = new Batch();
+    const { incoming, batch } = this.#request;
+    batch.clear();
     const offsets: number[] = [];
     const long: Address[] = [];
     let bytes = 0;
@@ -196,7 +205,7 @@ export function encodeCursor(position: WalkPosition | undefined): number {
 
 /** Undefined when the number is no cursor. */
 export function decodeCursor(cursor: number): WalkPosition | undefined {
-  if (cursor === 0) return { suffix: 0, depth: 0, fingerprint: 0 };
+  if (cursor === 0) return { ...WALK_START };
   if (!Number.isSafeInteger(cursor) || cursor < 0 || cursor % MARK_VALUES !== MARK) {
     return undefined;
   }

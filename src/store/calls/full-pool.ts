@@ -211,7 +211,8 @@ export class FullPool {
   /**
    * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
    * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
-   * records. Where a table cannot grow, evicts a record from where the table would keep this one.
+   * records, or while the index can free records that were evicted before. Where a table cannot
+   * grow, evicts a record from where the table would keep this one.
    */
   *#evict({ request, lacking }: ReclaimProgress): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
@@ -219,6 +220,8 @@ export class FullPool {
     const evictor = this.#evictor as Evictor;
     if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
+    const isLate = this.#index.releaseSome !== undefined;
+    if (isLate && (yield* this.#release(lacking))) return true;
     const { catalog, units } = lacking;
     const enough = allocator.sizeClass(catalog, units).claimsMax(true);
     const { reclamation } = this.#attachment.pool;
@@ -227,7 +230,7 @@ export class FullPool {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* evictor.evictOne()) evicted++;
     }
-    if (this.#index.releaseSome !== undefined) return yield* this.#release(lacking);
+    if (isLate) return yield* this.#release(lacking);
     if (evicted === 0) return false;
     const ripening = () => this.#attachment.pool.ripening();
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
