@@ -39,10 +39,11 @@ const MORE_FROM = 40;
 /** With so many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 
-/** Blocks that a client looked for in vain: of a store, and so many lines each. */
+/** Blocks that a client looked for in vain: of a store, so many lines each, so many together. */
 export interface Lacking {
   readonly catalog: number;
   readonly units: number;
+  readonly count: number;
 }
 
 /**
@@ -199,7 +200,12 @@ export class Allocator {
    */
   *allocateTogether(catalog: number, units: number, count: number): Operation<Address[]> {
     const sizeClass = this.sizeClass(catalog, units);
-    while (sizeClass.cache.length < count) yield* this.refill(sizeClass);
+    try {
+      while (sizeClass.cache.length < count) yield* this.refill(sizeClass);
+    } catch (error) {
+      if (hasCode(error, 'SW_POOL_FULL')) this.#noteLack(error, catalog, units, count);
+      throw error;
+    }
     return Array.from({ length: count }, () => sizeClass.take());
   }
 
@@ -212,8 +218,8 @@ export class Allocator {
     }
   }
 
-  #noteLack(error: unknown, catalog: number, units: number): void {
-    this.#lacking = { catalog, units };
+  #noteLack(error: unknown, catalog: number, units: number, count = 1): void {
+    this.#lacking = { catalog, units, count };
     this.#lackedBy.set(error as object, this.#lacking);
   }
 

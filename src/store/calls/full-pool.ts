@@ -50,8 +50,8 @@ const BOUNDED_STEPS = [
 ] as const;
 
 /**
- * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of the
- * writes in flight go on, and any one may be the last of them.
+ * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of
+ * the writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
 
@@ -318,11 +318,13 @@ export class FullPool {
     return yield* this.#ripenFor(lacking);
   }
 
-  /** Frees what this client has retired; whether it keeps some of the size that the write lacks. */
-  *#ripenFor({ catalog, units }: Lacking): Operation<boolean> {
+  /** Frees what this client has retired; whether it keeps what the write lacks. */
+  *#ripenFor({ catalog, units, count }: Lacking): Operation<boolean> {
     const { pool } = this.#attachment;
-    if (pool.reclamation.retired > 0) yield* this.#attachment.exclusive(() => pool.ripening());
-    return pool.allocator.sizeClass(catalog, units).cache.length > 0;
+    if (pool.reclamation.waitingOf(catalog, units) > 0) {
+      yield* this.#attachment.exclusive(() => pool.ripening());
+    }
+    return pool.allocator.sizeClass(catalog, units).cache.length >= count;
   }
 
   *#makeRoomToRemove(): Operation<boolean> {

@@ -89,7 +89,7 @@ test('of two operations that need two blocks each, two free ones serve one', (t)
   const taken: number[] = [];
   runTogether(pool.fabric, [allocateTwo(), allocateTwo()], taken);
   assert.deepEqual(taken.toSorted(), [0, 2]);
-  assert.deepEqual(lacked, [{ catalog: CATALOG, units }]);
+  assert.deepEqual(lacked, [{ catalog: CATALOG, units, count: 2 }]);
 });
 
 test('what an operation lacked is told by its error, whatever others lack meanwhile', (t) => {
@@ -104,8 +104,8 @@ test('what an operation lacked is told by its error, whatever others lack meanwh
     }
   };
   const [first, second] = [fail(256), fail(64)];
-  assert.deepEqual(allocator.lackedBy(first), { catalog: CATALOG, units: 256 });
-  assert.deepEqual(allocator.lackedBy(second), { catalog: CATALOG, units: 64 });
+  assert.deepEqual(allocator.lackedBy(first), { catalog: CATALOG, units: 256, count: 1 });
+  assert.deepEqual(allocator.lackedBy(second), { catalog: CATALOG, units: 64, count: 1 });
 });
 
 test('a block that one client frees any other can claim, wherever the first one is', (t) => {
