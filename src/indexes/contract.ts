@@ -191,11 +191,7 @@ export interface RecordBlock {
 export interface Index {
   readonly manifest: IndexManifest;
   readonly parameters: IndexParameters;
-  /** The store that the index is of. */
-  readonly catalog: number;
   readonly records: RecordIo;
-  /** Wishes the key's encoding to use. */
-  readonly hashSeed: number;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   readonly retries: Readonly<Record<string, number>>;
   /** Of this client: what it did to let the index grow. */

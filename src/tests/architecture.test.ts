@@ -76,7 +76,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
   'lab/main.ts',
 ];
 /** What all indexes share; no index imports another one. */
-const SHARED_BY_INDEXES = ['substrates', 'contract.ts', 'picture.ts', 'sweep.ts'];
+const SHARED_BY_INDEXES = ['substrates', 'traversal', 'contract.ts', 'picture.ts', 'sweep.ts'];
 
 const COLUMNS_MAX = 100;
 const FUNCTION_LINES_MAX = 60;

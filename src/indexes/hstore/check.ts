@@ -59,7 +59,7 @@ function* checkSlot(
   const { low, high } = slot;
   const record = recordOf(slot);
   const where = `record at ${record}`;
-  yield* table.records.adopt(request, record, unitsOfSlot(high), table.shape.seed);
+  yield* table.records.adopt(request, record, unitsOfSlot(high));
   try {
     yield* table.records.complete(request);
   } catch (error) {

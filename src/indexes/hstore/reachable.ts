@@ -51,7 +51,7 @@ function* visitRecord(
   visit(record);
   if (units < SLOT_UNITS_MAX) return;
   const request = table.newRequest();
-  yield* table.records.adopt(request, record, units, table.shape.seed);
+  yield* table.records.adopt(request, record, units);
   const blocks = yield* table.records.foundBlocks(request, record);
   for (const { address } of blocks) visit(address);
 }

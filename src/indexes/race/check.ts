@@ -107,7 +107,7 @@ function* readRecord(
   request: RaceRequest,
   slot: LiveSlot,
 ): Operation<string | undefined> {
-  yield* table.records.adopt(request, slot.record, slot.units, table.geometry.shape.seed);
+  yield* table.records.adopt(request, slot.record, slot.units);
   try {
     yield* table.records.complete(request);
   } catch (error) {

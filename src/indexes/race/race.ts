@@ -171,7 +171,7 @@ export function* openRace(
 ): Operation<RaceIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool, catalog);
+  const records = new RecordIo(pool, catalog, shape.seed);
   return new RaceIndex(
     new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),
   );

@@ -52,7 +52,7 @@ export function* eachReachable(
       if (units === SLOT_UNITS_MAX && !pending) long.push(record);
     });
     for (const record of long) {
-      yield* table.records.adopt(request, record, SLOT_UNITS_MAX, table.geometry.shape.seed);
+      yield* table.records.adopt(request, record, SLOT_UNITS_MAX);
       const blocks = yield* table.records.foundBlocks(request, record);
       for (const { address } of blocks) visit(address);
     }

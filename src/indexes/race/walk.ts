@@ -176,15 +176,14 @@ export class RaceWalk implements IndexWalk {
     visit: (request: RaceRequest, keyBytes: number) => void,
     keysOnly: boolean,
   ): Operation<void> {
-    const { records, geometry } = this.#table;
+    const { records } = this.#table;
     const request = this.#request;
     request.candidateCount = 0;
     this.#eachSlot((low, high) => {
       if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
     });
     const isHere = ({ hash }: RaceRequest) => (hash.h1 & (2 ** depth - 1)) === suffix;
-    const { seed } = geometry.shape;
-    yield* visitRecords(records, request, seed, isHere, visit, keysOnly);
+    yield* visitRecords(records, request, isHere, visit, keysOnly);
   }
 }
 
@@ -250,7 +249,7 @@ export function* sampleRecords(
   }
   // What a subtable held before it was split is elsewhere, or has been re-used: for the next time.
   if (stale !== undefined) yield* directory.refresh(stale);
-  const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(records, request, picked, visit);
 }
 

@@ -32,7 +32,7 @@ function* visitRecords(
     const record = recordOf(entries[at], entries[at + 1]);
     visit(record);
     if (unitsOfEntry(entries[at + 1]) < ENTRY_UNITS_MAX) continue;
-    yield* table.records.adopt(request, record, ENTRY_UNITS_MAX, table.geometry.shape.seed);
+    yield* table.records.adopt(request, record, ENTRY_UNITS_MAX);
     const blocks = yield* table.records.foundBlocks(request, record);
     for (const { address } of blocks) visit(address);
   }

@@ -152,7 +152,7 @@ export function* openSepHash(
 ): Operation<SepHashIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool, catalog);
+  const records = new RecordIo(pool, catalog, shape.seed);
   const geometry = new SepHashGeometry(shape);
   return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));
 }

@@ -161,9 +161,8 @@ export class SepHashWalk implements IndexWalk {
       if (unitsOfEntry(entries[at + 1]) === ENTRY_UNITS_MAX) continue;
       yield* this.#visitRecord(position, offsets[at >> 1], visit, keysOnly);
     }
-    const { seed } = this.#table.geometry.shape;
     for (const record of long) {
-      yield* this.#table.records.adopt(this.#request, record, ENTRY_UNITS_MAX, seed);
+      yield* this.#table.records.adopt(this.#request, record, ENTRY_UNITS_MAX);
       yield* this.#visitRecord(position, 0, visit, keysOnly);
     }
   }

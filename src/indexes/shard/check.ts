@@ -219,7 +219,7 @@ function* readRecord(
   request: ShardRequest,
   { record, units }: LiveEntry,
 ): Operation<string | undefined> {
-  yield* table.records.adopt(request, record, units, table.geometry.shape.seed);
+  yield* table.records.adopt(request, record, units);
   try {
     yield* table.records.complete(request);
   } catch (error) {

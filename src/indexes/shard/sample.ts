@@ -49,7 +49,7 @@ export function* sampleRecords(
     if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
     else yield* noteChain(request, linkOf(words, at + slotBytes));
   }
-  const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(tables[0].records, request, picked, visit);
 }
 

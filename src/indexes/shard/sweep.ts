@@ -60,7 +60,7 @@ export function* eachReachable(
   partitions: Partitions,
   visit: (address: Address) => void,
 ): Operation<void> {
-  const { geometry, tables } = partitions;
+  const { tables } = partitions;
   const [{ records }] = tables;
   const request = tables[0].newRequest();
   const walk = new ShardWalk(partitions, request, { ...WALK_START });
@@ -72,7 +72,7 @@ export function* eachReachable(
       if (units === SLOT_UNITS_MAX && !pending) long.push(record);
     }, visit);
     for (const record of long) {
-      yield* records.adopt(request, record, SLOT_UNITS_MAX, geometry.shape.seed);
+      yield* records.adopt(request, record, SLOT_UNITS_MAX);
       const blocks = yield* records.foundBlocks(request, record);
       for (const { address } of blocks) visit(address);
     }

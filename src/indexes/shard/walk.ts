@@ -81,8 +81,7 @@ export class ShardWalk implements IndexWalk {
     // A chain is shared by buckets that were one when it began.
     const isHere = ({ hash }: ShardRequest) =>
       index++ < own || geometry.bucketOf(hash.h4, position.version) === position.bucket;
-    const { seed } = geometry.shape;
-    yield* visitRecords(records, request, seed, isHere, visit, keysOnly);
+    yield* visitRecords(records, request, isHere, visit, keysOnly);
     this.position = successor(geometry, position);
   }
 

@@ -5,7 +5,6 @@ import type { Request } from './request.ts';
 
 /** A client's handle of an index: its table, or its tree. */
 export interface IndexClient<R extends Request> {
-  readonly catalog: number;
   readonly records: RecordIo;
   readonly retries: Readonly<Record<string, number>>;
   newRequest(): R;
@@ -25,20 +24,12 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
     return { ...this.#shape };
   }
 
-  get catalog(): number {
-    return this.client.catalog;
-  }
-
   get records(): RecordIo {
     return this.client.records;
   }
 
   get retries(): Readonly<Record<string, number>> {
     return this.client.retries;
-  }
-
-  get hashSeed(): number {
-    return this.#shape.seed;
   }
 
   newRequest(): R {

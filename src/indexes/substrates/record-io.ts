@@ -69,15 +69,20 @@ export class RecordIo {
   readonly #clock: Clock;
   readonly #accessClock: AccessClock;
   readonly #unwaited: UnwaitedWrites;
-  readonly #catalog: number;
+  /** The store that the records are of. */
+  readonly catalog: number;
+  /** Seed for hashing keys. */
+  readonly seed: number;
 
-  constructor({ allocator, reclamation, clock, unwaited }: PoolOfRecords, catalog: number) {
+  constructor(pool: PoolOfRecords, catalog: number, seed: number) {
+    const { allocator, reclamation, clock, unwaited } = pool;
     this.#allocator = allocator;
     this.#reclamation = reclamation;
     this.#clock = clock;
     this.#accessClock = new AccessClock(clock);
     this.#unwaited = unwaited;
-    this.#catalog = catalog;
+    this.catalog = catalog;
+    this.seed = seed;
   }
 
   /** Whether the found record counts no more: every operation takes its key for absent. */
@@ -136,15 +141,8 @@ export class RecordIo {
   }
 
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
-  encode(
-    request: Request,
-    key: Bytes,
-    value: Bytes,
-    seed: number,
-    version: number,
-    expiry?: Expiry,
-  ): void {
-    request.setKey(key, seed, bytesBound(value));
+  encode(request: Request, key: Bytes, value: Bytes, version: number, expiry?: Expiry): void {
+    request.setKey(key, this.seed, bytesBound(value));
     request.expiry = expiry;
     this.encodeValue(request, value, version);
   }
@@ -168,7 +166,7 @@ export class RecordIo {
   /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
   take(request: Request): boolean {
     if (request.chain) return false;
-    request.block = this.#allocator.sizeClass(this.#catalog, classOfHead(request.headUnits)).take();
+    request.block = this.#allocator.sizeClass(this.catalog, classOfHead(request.headUnits)).take();
     return request.block !== 0;
   }
 
@@ -178,17 +176,17 @@ export class RecordIo {
    * them ripen while it uses the other half.
    */
   shortage({ headUnits }: Request): number {
-    const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
+    const sizeClass = this.#allocator.sizeClass(this.catalog, classOfHead(headUnits));
     if (!sizeClass.isScarce) return 0;
     const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
     if (lacking <= 0) return 0;
-    return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
+    return Math.max(0, lacking - this.#reclamation.waitingOf(this.catalog, sizeClass.units));
   }
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
     const units = classOfHead(request.headUnits);
-    const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
+    const sizeClass = this.#allocator.sizeClass(this.catalog, units);
     request.block = sizeClass.take();
     while (request.block === 0) {
       yield* this.#allocator.refill(sizeClass);
@@ -200,7 +198,7 @@ export class RecordIo {
   *#allocatePieces(chain: OutgoingChain): Operation<void> {
     try {
       for (const piece of chain.plan.pieces) {
-        const address = yield* this.#allocator.allocate(this.#catalog, piece.units);
+        const address = yield* this.#allocator.allocate(this.catalog, piece.units);
         chain.blocks.push(address);
       }
     } catch (error) {
@@ -212,7 +210,7 @@ export class RecordIo {
   #giveBackPieces(chain: OutgoingChain): void {
     chain.blocks.forEach((address, i) => {
       const { units } = chain.plan.pieces[i];
-      this.#allocator.sizeClass(this.#catalog, units).cache.push(address);
+      this.#allocator.sizeClass(this.catalog, units).cache.push(address);
     });
     chain.blocks.length = 0;
   }
@@ -250,17 +248,17 @@ export class RecordIo {
       return;
     }
     const units = classOfHead(request.headUnits);
-    this.#allocator.sizeClass(this.#catalog, units).cache.push(request.block);
+    this.#allocator.sizeClass(this.catalog, units).cache.push(request.block);
     if (request.chain) this.#giveBackPieces(request.chain);
     request.forgetBlock();
   }
 
   /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
   retireOutgoing(request: Request): void {
-    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.#catalog);
+    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.catalog);
     const { chain } = request;
     chain?.blocks.forEach((address, i) => {
-      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.#catalog);
+      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.catalog);
     });
     request.forgetBlock();
   }
@@ -268,7 +266,7 @@ export class RecordIo {
   /** Retires the blocks of the found record, which was chained, after it was unlinked. */
   *retireChain(request: Request, address: Address): Operation<void> {
     for (const { address: at, units } of yield* this.foundBlocks(request, address)) {
-      this.#reclamation.retire(at, units, this.#catalog);
+      this.#reclamation.retire(at, units, this.catalog);
     }
   }
 
@@ -281,7 +279,7 @@ export class RecordIo {
     // The length decides which state byte is cleared: a damaged one must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();
-    this.#reclamation.retire(address, block, this.#catalog);
+    this.#reclamation.retire(address, block, this.catalog);
   }
 
   /** All blocks of the found record, in their size classes. */
@@ -313,7 +311,7 @@ export class RecordIo {
    * Reads the record at `address`, whatever its key is, as the request's found one. `units` is what
    * its slot says; a key that is longer costs another READ.
    */
-  *adopt(request: Request, address: Address, units: number, seed: number): Operation<void> {
+  *adopt(request: Request, address: Address, units: number): Operation<void> {
     const { incoming } = request;
     incoming.ensure(units * UNIT_BYTES);
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
@@ -328,7 +326,7 @@ export class RecordIo {
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }
-    request.adoptKey(incoming, 0, keyBytes, seed);
+    request.adoptKey(incoming, 0, keyBytes, this.seed);
   }
 
   /**

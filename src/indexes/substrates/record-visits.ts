@@ -23,8 +23,7 @@ export const KEY_UNITS = 4;
 export function* visitRecords<R extends Request>(
   records: RecordIo,
   request: R,
-  seed: number,
-  accepts: (request: R) => boolean,
+  accepts: (request: R, i: number) => boolean,
   visit: (request: R, keyBytes: number) => void,
   keysOnly = false,
 ): Operation<void> {
@@ -46,8 +45,8 @@ export function* visitRecords<R extends Request>(
     const isWhole = needed <= readBytes(request, i, keysOnly);
     const found = isWhole ? candidateAt[i] : yield* readAgain(request, i, end, needed);
     const keyBytes = keyBytesAt(request, found);
-    request.adoptKey(incoming, found, keyBytes, seed);
-    if (!accepts(request)) continue;
+    request.adoptKey(incoming, found, keyBytes, records.seed);
+    if (!accepts(request, i)) continue;
     if (!keysOnly) yield* records.complete(request);
     visit(request, keyBytes);
   }

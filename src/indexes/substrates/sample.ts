@@ -22,11 +22,11 @@ export function partOf(place: number, parts: number): { part: number; rest: numb
 export function* visitSample<R extends Request>(
   records: RecordIo,
   request: R,
-  { seed, place, enough }: { seed: number; place: number; enough: number },
+  { place, enough }: { place: number; enough: number },
   visit: (request: R, keyBytes: number) => void,
 ): Operation<void> {
   if (request.candidateCount > enough) keepSome(request, enough, place);
-  yield* visitRecords(records, request, seed, every, visit, true);
+  yield* visitRecords(records, request, every, visit, true);
 }
 
 function every(): boolean {

@@ -110,13 +110,13 @@ function mayBeRecord({ i32 }: Scratch, at: number, units: number): boolean {
 }
 
 function* readIntact(
-  { records, hashSeed }: Index,
+  { records }: Index,
   request: Request,
   address: Address,
   units: number,
 ): Operation<boolean> {
   try {
-    yield* records.adopt(request, address, Math.min(units, SLOT_UNITS_MAX), hashSeed);
+    yield* records.adopt(request, address, Math.min(units, SLOT_UNITS_MAX));
     yield* records.complete(request);
     return true;
   } catch (error) {

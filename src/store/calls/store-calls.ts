@@ -411,7 +411,9 @@ export class StoreCalls<V> {
   *#isTimed(): Operation<boolean> {
     const { attachment, index } = this.#access;
     attachment.refuseClosed();
-    return yield* inSection(attachment, () => attachment.pool.catalog.isTimed(index.catalog));
+    return yield* inSection(attachment, () =>
+      attachment.pool.catalog.isTimed(index.records.catalog),
+    );
   }
 
   // biome-ignore lint/correctness/useYield: an operation as the other calls are

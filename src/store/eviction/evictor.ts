@@ -57,7 +57,7 @@ export class Evictor {
     this.#blocks = new BlockRecord(attachment.pool, index);
     const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
     this.drain = new ChunkDrain(index, attachment, evictAt);
-    if (store.evicts) attachment.pool.allocator.keepReserve(index.catalog);
+    if (store.evicts) attachment.pool.allocator.keepReserve(index.records.catalog);
     this.#recount = new Recount(store, index, attachment);
     if (index.releaseSome !== undefined) this.#pace = new EvictionPace(attachment, index);
     this.#name = name;

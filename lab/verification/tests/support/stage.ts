@@ -92,7 +92,7 @@ export class Stage {
   }
 
   put({ pool, index, request }: Client, key: string, value = 'value'): void {
-    index.table.records.encode(request, key, value, SHAPE.seed, 1000);
+    index.table.records.encode(request, key, value, 1000);
     pool.enter();
     pool.run(index.write(request, ALWAYS));
     pool.exit();

@@ -17,7 +17,7 @@ function timed(t: Parameters<typeof clientOf>[0], time: { now: number }): Client
 function put({ pool, index }: Client, key: string, value: string, sliding = true) {
   const request = index.newRequest();
   const expiry = { deadline: sliding ? SPAN : START + SPAN, sliding };
-  index.records.encode(request, key, value, index.hashSeed, 1, expiry);
+  index.records.encode(request, key, value, 1, expiry);
   return pool.run(index.write(request, ALWAYS));
 }
 

@@ -63,7 +63,7 @@ export class HStoreTable {
     this.sampledBuckets = Math.min(SAMPLED_AT_FIRST, shape.buckets);
     this.catalog = catalog;
     this.pool = pool;
-    this.records = new RecordIo(pool, catalog);
+    this.records = new RecordIo(pool, catalog, shape.seed);
     const geometries = pairGeometries(shape, root, clientsMax);
     this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));
   }

@@ -49,12 +49,12 @@ export class HStoreWalk implements IndexWalk {
     keysOnly = false,
   ): Operation<void> {
     const slots = yield* this.nextSlots();
-    const { records, shape } = this.#table;
+    const { records } = this.#table;
     const request = this.#request;
     request.candidateCount = 0;
     for (const slot of slots) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
-    yield* visitRecords(records, request, shape.seed, all, visit, keysOnly);
+    yield* visitRecords(records, request, all, visit, keysOnly);
   }
 
   /** As `next`, without reading the records: returns slots, visits the buckets behind the first. */

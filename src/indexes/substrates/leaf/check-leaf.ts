@@ -127,9 +127,9 @@ export class LeafCheck {
     request: LeafRequest,
     report: (text: string) => void,
   ): Operation<boolean> {
-    const { records, geometry } = this.#client;
+    const { records } = this.#client;
     const record = recordOf(words, at);
-    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
+    yield* records.adopt(request, record, linesOf(words, at));
     try {
       yield* records.complete(request);
     } catch (error) {

@@ -55,7 +55,7 @@ export function* visitItems(
     adoptInline(request, words, at);
     visit(request, keyBytes);
   }
-  yield* visitRecords(client.records, request, seed, every, visit, keysOnly);
+  yield* visitRecords(client.records, request, every, visit, keysOnly);
 }
 
 function every(): boolean {
@@ -104,7 +104,7 @@ export function* visitRecordBlocks(
     visit(record);
     // Only a record of so many lines can have further blocks.
     if (linesOf(words, at) < SLOT_UNITS_MAX) continue;
-    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
+    yield* records.adopt(request, record, linesOf(words, at));
     for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
   }
 }

@@ -27,7 +27,7 @@ function clients(scope: Scope, count: number): Client[] {
   );
   for (const { pool, index } of [first, ...others]) {
     pool.run(index.search(requestFor({ index }, 'first use')));
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.records.catalog, 1)));
   }
   return [first, ...others];
 }

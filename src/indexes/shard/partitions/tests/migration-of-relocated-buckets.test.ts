@@ -77,11 +77,11 @@ function assertWhole(all: readonly Client[]): void {
     const { allocator, reclamation } = pool;
     assert.equal(reclamation.retired, 0);
     pool.run(reclamation.goOffline());
-    for (const address of claimedBlocks(pool, index.catalog)) {
+    for (const address of claimedBlocks(pool, index.records.catalog)) {
       assert.ok(walked.has(address), `${address} is lost`);
     }
     for (const { catalog, cache } of allocator.classes()) {
-      if (catalog !== index.catalog) continue;
+      if (catalog !== index.records.catalog) continue;
       for (const address of cache) assert.ok(!walked.has(address), `${address} is free and in use`);
     }
   }

@@ -42,8 +42,7 @@ export function* sampleLeaves<R extends LeafRequest>(
       met += visitInline(client, requests[leaf], entries, request, visit);
     }
   }
-  const { seed } = client.geometry.shape;
-  const part = { seed, place: places[0], enough: Math.max(1, enough - met) };
+  const part = { place: places[0], enough: Math.max(1, enough - met) };
   yield* visitSample(client.records, request, part, visit);
 }
 
@@ -70,7 +69,7 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
   request.candidateCount = 0;
   visitInline(client, read, neighbourhood, request, visit);
-  const part = { seed, place: 0, enough: request.candidateCount };
+  const part = { place: 0, enough: request.candidateCount };
   yield* visitSample(client.records, request, part, visit);
 }
 
