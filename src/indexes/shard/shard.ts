@@ -26,6 +26,8 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
+import { PartsWalk } from '../traversal/parts.ts';
+import { eachReachable } from '../traversal/reachable.ts';
 import { checkTables } from './check.ts';
 import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
@@ -33,15 +35,15 @@ import { ShardSlots } from './operations/slots.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
 import { placementOf } from './partitions/node-placement.ts';
 import { Partitions } from './partitions/partitions.ts';
+import { ShardParts } from './parts.ts';
 import { paint } from './picture.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
 import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
-import { compact, eachReachable } from './sweep.ts';
+import { compact } from './sweep.ts';
 import type { ShardRequest } from './table/request.ts';
 import { pointerOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
-import { decodeCursor, ShardWalk } from './walk.ts';
 
 export const SHARD_KIND = 3;
 
@@ -217,10 +219,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return paint(this.partitions, partsMax);
   }
 
-  walk(cursor = 0): ShardWalk {
-    const { partitions, table } = this;
-    const position = decodeCursor(cursor, partitions.geometry);
-    return new ShardWalk(partitions, table.newRequest(), position);
+  walk(cursor = 0): PartsWalk<ShardRequest> {
+    const parts = new ShardParts(this.partitions, cursor);
+    return new PartsWalk(parts, this.records, this.newRequest());
   }
 
   *sample(
@@ -241,7 +242,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *eachReachable(visit: (address: Address) => void): Operation<void> {
     yield* this.partitions.refresh();
-    yield* eachReachable(this.partitions, visit);
+    const parts = new ShardParts(this.partitions);
+    yield* eachReachable(parts, this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {

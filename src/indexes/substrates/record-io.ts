@@ -315,18 +315,13 @@ export class RecordIo {
     const { incoming } = request;
     incoming.ensure(units * UNIT_BYTES);
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
-    const kind = incoming.i32[KEY_BYTES_AND_KIND >> 2];
-    const keyBytes = kind & 0xffff;
-    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
-    const valueBytes = incoming.i32[VALUE_BYTES >> 2] >>> 0;
-    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(keyBytes)));
-    const head = Math.min(longest, headUnitsOf(keyBytes, valueBytes, chained));
+    const head = headUnitsIn(incoming, 0);
     if (head > units) {
       // Longer than a slot can say.
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }
-    request.adoptKey(incoming, 0, keyBytes, this.seed);
+    request.adoptKey(incoming, 0, incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff, this.seed);
   }
 
   /**
@@ -367,6 +362,15 @@ export class RecordIo {
 
 function damaged(): StepwellError {
   return new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
+}
+
+/** Lines of the first block of the record at `at`; of a damaged one not too many. */
+export function headUnitsIn({ i32 }: Scratch, at: number): number {
+  const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
+  const keyBytes = kind & 0xffff;
+  const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(keyBytes)));
+  return Math.min(longest, headUnitsOf(keyBytes, i32[(at + VALUE_BYTES) >> 2] >>> 0, chained));
 }
 
 /** The size class of a head block of `units`. */
