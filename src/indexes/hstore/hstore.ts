@@ -19,7 +19,7 @@ import { HStoreParts } from './client/parts.ts';
 import { paint } from './client/picture.ts';
 import { sampleRecords } from './client/sample.ts';
 import { HStoreScan } from './client/scan.ts';
-import { foundRecord, search, searchMany } from './client/search.ts';
+import { search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers, type ServerSettings } from './index-server.ts';
@@ -38,12 +38,12 @@ const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  marksCurrent: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
 export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
   readonly manifest = HSTORE_MANIFEST;
-  readonly marksCurrent = true;
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
@@ -84,10 +84,6 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   modify(request: HStoreRequest, compute: (present: boolean) => void): Operation<Outcome> {
     return modify(this.table, request, compute);
-  }
-
-  foundAddress(request: HStoreRequest): Address {
-    return foundRecord(request);
   }
 
   *shape(): Operation<IndexShape> {

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -32,7 +32,6 @@ import { paint } from './picture.ts';
 import type { RaceRequest } from './request.ts';
 import { sampleRecords } from './sample.ts';
 import { locate, search, searchMany } from './search.ts';
-import { pointerOf } from './slot.ts';
 import { RaceSlots } from './slots.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
 import { compact } from './sweep.ts';
@@ -92,11 +91,6 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   ): Operation<void> {
     for (let i = 0; i < count; i++) requests[i].fingerprint = fingerprintOf(requests[i].hash.h1);
     return searchMany(this.table, requests, count, batch, found);
-  }
-
-  /** Where the record that `search` found stands in the pool. */
-  foundAddress({ words, slotAt }: RaceRequest): Address {
-    return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
   }
 
   shape(): Operation<IndexShape> {

@@ -95,11 +95,6 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return modify(this.table, request, compute);
   }
 
-  /** Where the record that `search` found stands in the pool. */
-  foundAddress({ candidateRecord, match }: SepHashRequest): Address {
-    return candidateRecord[match];
-  }
-
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
   }

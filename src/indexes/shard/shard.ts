@@ -1,7 +1,7 @@
 import { invariant } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import {
   type CheckSink,
   type ClientSettings,
@@ -42,7 +42,6 @@ import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
 import { compact } from './sweep.ts';
 import type { ShardRequest } from './table/request.ts';
-import { pointerOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
 export const SHARD_KIND = 3;
@@ -204,10 +203,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   #inTurn<T>(request: ShardRequest, write: () => Operation<T>): Operation<T> {
     return this.#delegates ? this.#locks.inTurn(request, write) : write();
-  }
-
-  foundAddress({ words, slotAt }: ShardRequest): Address {
-    return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
   }
 
   *shape(): Operation<IndexShape> {

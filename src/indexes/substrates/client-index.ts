@@ -1,4 +1,4 @@
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { IndexParameters } from '../contract.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
@@ -36,10 +36,8 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
     return this.client.newRequest();
   }
 
-  abstract foundAddress(request: R): Address;
-
   touch(request: R): Operation<void> {
-    return this.records.touch(request, this.foundAddress(request));
+    return this.records.touch(request);
   }
 
   inheritUses(request: R): Operation<void> {

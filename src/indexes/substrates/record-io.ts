@@ -104,13 +104,13 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record at `address` was used. A WRITE of one word, outside of what the
+   * Notes that the found record was used. A WRITE of one word, outside of what the
    * checksum covers, that is not waited for: of several clients' the last one counts. The block is
    * not re-used while this client is in its epoch; when the record has been replaced nothing reads
    * the word any more.
    */
-  touch({ incoming, foundAt, timesAt }: Request, address: Address): Operation<void> {
-    return this.#note(address + (timesAt - foundAt), usesAt(incoming, timesAt));
+  touch({ incoming, foundAt, timesAt, foundAddress }: Request): Operation<void> {
+    return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
   }
 
   /**

@@ -16,17 +16,27 @@ export function* eachReachable<R extends Request>(
   for (; !parts.order.done; parts.order.pass()) {
     yield* parts.read();
     parts.eachBlock?.(visit);
-    const long: Address[] = [];
-    parts.eachSlot((record, units, isClaim) => {
-      visit(record);
-      // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
-      // what hangs on a dead client's claim is never read again.
-      if (units >= parts.unitsMax && !isClaim) long.push(record);
-    });
-    for (const record of long) {
-      yield* records.adopt(request, record, parts.unitsMax);
-      for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
-    }
+    yield* eachRecordBlock(parts, records, request, visit);
   }
   yield* parts.eachOtherBlock?.(visit) ?? [];
+}
+
+/** Visits all blocks of the records that slots name. */
+export function* eachRecordBlock(
+  slots: Pick<Parts, 'eachSlot' | 'unitsMax'>,
+  records: RecordIo,
+  request: Request,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const long: Address[] = [];
+  slots.eachSlot((record, units, isClaim) => {
+    visit(record);
+    // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
+    // what hangs on a dead client's claim is never read again.
+    if (units >= slots.unitsMax && !isClaim) long.push(record);
+  });
+  for (const record of long) {
+    yield* records.adopt(request, record, slots.unitsMax);
+    for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
+  }
 }

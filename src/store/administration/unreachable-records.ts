@@ -78,7 +78,7 @@ export class UnreachableRecords {
     units: number,
     { address, state }: UnreachedBlock,
   ): Operation<void> {
-    const isMarked = index.marksCurrent === true;
+    const isMarked = index.manifest.marksCurrent === true;
     if (isMarked && !isCurrentState(state)) return;
     if (!(yield* readIntact(index, request, address, units))) return;
     if (yield* this.#isFound(index, request)) return;

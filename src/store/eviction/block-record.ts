@@ -56,6 +56,6 @@ export class BlockRecord {
     }
     request.adoptKeyAt(incoming, HEADER_BYTES, keyBytes, this.#index.records.seed);
     if (!(yield* this.#index.search(request))) return false;
-    return this.#index.foundAddress(request) === block;
+    return request.foundAddress === block;
   }
 }

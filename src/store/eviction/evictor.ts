@@ -267,7 +267,7 @@ export class Evictor {
    * its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    return this.#index.isInTable?.(own) === true && (yield* this.#tryToEvict(own, own));
+    return own.isInTable && (yield* this.#tryToEvict(own, own));
   }
 
   /** The same where the index lacks memory for its tables, whatever block the record has. */

@@ -131,7 +131,7 @@ export class Stage {
   addressOf({ pool, index, request }: Client, key: string): Address {
     request.setKey(key, SHAPE.seed);
     if (!pool.run(index.search(request))) throw new Error(`${key} is absent`);
-    return index.foundAddress(request);
+    return request.foundAddress;
   }
 
   epochOf({ pool }: Client): bigint {

@@ -96,8 +96,8 @@ test("a search that shares another one's answer notes its read where the record 
   const searches = requests.map((each) => new Stepped(pool.fabric, index.search(each)));
   for (const each of searches) each.finish();
   const [, leader, follower] = requests;
-  assert.ok(index.foundAddress(leader) > 0);
-  assert.equal(index.foundAddress(follower), index.foundAddress(leader));
+  assert.ok(leader.foundAddress > 0);
+  assert.equal(follower.foundAddress, leader.foundAddress);
   pool.run(index.touch(follower));
   assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
 });

@@ -7,7 +7,7 @@ import { Pair } from '../pair.ts';
 import { pairGeometries, pairOf } from '../protocol/geometry.ts';
 import type { FoundSlot } from '../protocol/hash-messages.ts';
 import type { HStoreShape } from '../protocol/parameters.ts';
-import { SLOTS } from '../protocol/slot.ts';
+import { recordOf, SLOTS } from '../protocol/slot.ts';
 import type { Patience } from '../protocol/waiting.ts';
 
 /** Offsets in a request's words. */
@@ -35,6 +35,10 @@ export class HStoreRequest extends Request implements FoundSlot {
 
   constructor() {
     super(WORD_BYTES);
+  }
+
+  override get foundAddress(): Address {
+    return recordOf({ low: this.slotLow, high: this.slotHigh });
   }
 }
 
