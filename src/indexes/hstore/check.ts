@@ -1,7 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
-import { checkRecord } from '../traversal/check-record.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
 import { HStoreParts } from './client/parts.ts';
 import { search } from './client/search.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';

@@ -1,9 +1,8 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
 import { postCandidates, postLongKeys } from '../substrates/claims/slot-candidates.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { checkRecord } from '../traversal/check-record.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
 import { gatherLive, postBuckets, slotAddress } from './buckets.ts';
 import { fingerprintOf } from './geometry.ts';
 import { bucketsOf } from './migrate.ts';

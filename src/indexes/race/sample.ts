@@ -1,6 +1,6 @@
 import type { Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { partOf, visitSample } from '../substrates/sample.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
 import { GROUP_BUCKETS } from './parts.ts';
 import type { RaceRequest } from './request.ts';
 import { depthOf, isLive, pointerOf } from './slot.ts';

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
+import { checkEach } from '../traversal/check-records.ts';
 import { eachSegment } from './each-segment.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';

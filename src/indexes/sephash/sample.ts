@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
-import { visitRecords } from '../substrates/record-visits.ts';
-import { partOf } from '../substrates/sample.ts';
+import { partOf } from '../traversal/sample.ts';
+import { visitRecords } from '../traversal/visit-records.ts';
 import { SepHashParts } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';

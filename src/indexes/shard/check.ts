@@ -1,8 +1,7 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { checkRecord } from '../traversal/check-record.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow/extend-chain.ts';
 import type { Partitions } from './partitions/partitions.ts';

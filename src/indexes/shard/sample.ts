@@ -1,7 +1,7 @@
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
-import { partOf, visitSample } from '../substrates/sample.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';

@@ -1,7 +1,7 @@
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
-import { visitRecords } from '../substrates/record-visits.ts';
 import type { Request } from '../substrates/request.ts';
+import { visitRecords } from './visit-records.ts';
 
 /** In which order parts come, and how far a traversal is. */
 export interface PartOrder {

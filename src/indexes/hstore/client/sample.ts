@@ -1,5 +1,5 @@
 import type { Operation } from '../../../verbs/index.ts';
-import { partOf, visitSample } from '../../substrates/sample.ts';
+import { partOf, visitSample } from '../../traversal/sample.ts';
 import type { Pair } from '../pair.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';

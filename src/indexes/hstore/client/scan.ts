@@ -1,7 +1,7 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
 import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../substrates/key-range.ts';
-import { visitRecords } from '../../substrates/record-visits.ts';
+import { visitRecords } from '../../traversal/visit-records.ts';
 import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';

@@ -1,7 +1,7 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { CheckSink } from '../../contract.ts';
-import { checkRecord } from '../../traversal/check-record.ts';
+import { checkRecord } from '../../traversal/check-records.ts';
 import {
   fingerprintOf,
   hopsOf,

@@ -1,6 +1,6 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../../records/layout.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import { visitSample } from '../../sample.ts';
+import { visitSample } from '../../../traversal/sample.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
 import type { LeafClient } from '../leaf-client.ts';

@@ -1,7 +1,7 @@
 import { bytesToValue, KEY_BYTES_AND_KIND, SLOT_UNITS_MAX, unitsOf } from '../../records/layout.ts';
 import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import { headUnitsIn, type RecordIo } from './record-io.ts';
-import type { Request } from './request.ts';
+import { headUnitsIn, type RecordIo } from '../substrates/record-io.ts';
+import type { Request } from '../substrates/request.ts';
 
 /**
  * Lines of a record that are read for its key alone. Most keys end there; others are read again.
