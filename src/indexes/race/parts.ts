@@ -18,8 +18,8 @@ const READ_BYTES = 32 * 1024;
 const SETTLE_ROUNDS_MAX = 1000;
 
 /**
- * Groups of buckets, subtable by subtable. A split moves a slot to the same place of the child, so a
- * bucket index stays good in both halves.
+ * Groups of buckets, subtable by subtable. A split moves a slot to the same place of the child, so
+ * a bucket index stays good in both halves.
  */
 export class RaceParts implements Parts<RaceRequest> {
   readonly order: SuffixOrder;
@@ -72,7 +72,10 @@ export class RaceParts implements Parts<RaceRequest> {
     return this.order.holds(hash.h1);
   }
 
-  /** Read anew: a splitter may have died right after it had published a child that no client met. */
+  /**
+   * Reads the directory anew: a splitter may have died right after it had published a child that no
+   * client has met yet.
+   */
   *eachOtherBlock(visit: (address: Address) => void): Operation<void> {
     yield* this.#table.directory.load();
     for (const subtable of this.#table.directory.subtables()) visit(subtable);

@@ -14,9 +14,9 @@ import type { SepHashTable } from './table.ts';
 const ENTRIES_PER_PART_MAX = 24;
 
 /**
- * Some fingerprints of a segment at a time: of each key the newest record. The fingerprint, like the
- * suffix, is a key's own for ever. A whole segment as one part has all records that it names, also
- * those that a merge has dropped and the next one will retire.
+ * Some fingerprints of a segment at a time: of each key the newest record. The fingerprint, like
+ * the suffix, is a key's own for ever. A whole segment as one part has all records that it names,
+ * also those that a merge has dropped and the next one will retire.
  */
 export class SepHashParts implements Parts<SepHashRequest> {
   readonly order: SuffixOrder;

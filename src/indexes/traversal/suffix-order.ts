@@ -17,11 +17,11 @@ export interface SuffixLimits {
 
 /**
  * The order of an index that splits by the suffixes of hashes. Suffixes come in the order of their
- * reversed bits, so that what is split is still one run of the order. Within a suffix, `at` says
- * how far the traversal is; it must tell the same of a key before and after a split. So each key has
- * one position in the order for ever, and a traversal meets a key that is present throughout exactly
- * once. One that goes on at a cursor has forgotten the halves of what was split: it may meet a key
- * again.
+ * reversed bits, so that a part that is split is still one run of the order. Within a suffix, `at`
+ * says how far the traversal is; a split must not change it for any key. So each key keeps its
+ * position in the order for ever, and a traversal meets a key that is present throughout exactly
+ * once. A traversal that goes on at a cursor has forgotten the halves of a part that was split: it
+ * may meet a key again.
  */
 export class SuffixOrder implements PartOrder {
   readonly #limits: SuffixLimits;
@@ -50,8 +50,9 @@ export class SuffixOrder implements PartOrder {
   }
 
   /**
-   * What was read for the position has this local depth, and ends before `end`. If it has been split
-   * since the traversal began with it, its halves are gone through one after the other from here on.
+   * Notes that the part read for the position has this local depth, and ends before `end`. If it
+   * was split since the traversal began with it, the traversal goes through one half after the
+   * other from here on.
    */
   arrive(depth: number, end: number): void {
     const position = this.#position as SuffixPosition;

@@ -50,8 +50,8 @@ const BOUNDED_STEPS = [
 ] as const;
 
 /**
- * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of the
- * writes in flight go on, and any one may be the last of them.
+ * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of
+ * the writes in flight go on, and any one may be the last of them.
  */
 const WAITS_MAX = 64;
 

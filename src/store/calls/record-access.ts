@@ -75,7 +75,8 @@ export class RecordAccess {
   #isTimed = false;
   /**
    * State of the generator of first versions, from which updates count on. It starts at random, so
-   * that a key that is deleted and inserted again does not repeat a version that a client remembers.
+   * that a key that is deleted and inserted again does not repeat a version that a client
+   * remembers.
    */
   #versionState = (Math.random() * 2 ** 32) | 1;
 
