@@ -32,7 +32,7 @@ export function measureHotspots(records: number, seed: number): HotspotRow[] {
     const request = index.newRequest();
     const search = () => {
       pool.enter();
-      request.setKey(keyOf(ranks.next()), index.hashSeed);
+      request.setKey(keyOf(ranks.next()), index.records.seed);
       pool.run(index.search(request));
       pool.exit();
     };

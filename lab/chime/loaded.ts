@@ -32,7 +32,7 @@ export function loaded(
   for (let i = 0; i < records; i++) {
     const record = order.at(i);
     const key = keyOf(record, keyBytes);
-    index.records.encode(request, key, valueFor(record), index.hashSeed, 1);
+    index.records.encode(request, key, valueFor(record), 1);
     pool.enter();
     pool.run(index.write(request, ALWAYS));
     pool.exit();

@@ -77,7 +77,7 @@ function bytesOfSearches(
   const request = index.newRequest();
   const { rows } = pool.fabric.traffic;
   const find = (record: number) => {
-    request.setKey(keyOf(record, keyBytes), index.hashSeed);
+    request.setKey(keyOf(record, keyBytes), index.records.seed);
     return pool.run(index.search(request));
   };
   pool.enter();

@@ -74,10 +74,10 @@ function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<u
   }
   if (kind === 'insert' || kind === 'update') {
     const value = valueFor(record);
-    index.records.encode(request, key, value, index.hashSeed, 1);
+    index.records.encode(request, key, value, 1);
     return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
   }
-  request.setKey(key, index.hashSeed);
+  request.setKey(key, index.records.seed);
   return kind === 'search' ? index.search(request) : index.remove(request);
 }
 

@@ -114,11 +114,11 @@ function operationOn(
 ): Operation<unknown> {
   const key = keys.bytes(record);
   if (kind === 'search' || kind === 'delete') {
-    request.setKey(key, index.hashSeed);
+    request.setKey(key, index.records.seed);
     return kind === 'search' ? index.search(request) : index.remove(request);
   }
   const value = values.buffer(record, kind === 'update' ? 1 : 0);
-  index.records.encode(request, key, value, index.hashSeed, 1);
+  index.records.encode(request, key, value, 1);
   // SepHash appends blindly, as its paper has it; the others look first in any case.
   if (index.manifest.name === 'sephash') return index.write(request, ALWAYS);
   return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);

@@ -115,9 +115,9 @@ class TableMemory {
       batch.clear();
       for (let i = 0; i < Math.min(PER_BATCH, records - first); i++) {
         const request = requests[i];
-        const { records: io, hashSeed, table } = this.#index;
+        const { records: io, table } = this.#index;
         request.forgetBlock();
-        io.encode(request, keys.bytes(first + i), values.buffer(first + i), hashSeed, 1);
+        io.encode(request, keys.bytes(first + i), values.buffer(first + i), 1);
         pool.run(io.allocate(request));
         io.post(request, batch);
         const units = classOfHead(request.headUnits);

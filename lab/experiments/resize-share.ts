@@ -48,7 +48,7 @@ function insertAll({ pool, index }: OwnIndex, records: number): Outcome {
     const splits = race.splits;
     const begin = monotonic();
     pool.enter();
-    race.records.encode(request, key, value, index.hashSeed, VERSION);
+    race.records.encode(request, key, value, VERSION);
     pool.run(index.write(request, ALWAYS));
     pool.exit();
     const seconds = Number(monotonic() - begin) / 1e9;

@@ -69,7 +69,7 @@ function grow(name: string, records: number, looks: number): Look[] {
   const at = (look: number) => Math.floor((records * (looks + look)) / (2 * looks));
   for (let i = 0; i < records; i++) {
     pool.enter();
-    index.records.encode(request, keys.bytes(i), values.buffer(i), index.hashSeed, 1);
+    index.records.encode(request, keys.bytes(i), values.buffer(i), 1);
     pool.run(index.write(request, IF_ABSENT));
     pool.exit();
     if (i + 1 === at(found.length + 1)) found.push(lookAt(own, i + 1));

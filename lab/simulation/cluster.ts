@@ -83,12 +83,12 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   load(count: number): void {
     const pool = this.#loader;
     const index = pool.run(this.#kind.open(pool, this.#entry));
-    const records = this.#records(pool);
+    const records = this.#records(pool, index);
     const request = index.newRequest();
     pool.run(pool.reclamation.quiesce());
     for (let i = 0; i < count; i++) {
       const key = this.keys.bytes(i);
-      records.encode(request, key, this.values.buffer(i), index.hashSeed, 0);
+      records.encode(request, key, this.values.buffer(i), 0);
       pool.run(index.write(request, ALWAYS));
       if (pool.reclamation.retired > LOADER_RETIRES) this.#reclaim();
     }
@@ -114,14 +114,14 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     sizeClass.batch = sizeClass.claimsMax(false);
     sizeClass.wanted = true;
     const index = pool.run(this.#kind.open(pool, this.#entry));
-    return new PoolClient(this.network, pool, index, this.#records(pool), {
+    return new PoolClient(this.network, pool, index, this.#records(pool, index), {
       place,
       coroutines,
     });
   }
 
-  #records(pool: LocalPool): RecordIo {
-    return new RecordIo(pool, this.#entry.id);
+  #records(pool: LocalPool, { records }: I): RecordIo {
+    return new RecordIo(pool, this.#entry.id, records.seed);
   }
 
   /** As LocalPool.join, without asking the system about the others: they all are in this thread. */

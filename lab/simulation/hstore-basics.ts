@@ -224,10 +224,10 @@ function operationOf(
   const key = keys.bytes(record);
   if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice());
   if (kind === 'GET') {
-    request.setKey(key, index.hashSeed);
+    request.setKey(key, index.records.seed);
     return index.search(request);
   }
-  records.encode(request, key, values.buffer(record, 1), index.hashSeed, 0);
+  records.encode(request, key, values.buffer(record, 1), 0);
   return index.write(request, ALWAYS);
 }
 

@@ -114,6 +114,6 @@ function* getOf(
   record: number,
 ): Operation<void> {
   const request = index.newRequest();
-  request.setKey(keys.bytes(record), index.hashSeed);
+  request.setKey(keys.bytes(record), index.records.seed);
   if (!(yield* index.search(request))) throw new Error('a GET did not find its key');
 }

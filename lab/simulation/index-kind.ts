@@ -7,7 +7,7 @@ import type { LocalPool } from '../../src/pool/local-pool.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 
 /** The part of an index that runs in virtual time. */
-export type TimedIndex = Pick<Index, 'hashSeed' | 'newRequest' | 'search' | 'write' | 'remove'>;
+export type TimedIndex = Pick<Index, 'records' | 'newRequest' | 'search' | 'write' | 'remove'>;
 
 /** How an experiment makes and opens the index that it runs. */
 export interface IndexKind<I extends TimedIndex = TimedIndex> {

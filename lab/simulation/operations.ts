@@ -22,10 +22,10 @@ export function operationOn(
 ): Operation<unknown> {
   const key = keys.bytes(record);
   if (kind === 'search' || kind === 'delete') {
-    request.setKey(key, index.hashSeed);
+    request.setKey(key, index.records.seed);
     return kind === 'search' ? index.search(request) : index.remove(request);
   }
-  records.encode(request, key, values.buffer(record, 1), index.hashSeed, 0);
+  records.encode(request, key, values.buffer(record, 1), 0);
   return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
 }
 

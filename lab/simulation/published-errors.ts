@@ -103,10 +103,10 @@ function duplicates(
       if (left-- <= 0) return undefined;
       const key = cluster.keys.bytes(zipf.next());
       if (prng.below(100) < READ_SHARE) {
-        request.setKey(key, client.index.hashSeed);
+        request.setKey(key, client.index.records.seed);
         return client.index.search(request);
       }
-      client.records.encode(request, key, cluster.values.buffer(1), client.index.hashSeed, 0);
+      client.records.encode(request, key, cluster.values.buffer(1), 0);
       return client.index.write(request, ALWAYS);
     },
   );
@@ -133,7 +133,7 @@ function missing({ model, seed }: Settings, groups: number, coroutines: number):
   work(clusterOf(kind, model, seed), coroutines, (cluster, client, request) => {
     if (next === count) return undefined;
     const key = cluster.keys.bytes(next++);
-    client.records.encode(request, key, cluster.values.buffer(1), client.index.hashSeed, 0);
+    client.records.encode(request, key, cluster.values.buffer(1), 0);
     return client.index.write(request, ALWAYS);
   });
   const moved = sum(opened, ({ tally }) => tally.moved);

@@ -76,7 +76,7 @@ function putOf(
   record: number,
 ): Operation<unknown> {
   const value = values.buffer(record, 1);
-  records.encode(request, keys.bytes(record), value, index.hashSeed, 0);
+  records.encode(request, keys.bytes(record), value, 0);
   return index.write(request, ALWAYS);
 }
 

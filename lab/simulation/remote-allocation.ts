@@ -17,8 +17,8 @@ const CALL_BYTES = 8;
 class RemoteRecordIo extends RecordIo {
   readonly #node: number;
 
-  constructor(pool: LocalPool, { id, root }: CatalogEntry) {
-    super(pool, id);
+  constructor(pool: LocalPool, { id, root }: CatalogEntry, seed: number) {
+    super(pool, id, seed);
     this.#node = root;
   }
 
@@ -38,6 +38,6 @@ export function withRemoteAllocation(
   entry: CatalogEntry,
 ): RaceIndex {
   const { geometry, directory, allocator, catalog } = race.table;
-  const records = new RemoteRecordIo(pool, entry);
+  const records = new RemoteRecordIo(pool, entry, race.records.seed);
   return new RaceIndex(new RaceTable(geometry, directory, records, allocator, catalog));
 }

@@ -2,6 +2,7 @@ import type { Condition, Outcome } from '../../src/indexes/contract.ts';
 import type { RaceIndex } from '../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../src/indexes/race/request.ts';
 import { suffixOf } from '../../src/indexes/substrates/directory.ts';
+import type { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { TimedIndex } from './index-kind.ts';
 
@@ -18,8 +19,8 @@ export class UncachedRace implements TimedIndex {
     this.#race = race;
   }
 
-  get hashSeed(): number {
-    return this.#race.hashSeed;
+  get records(): RecordIo {
+    return this.#race.records;
   }
 
   newRequest(): RaceRequest {

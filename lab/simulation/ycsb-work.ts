@@ -61,12 +61,12 @@ export class YcsbWork<I extends Index> {
       return scanOf(ordered, key, 1 + prng.below(SCAN_RECORDS_MAX), scanWidth);
     }
     if (step === 'read') {
-      request.setKey(key, index.hashSeed);
+      request.setKey(key, index.records.seed);
       return index.search(request);
     }
     const value = cluster.values.buffer(record, 1);
     if (step === 'readModifyWrite') return readModifyWrite(client, request, key, value);
-    records.encode(request, key, value, index.hashSeed, 0);
+    records.encode(request, key, value, 0);
     return index.write(request, ALWAYS);
   }
 }
@@ -78,9 +78,9 @@ function* readModifyWrite(
   value: Uint8Array,
 ): Operation<unknown> {
   const image = value.slice();
-  request.setKey(key, index.hashSeed);
+  request.setKey(key, index.records.seed);
   yield* index.search(request);
-  records.encode(request, key, image, index.hashSeed, 0);
+  records.encode(request, key, image, 0);
   return yield* index.write(request, ALWAYS);
 }
 

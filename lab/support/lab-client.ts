@@ -86,11 +86,11 @@ export class LabClient<I extends Index = Index> {
     const { index } = this;
     const key = this.#keys.bytes(record);
     if (CONDITIONS[call] === undefined) {
-      this.#request.setKey(key, index.hashSeed);
+      this.#request.setKey(key, index.records.seed);
       return;
     }
     const value = this.#values.buffer(record, call === 'insert' ? 0 : 1);
-    index.records.encode(this.#request, key, value, index.hashSeed, VERSION);
+    index.records.encode(this.#request, key, value, VERSION);
   }
 
   close(): void {

@@ -21,6 +21,8 @@ export interface IndexManifest {
   /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
   delegation?: true;
   hotspots?: true;
+  /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
+  marksCurrent?: true;
 }
 
 /** What a client chooses for itself: clients of one index need not agree. */
@@ -191,19 +193,13 @@ export interface RecordBlock {
 export interface Index {
   readonly manifest: IndexManifest;
   readonly parameters: IndexParameters;
-  /** The store that the index is of. */
-  readonly catalog: number;
   readonly records: RecordIo;
-  /** Wishes the key's encoding to use. */
-  readonly hashSeed: number;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   readonly retries: Readonly<Record<string, number>>;
   /** Of this client: what it did to let the index grow. */
   readonly resizes: Readonly<Record<string, number>>;
   /** Lines of the blocks that are the index itself, to tell their memory from that of records. */
   readonly tableUnits: readonly number[];
-  /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
-  readonly marksCurrent?: boolean;
   /** Changes the settings that are named. An index lacks it that has none of them. */
   configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
@@ -240,8 +236,6 @@ export interface Index {
   touch(request: Request): Operation<void>;
   /** Has the record that `write` stored go on with the uses of the found one, which it replaced. */
   inheritUses(request: Request): Operation<void>;
-  /** Where the record that `search` found stands in the pool. */
-  foundAddress(request: Request): Address;
   /** Counts by a walk over the tables. */
   shape(): Operation<IndexShape>;
   /**
@@ -273,11 +267,6 @@ export interface Index {
     request: Request,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
-  /**
-   * Whether a table holds all of an outgoing record, which has no block of its own then. Indexes
-   * with `sampleBeside` have it.
-   */
-  isInTable?(own: Request): boolean;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

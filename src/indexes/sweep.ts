@@ -95,7 +95,7 @@ function* sweepStores(pool: Pool, index: Index): Operation<number> {
     if (!(yield* outwaitReaders(pool))) return 0;
     let brought = yield* sweepStore(pool, index);
     for (const { id, name, ready, kind, unswept } of yield* pool.catalog.entries()) {
-      const isAnother = ready && id !== index.catalog && knownKind(kind) !== undefined;
+      const isAnother = ready && id !== index.records.catalog && knownKind(kind) !== undefined;
       if (isAnother && unswept > 0) brought += yield* sweepNamed(pool, name);
     }
     return brought;
@@ -133,17 +133,17 @@ function* sweepNamed(pool: Pool, name: string): Operation<number> {
 function* sweepStore(pool: Pool, index: Index): Operation<number> {
   const { reclamation, catalog } = pool;
   yield* reclamation.quiesce();
-  const unswept = yield* catalog.unswept(index.catalog);
-  const suspects = yield* SuspectBlocks.in(pool, index.catalog);
+  const unswept = yield* catalog.unswept(index.records.catalog);
+  const suspects = yield* SuspectBlocks.in(pool, index.records.catalog);
   yield* index.eachReachable((address) => suspects.clear(address));
-  const bound = yield* catalog.boundOf(index.catalog);
+  const bound = yield* catalog.boundOf(index.records.catalog);
   if (bound) suspects.clear(bound.block);
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
   if (!(yield* outwaitOthers(pool, epoch))) return 0;
   yield* reclamation.quiesce();
   const freed = yield* suspects.free();
-  yield* catalog.addUnswept(index.catalog, -unswept);
+  yield* catalog.addUnswept(index.records.catalog, -unswept);
   return freed;
 }
 

@@ -52,10 +52,10 @@ function contend({ memoryNodes, ...windows }: Adversity, seed: number) {
     if (draw < 5) {
       present.add(record);
       const value = cluster.values.buffer(record, prng.below(100));
-      records.encode(request, key, value, index.hashSeed, prng.below(1000));
+      records.encode(request, key, value, prng.below(1000));
       return index.write(request, ALWAYS);
     }
-    request.setKey(key, index.hashSeed, 64);
+    request.setKey(key, index.records.seed, 64);
     // The last tenth of the keys is never removed, so that something is known to be there.
     if (draw < 7 && record < 0.9 * KEYS) return index.remove(request);
     return found(index, request, client);
@@ -83,7 +83,7 @@ for (const memoryNodes of [1, 3]) {
     pool.run(pool.reclamation.quiesce());
     for (const record of present) {
       if (record < 0.9 * KEYS) continue;
-      records.encode(request, cluster.keys.bytes(record), 'again', index.hashSeed, 0);
+      records.encode(request, cluster.keys.bytes(record), 'again', 0);
       assert.notEqual(pool.run(index.write(request, ALWAYS)), REFUSED);
       assert.equal(pool.run(index.search(request)), true);
     }

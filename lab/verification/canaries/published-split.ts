@@ -88,7 +88,7 @@ function* moveSlot(mover: Mover, slot: Address): Operation<boolean> {
     return false;
   }
   const { table, request, depth } = mover;
-  yield* table.records.adopt(request, pointerOf(low, high), lengthOf(high), seedOf(table));
+  yield* table.records.adopt(request, pointerOf(low, high), lengthOf(high));
   if (((request.hash.h1 >>> (depth - 1)) & 1) === 0) return true;
   // Nor is it printed that an update of the old slot fails from now on.
   const frozen = joined(low, withStamp(high, depth));
@@ -117,10 +117,6 @@ function* copyToChild({ table, request, child }: Mover, word: bigint): Operation
     }
   }
   return false;
-}
-
-function seedOf({ geometry }: RaceTable): number {
-  return geometry.shape.seed;
 }
 
 function halves(word: bigint): [low: number, high: number] {

@@ -1,5 +1,7 @@
+import { GROUP_BUCKETS, RaceParts } from '../../../src/indexes/race/parts.ts';
 import { RaceIndex } from '../../../src/indexes/race/race.ts';
-import { RaceWalk, WALK_START } from '../../../src/indexes/race/walk.ts';
+import type { RaceRequest } from '../../../src/indexes/race/request.ts';
+import { PartsWalk } from '../../../src/indexes/traversal/parts.ts';
 import type { Canary } from '../canary.ts';
 
 /** Keys that are present throughout are not met. */
@@ -9,13 +11,11 @@ export const shortWalkCanary: Canary = {
   index: ({ table }) => new ShortWalk(table),
 };
 
-const GROUP_BUCKETS = 3;
-
 class ShortWalk extends RaceIndex {
-  override walk(): RaceWalk {
+  override walk(): PartsWalk<RaceRequest> {
     const buckets = this.table.geometry.buckets - GROUP_BUCKETS;
     const geometry = Object.create(this.table.geometry, { buckets: { value: buckets } });
     const table = Object.create(this.table, { geometry: { value: geometry } });
-    return new RaceWalk(table, this.newRequest(), { ...WALK_START });
+    return new PartsWalk(new RaceParts(table), this.records, this.newRequest());
   }
 }

@@ -146,14 +146,14 @@ export class Caller {
     const { records } = index;
     const key = this.#log.keys[call.key];
     if (call.kind === 'write') {
-      records.encode(request, key, call.value, index.hashSeed, call.version, this.#expiryOf(call));
+      records.encode(request, key, call.value, call.version, this.#expiryOf(call));
       const outcome = yield* index.write(request, call.condition, call.expected);
       this.#checkDisplaced(outcome, outcome === REPLACED);
       const blind = outcome === INSERTED || outcome === STORED;
       const found = !blind && request.foundAt >= 0;
       return yield* this.#result(outcome, found);
     }
-    request.setKey(key, index.hashSeed, call.kind === 'modify' ? bytesBound(call.value) : 0);
+    request.setKey(key, index.records.seed, call.kind === 'modify' ? bytesBound(call.value) : 0);
     if (call.kind === 'search') {
       const present = (yield* index.search(request)) && !records.isExpired(request);
       if (present && request.accessAt >= 0) yield* this.#use();

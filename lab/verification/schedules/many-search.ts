@@ -21,7 +21,7 @@ export class ManySearch {
     const index = this.#index;
     const requests = this.#log.keys.map((key) => {
       const request = index.newRequest();
-      request.setKey(key, index.hashSeed);
+      request.setKey(key, index.records.seed);
       return request;
     });
     const found: boolean[] = [];

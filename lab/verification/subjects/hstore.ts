@@ -1,5 +1,5 @@
 import type { Index } from '../../../src/indexes/contract.ts';
-import { HStoreWalk } from '../../../src/indexes/hstore/client/walk.ts';
+import { HStoreParts } from '../../../src/indexes/hstore/client/parts.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
 import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
@@ -75,8 +75,8 @@ function tableSegments(index: Index, peek: (address: Address) => bigint) {
 }
 
 function* restore(index: Index): Operation<void> {
-  const walk = new HStoreWalk((index as HStoreIndex).table);
-  while (!walk.done) yield* walk.nextSlots();
+  const parts = new HStoreParts((index as HStoreIndex).table);
+  for (; !parts.order.done; parts.order.pass()) yield* parts.read();
 }
 
 function impatient({ table }: HStoreIndex, stand: number): void {

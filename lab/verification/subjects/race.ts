@@ -1,7 +1,7 @@
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
 import { RaceGeometry } from '../../../src/indexes/race/geometry.ts';
+import { eachBucket } from '../../../src/indexes/race/parts.ts';
 import { RACE, type RaceIndex, shapeFrom } from '../../../src/indexes/race/race.ts';
-import { eachBucket } from '../../../src/indexes/race/shape.ts';
 import { isLive, isVacant, pointerOf } from '../../../src/indexes/race/slot.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';

@@ -16,7 +16,7 @@ class Inserter {
   constructor({ pool, index }: Client, key: string, version: number) {
     this.#fabric = pool.fabric as AdversaryFabric;
     const request = index.newRequest();
-    index.records.encode(request, key, String(version), index.hashSeed, version);
+    index.records.encode(request, key, String(version), version);
     this.#operation = index.write(request, ALWAYS);
     this.#post();
   }

@@ -89,7 +89,7 @@ class Stage {
   insert(client: number, key: string): Operation<number> {
     const index = this.indexes[client];
     const request = index.newRequest();
-    index.table.records.encode(request, key, 'value', this.shape.seed, 1000);
+    index.table.records.encode(request, key, 'value', 1000);
     return index.write(request, ALWAYS);
   }
 

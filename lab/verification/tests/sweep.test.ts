@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { RaceParts } from '../../../src/indexes/race/parts.ts';
 import { allocateSubtable, writeSubtable } from '../../../src/indexes/race/split.ts';
-import { RaceWalk, WALK_START } from '../../../src/indexes/race/walk.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
+import { PartsWalk } from '../../../src/indexes/traversal/parts.ts';
 import { unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Address, Batch, Operation } from '../../../src/verbs/index.ts';
 import { type Client, Stage, step } from './support/stage.ts';
@@ -92,9 +93,10 @@ test('a walk over long keys needs memory for one group of them', () => {
   const client = stage.client();
   for (let i = 0; i < 6; i++) stage.put(client, String(i).padStart(20_000, 'k'));
   const request = client.index.newRequest();
-  const walk = new RaceWalk(client.index.table, request, { ...WALK_START });
+  const { table } = client.index;
+  const walk = new PartsWalk(new RaceParts(table), table.records, request);
   let seen = 0;
-  while (walk.position !== undefined) client.pool.run(walk.next(() => seen++));
+  while (!walk.done) client.pool.run(walk.next(() => seen++));
   assert.equal(seen, 6);
   const megabytes = request.incoming.u8.length / 2 ** 20;
   assert.ok(megabytes < 2, `${megabytes} MB for 6 keys of 20 KB`);

@@ -149,10 +149,10 @@ class Load {
 
   *add(key: Bytes, value: Bytes): Operation<void> {
     const tree = this.#tree;
-    const { span, seed } = tree.geometry.shape;
+    const { span } = tree.geometry.shape;
     this.#requests[this.#inLeaf] ??= tree.newRequest();
     const request = this.#requests[this.#inLeaf];
-    tree.records.encode(request, key, value, seed, this.#version);
+    tree.records.encode(request, key, value, this.#version);
     const bytes = request.outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + request.keyBytes);
     if (this.#last !== undefined && compareWhole(this.#last, bytes) >= 0) {
       throw outOfOrder(this.#last, bytes, this.records + 1);
@@ -364,7 +364,7 @@ class Load {
       const item = itemHigh(image, at);
       if (isEmpty(item) || !isIndirect(item)) continue;
       const record = recordOf(image, at);
-      yield* records.adopt(request, record, linesOf(image, at), geometry.shape.seed);
+      yield* records.adopt(request, record, linesOf(image, at));
       for (const { address, units } of yield* records.foundBlocks(request, record)) {
         allocator.discard(catalog, units, address);
       }

@@ -4,10 +4,9 @@ import { suffixOf } from '../substrates/directory.ts';
 import { LeafCheck } from '../substrates/leaf/check-leaf.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { depthIn, suffixIn } from './bounds.ts';
-import { type Position, SegmentWalk } from './segments.ts';
+import { HopscotchParts } from './parts.ts';
 import type { HopscotchTable } from './table.ts';
 
-const START: Position = { suffix: 0, depth: 0 };
 const SEGMENTS_TOGETHER = 16;
 
 /**
@@ -18,19 +17,21 @@ const SEGMENTS_TOGETHER = 16;
 export function* checkTable(table: HopscotchTable, sink: CheckSink): Operation<number> {
   const check = new LeafCheck(table, sink);
   const { each } = sink;
-  let position: Position | undefined = START;
-  while (position !== undefined) {
+  let cursor = 0;
+  do {
     const pictures: LeafRequest[] = [];
     // Where records are far away, those of several segments are read together.
-    while (position !== undefined && pictures.length < (each ? SEGMENTS_TOGETHER : 1)) {
-      const walk: SegmentWalk = new SegmentWalk(table, position);
-      pictures.push(yield* walk.next());
-      position = walk.position;
-    }
+    do {
+      const parts = new HopscotchParts(table, cursor);
+      yield* parts.read();
+      pictures.push(parts.picture);
+      parts.order.pass();
+      cursor = parts.order.cursor;
+    } while (cursor !== 0 && each && pictures.length < SEGMENTS_TOGETHER);
     const checkOne = (picture: LeafRequest) => checkSegment(table, sink, check, picture);
     if (each) yield* each(pictures, checkOne);
     else for (const picture of pictures) yield* checkOne(picture);
-  }
+  } while (cursor !== 0);
   return check.records;
 }
 

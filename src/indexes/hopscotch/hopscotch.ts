@@ -12,15 +12,16 @@ import type { IndexPicture } from '../picture.ts';
 import { Directory } from '../substrates/directory.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
+import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
+import { PartsWalk } from '../traversal/parts.ts';
+import { eachReachable } from '../traversal/reachable.ts';
 import { writeBounds } from './bounds.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
+import { HopscotchParts, shapeOf } from './parts.ts';
 import { paint } from './picture.ts';
-import { eachReachable } from './reachable.ts';
-import { shapeOf } from './shape.ts';
 import { HopscotchTable, SEGMENT_TAG } from './table.ts';
-import { HopscotchWalk } from './walk.ts';
 
 export const HOPSCOTCH_KIND = 6;
 
@@ -60,8 +61,8 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): HopscotchWalk {
-    return new HopscotchWalk(this.table, cursor);
+  walk(cursor = 0): PartsWalk<LeafRequest> {
+    return new PartsWalk(new HopscotchParts(this.table, cursor), this.records, this.newRequest());
   }
 
   check(sink: CheckSink): Operation<number> {
@@ -69,7 +70,7 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
+    return eachReachable(new HopscotchParts(this.table), this.records, this.newRequest(), visit);
   }
 }
 

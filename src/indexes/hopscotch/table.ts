@@ -22,7 +22,7 @@ import {
 import { IMAGE_AT, LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { imageOf, isLeafStill } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
-import { partOf } from '../substrates/sample.ts';
+import { partOf } from '../traversal/sample.ts';
 import { childIn, depthIn, suffixIn, writeBounds } from './bounds.ts';
 import type { HopscotchGeometry, HopscotchShape } from './geometry.ts';
 

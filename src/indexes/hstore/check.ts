@@ -1,9 +1,9 @@
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
+import { HStoreParts } from './client/parts.ts';
 import { search } from './client/search.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';
-import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
 import { isMarked } from './protocol/record-heads.ts';
@@ -21,14 +21,15 @@ const GROUP = 1024;
  */
 export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<number> {
   for (const pair of table.pairs) yield* checkPair(pair, sink);
-  const walk = new HStoreWalk(table);
+  const parts = new HStoreParts(table);
   const newRequest = () => table.newRequest();
-  const visitChained = (bucket: Address) => sink.reachable(bucket, CHAINED_BUCKET_UNITS);
   let records = 0;
-  while (!walk.done) {
+  while (!parts.order.done) {
     const group: NamedSlot[] = [];
-    while (!walk.done && group.length < GROUP) {
-      group.push(...(yield* walk.nextSlots(visitChained)));
+    for (; !parts.order.done && group.length < GROUP; parts.order.pass()) {
+      yield* parts.read();
+      group.push(...parts.slots);
+      parts.eachBlock((bucket) => sink.reachable(bucket, CHAINED_BUCKET_UNITS));
     }
     yield* checkEach(sink, group, newRequest, (slot, request) =>
       checkSlot(table, request, slot, sink),
@@ -36,7 +37,7 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
     records += group.length;
     if (group.length > 0) sink.progress(records);
   }
-  if (walk.restored > 0) sink.problem('the hash table had lost buckets and was built anew');
+  if (parts.restored > 0) sink.problem('the hash table had lost buckets and was built anew');
   return records;
 }
 
@@ -58,19 +59,14 @@ function* checkSlot(
 ): Operation<void> {
   const { low, high } = slot;
   const record = recordOf(slot);
+  const { records, pool } = table;
+  const units = unitsOfSlot(high);
+  if (!(yield* checkRecord(records, request, { record, units }, sink))) return;
   const where = `record at ${record}`;
-  yield* table.records.adopt(request, record, unitsOfSlot(high), table.shape.seed);
-  try {
-    yield* table.records.complete(request);
-  } catch (error) {
-    return sink.problem(`${where}: ${(error as Error).message}`);
-  }
   if (signatureOf(request.hash.h2) !== high >>> 24) sink.problem(`${where}: wrong signature`);
-  if (!(yield* isMarked(table.pool.allocator, slot))) {
+  if (!(yield* isMarked(pool.allocator, slot))) {
     sink.problem(`${where}: it is not marked as current`);
   }
-  const blocks = yield* table.records.foundBlocks(request, record);
-  for (const { address, units } of blocks) sink.reachable(address, units);
   if (!(yield* search(table, request))) sink.problem(`${where}: its key is not found`);
   else if (request.slotLow !== low || request.slotHigh !== high) {
     sink.problem(`${where}: its key has another record`);

@@ -13,13 +13,14 @@ import type {
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
+import { PartsWalk } from '../traversal/parts.ts';
 import { checkTable } from './check.ts';
+import { HStoreParts } from './client/parts.ts';
 import { paint } from './client/picture.ts';
 import { sampleRecords } from './client/sample.ts';
 import { HStoreScan } from './client/scan.ts';
-import { foundRecord, search, searchMany } from './client/search.ts';
+import { search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
-import { HStoreWalk } from './client/walk.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers, type ServerSettings } from './index-server.ts';
 import { pairGeometries } from './protocol/geometry.ts';
@@ -37,12 +38,12 @@ const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  marksCurrent: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */
 export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> implements OrderedIndex {
   readonly manifest = HSTORE_MANIFEST;
-  readonly marksCurrent = true;
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
@@ -85,16 +86,16 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     return modify(this.table, request, compute);
   }
 
-  foundAddress(request: HStoreRequest): Address {
-    return foundRecord(request);
-  }
-
   *shape(): Operation<IndexShape> {
     const { pairs, shape } = this.table;
-    const walk = new HStoreWalk(this.table);
+    const parts = new HStoreParts(this.table);
     let records = 0;
     let chained = 0;
-    while (!walk.done) records += (yield* walk.nextSlots(() => chained++)).length;
+    for (; !parts.order.done; parts.order.pass()) {
+      yield* parts.read();
+      records += parts.slots.length;
+      chained += parts.chained.length;
+    }
     const buckets = pairs.length * shape.buckets + chained;
     return { globalDepth: 0, subtables: buckets, slots: SLOTS * buckets, records };
   }
@@ -103,8 +104,8 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     return paint(this.table);
   }
 
-  walk(cursor = 0): HStoreWalk {
-    return new HStoreWalk(this.table, cursor);
+  walk(cursor = 0): PartsWalk<HStoreRequest> {
+    return new PartsWalk(new HStoreParts(this.table, cursor), this.records, this.newRequest());
   }
 
   sample(

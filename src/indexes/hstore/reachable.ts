@@ -1,10 +1,10 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
+import { eachReachable as eachInParts } from '../traversal/reachable.ts';
+import { HStoreParts } from './client/parts.ts';
 import type { HStoreTable } from './client/table.ts';
-import { HStoreWalk } from './client/walk.ts';
 import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
-import { recordOf, unitsOfSlot } from './protocol/slot.ts';
 import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
 import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
 
@@ -20,12 +20,7 @@ export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void
     if (record) visit(record.address);
     yield* eachWaiting(table, pair, visit);
   }
-  const walk = new HStoreWalk(table);
-  while (!walk.done) {
-    for (const slot of yield* walk.nextSlots(visit)) {
-      yield* visitRecord(table, recordOf(slot), unitsOfSlot(slot.high), visit);
-    }
-  }
+  yield* eachInParts(new HStoreParts(table), table.records, table.newRequest(), visit);
 }
 
 /** The block that the last turn of a pair has its record in, if it has one of its own. */
@@ -51,7 +46,7 @@ function* visitRecord(
   visit(record);
   if (units < SLOT_UNITS_MAX) return;
   const request = table.newRequest();
-  yield* table.records.adopt(request, record, units, table.shape.seed);
+  yield* table.records.adopt(request, record, units);
   const blocks = yield* table.records.foundBlocks(request, record);
   for (const { address } of blocks) visit(address);
 }

@@ -1,13 +1,13 @@
 import type { Address, Operation, Scratch } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
 import { postCandidates, postLongKeys } from '../substrates/claims/slot-candidates.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
 import { gatherLive, postBuckets, slotAddress } from './buckets.ts';
 import { fingerprintOf } from './geometry.ts';
 import { bucketsOf } from './migrate.ts';
+import { eachBucket } from './parts.ts';
 import type { RaceRequest } from './request.ts';
-import { eachBucket } from './shape.ts';
 import { depthOf, isLive, pointerOf } from './slot.ts';
 import type { RaceTable } from './table.ts';
 
@@ -34,7 +34,7 @@ export function* checkTable(table: RaceTable, sink: CheckSink): Operation<number
   }
   const newRequest = () => table.newRequest();
   yield* checkEach(sink, slots, newRequest, (slot, request) =>
-    checkRecord(table, request, slot, sink),
+    checkSlot(table, request, slot, sink),
   );
   return slots.length;
 }
@@ -82,38 +82,20 @@ function collectSlots(
   }
 }
 
-function* checkRecord(
+function* checkSlot(
   table: RaceTable,
   request: RaceRequest,
   slot: LiveSlot,
   sink: CheckSink,
 ): Operation<void> {
+  if (!(yield* checkRecord(table.records, request, slot, sink))) return;
   const where = `record at ${slot.record}`;
-  const problem = yield* readRecord(table, request, slot);
-  if (problem !== undefined) return sink.problem(`${where}: ${problem}`);
   request.fingerprint = fingerprintOf(request.hash.h1);
   if (request.fingerprint !== slot.fingerprint) sink.problem(`${where}: wrong fingerprint`);
   if (!bucketsOf(table, request).includes(slot.bucket)) sink.problem(`${where}: wrong bucket`);
-  const blocks = yield* table.records.foundBlocks(request, slot.record);
-  for (const block of blocks) sink.reachable(block.address, block.units);
   const found = yield* slotsOfKey(table, request);
   if (found.length > 1) sink.problem(`${where}: its key has ${found.length} slots`);
   if (!found.includes(slot.address)) sink.problem(`${where}: its key is not found at its slot`);
-}
-
-/** Reads the record as the request's found one; returns what is wrong with it. */
-function* readRecord(
-  table: RaceTable,
-  request: RaceRequest,
-  slot: LiveSlot,
-): Operation<string | undefined> {
-  yield* table.records.adopt(request, slot.record, slot.units, table.geometry.shape.seed);
-  try {
-    yield* table.records.complete(request);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  return undefined;
 }
 
 /** Addresses of all live slots that have the request's key, as an operation would see them. */

@@ -1,6 +1,6 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -22,18 +22,20 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
+import { PartsWalk } from '../traversal/parts.ts';
+import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
+import { RaceParts, shapeOf } from './parts.ts';
+import { paint } from './picture.ts';
 import type { RaceRequest } from './request.ts';
+import { sampleRecords } from './sample.ts';
 import { locate, search, searchMany } from './search.ts';
-import { paint, shapeOf } from './shape.ts';
-import { pointerOf } from './slot.ts';
 import { RaceSlots } from './slots.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
-import { compact, eachReachable } from './sweep.ts';
+import { compact } from './sweep.ts';
 import { RaceTable } from './table.ts';
-import { decodeCursor, encodeCursor, RaceWalk, sampleRecords } from './walk.ts';
 
 export const RACE_KIND = 1;
 
@@ -91,11 +93,6 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     return searchMany(this.table, requests, count, batch, found);
   }
 
-  /** Where the record that `search` found stands in the pool. */
-  foundAddress({ words, slotAt }: RaceRequest): Address {
-    return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
-  }
-
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
   }
@@ -104,13 +101,8 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): RaceWalk {
-    const { table } = this;
-    const position = decodeCursor(cursor, table.geometry.buckets);
-    if (position === undefined || (cursor !== 0 && encodeCursor(position) !== cursor)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
-    }
-    return new RaceWalk(table, table.newRequest(), position);
+  walk(cursor = 0): PartsWalk<RaceRequest> {
+    return new PartsWalk(new RaceParts(this.table, cursor), this.records, this.newRequest());
   }
 
   sample(
@@ -127,7 +119,7 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
+    return eachReachable(new RaceParts(this.table), this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {
@@ -171,7 +163,7 @@ export function* openRace(
 ): Operation<RaceIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool, catalog);
+  const records = new RecordIo(pool, catalog, shape.seed);
   return new RaceIndex(
     new RaceTable(new RaceGeometry(shape), directory, records, pool.allocator, catalog),
   );

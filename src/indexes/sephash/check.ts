@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
+import { checkEach } from '../traversal/check-records.ts';
 import { eachSegment } from './each-segment.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';
@@ -177,8 +177,8 @@ class Check {
     request: SepHashRequest,
     reached: Set<number>,
   ): Operation<void> {
-    const { records, geometry } = this.#table;
-    yield* records.adopt(request, record, Math.min(units, ENTRY_UNITS_MAX), geometry.shape.seed);
+    const { records } = this.#table;
+    yield* records.adopt(request, record, Math.min(units, ENTRY_UNITS_MAX));
     if (reached.has(record)) return;
     reached.add(record);
     for (const block of yield* records.foundBlocks(request, record)) {

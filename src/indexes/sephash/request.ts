@@ -85,6 +85,10 @@ export class SepHashRequest extends Request {
     this.match = -1;
   }
 
+  override get foundAddress(): Address {
+    return this.candidateRecord[this.match];
+  }
+
   /** As many keys may have the same fingerprints as a segment has entries. */
   override ensureCandidates(count: number): void {
     super.ensureCandidates(count);

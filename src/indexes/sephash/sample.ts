@@ -1,37 +1,40 @@
 import type { Operation } from '../../verbs/index.ts';
-import { partOf } from '../substrates/sample.ts';
+import { partOf } from '../traversal/sample.ts';
+import { visitRecords } from '../traversal/visit-records.ts';
+import { SepHashParts } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
 import type { SepHashTable } from './table.ts';
-import { SepHashWalk, WALK_START } from './walk.ts';
 
 /**
- * `Index.sample`: a place is some fingerprints of a segment, one step of a walk. Only the newest
+ * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. Only the newest
  * record of a key is met, so CurSegment and the entries of Main are read together, and whole. What
- * a step needs for that is large: `idle` ones are used again.
+ * that needs is large: `idle` ones are used again.
  */
 export function* sampleRecords(
   table: SepHashTable,
-  idle: SepHashWalk[],
+  idle: SepHashParts[],
   request: SepHashRequest,
   places: readonly number[],
   enough: number,
   visit: (request: SepHashRequest, keyBytes: number) => void,
 ): Operation<void> {
-  const walk = idle.pop() ?? new SepHashWalk(table, { ...WALK_START }, request);
+  const parts = idle.pop() ?? new SepHashParts(table);
   let met = 0;
   const count = (one: SepHashRequest, keyBytes: number) => {
     met++;
     visit(one, keyBytes);
   };
+  const isHere = ({ hash }: SepHashRequest) => parts.isOfSegment(hash.h1);
   try {
     for (let i = 0; i < places.length && met < enough; i++) {
-      const { depth } = table.directory;
-      const { part: suffix, rest } = partOf(places[i], 2 ** depth);
-      const { part: fingerprint } = partOf(rest, FINGERPRINTS);
-      yield* walk.sample({ suffix, depth, fingerprint }, request, count);
+      const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
+      yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
+      request.candidateCount = 0;
+      parts.eachSlot((record, units) => request.noteRecord(record, units));
+      yield* visitRecords(table.records, request, isHere, count, true);
     }
   } finally {
-    idle.push(walk);
+    idle.push(parts);
   }
 }

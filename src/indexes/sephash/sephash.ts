@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
@@ -15,19 +15,20 @@ import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
+import { PartsWalk } from '../traversal/parts.ts';
+import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
 import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
+import { SepHashParts } from './parts.ts';
 import { paint } from './picture.ts';
-import { eachReachable } from './reachable.ts';
 import type { SepHashRequest } from './request.ts';
 import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
 import { SepHashTable } from './table.ts';
-import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
 
 export const SEPHASH_KIND = 2;
 
@@ -45,7 +46,7 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   readonly table: SepHashTable;
   /** Suffix of the segment with which `releaseSome` goes on. */
   #releasedUpTo = 0;
-  readonly #idleSamplers: SepHashWalk[] = [];
+  readonly #idleSamplers: SepHashParts[] = [];
 
   constructor(table: SepHashTable) {
     super(table, table.geometry.shape);
@@ -94,11 +95,6 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return modify(this.table, request, compute);
   }
 
-  /** Where the record that `search` found stands in the pool. */
-  foundAddress({ candidateRecord, match }: SepHashRequest): Address {
-    return candidateRecord[match];
-  }
-
   shape(): Operation<IndexShape> {
     return shapeOf(this.table);
   }
@@ -107,12 +103,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): SepHashWalk {
-    const position = decodeCursor(cursor);
-    if (position === undefined || (cursor !== 0 && encodeCursor(position) !== cursor)) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
-    }
-    return new SepHashWalk(this.table, position);
+  walk(cursor = 0): PartsWalk<SepHashRequest> {
+    return new PartsWalk(new SepHashParts(this.table, cursor), this.records, this.newRequest());
   }
 
   sample(
@@ -140,7 +132,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
+    const segments = new SepHashParts(this.table, 0, true);
+    return eachReachable(segments, this.records, this.newRequest(), visit);
   }
 }
 
@@ -152,7 +145,7 @@ export function* openSepHash(
 ): Operation<SepHashIndex> {
   invariant(root > 0, 'a store without a root');
   const directory = yield* Directory.open(root, shape, pool.chunks);
-  const records = new RecordIo(pool, catalog);
+  const records = new RecordIo(pool, catalog, shape.seed);
   const geometry = new SepHashGeometry(shape);
   return new SepHashIndex(new SepHashTable(geometry, directory, records, pool, catalog));
 }

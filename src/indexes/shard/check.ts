@@ -1,7 +1,7 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach } from '../substrates/claims/check-each.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { checkEach, checkRecord } from '../traversal/check-records.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow/extend-chain.ts';
 import type { Partitions } from './partitions/partitions.ts';
@@ -89,7 +89,9 @@ function* checkEntry(
   overflowed: ReadonlySet<number>,
   sink: CheckSink,
 ): Operation<void> {
-  yield* checkRecord(table, request, entry, sink);
+  if (yield* checkRecord(table.records, request, entry, sink)) {
+    yield* checkKey(table, request, entry, sink);
+  }
   if (entry.level > 0) checkOverflow(table, request, entry, versions, overflowed, sink);
 }
 
@@ -155,15 +157,13 @@ function collectEntries(visited: VisitedBucket, entries: LiveEntry[]): void {
   }
 }
 
-function* checkRecord(
+function* checkKey(
   table: ShardTable,
   request: ShardRequest,
   entry: LiveEntry,
   sink: CheckSink,
 ): Operation<void> {
   const where = `record at ${entry.record}`;
-  const problem = yield* readRecord(table, request, entry);
-  if (problem !== undefined) return sink.problem(`${where}: ${problem}`);
   if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
     sink.problem(`${where}: wrong fingerprint`);
   }
@@ -172,8 +172,6 @@ function* checkRecord(
   if (!isPlaced(table, request, entry)) {
     sink.problem(`${where}: wrong bucket or segment id`);
   }
-  const blocks = yield* table.records.foundBlocks(request, entry.record);
-  for (const block of blocks) sink.reachable(block.address, block.units);
   request.begin();
   const found = yield* search(table, request);
   const at = request.slotAt >> 2;
@@ -211,19 +209,4 @@ function checkOverflow(
   while (!versions.has(bucket)) bucket = geometry.parentOf(bucket);
   if (overflowed.has(bucket)) return;
   sink.problem(`record at ${entry.record}: bucket ${bucket} of level 1 has no overflow bit`);
-}
-
-/** Reads the record as the request's found one; returns what is wrong with it. */
-function* readRecord(
-  table: ShardTable,
-  request: ShardRequest,
-  { record, units }: LiveEntry,
-): Operation<string | undefined> {
-  yield* table.records.adopt(request, record, units, table.geometry.shape.seed);
-  try {
-    yield* table.records.complete(request);
-  } catch (error) {
-    return (error as Error).message;
-  }
-  return undefined;
 }

@@ -1,7 +1,7 @@
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
-import { partOf, visitSample } from '../substrates/sample.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
@@ -49,7 +49,7 @@ export function* sampleRecords(
     if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
     else yield* noteChain(request, linkOf(words, at + slotBytes));
   }
-  const picked = { seed: geometry.shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(tables[0].records, request, picked, visit);
 }
 

@@ -1,7 +1,7 @@
 import { invariant } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
+import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import {
   type CheckSink,
   type ClientSettings,
@@ -26,6 +26,8 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
+import { PartsWalk } from '../traversal/parts.ts';
+import { eachReachable } from '../traversal/reachable.ts';
 import { checkTables } from './check.ts';
 import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
@@ -33,15 +35,14 @@ import { ShardSlots } from './operations/slots.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
 import { placementOf } from './partitions/node-placement.ts';
 import { Partitions } from './partitions/partitions.ts';
+import { ShardParts } from './parts.ts';
 import { paint } from './picture.ts';
 import { recordsChanged } from './resizing/synchronise.ts';
 import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
-import { compact, eachReachable } from './sweep.ts';
+import { compact } from './sweep.ts';
 import type { ShardRequest } from './table/request.ts';
-import { pointerOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
-import { decodeCursor, ShardWalk } from './walk.ts';
 
 export const SHARD_KIND = 3;
 
@@ -204,10 +205,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return this.#delegates ? this.#locks.inTurn(request, write) : write();
   }
 
-  foundAddress({ words, slotAt }: ShardRequest): Address {
-    return pointerOf(lowHalf(words, slotAt), highHalf(words, slotAt));
-  }
-
   *shape(): Operation<IndexShape> {
     yield* this.partitions.refresh();
     return yield* shapeOf(this.partitions);
@@ -217,10 +214,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return paint(this.partitions, partsMax);
   }
 
-  walk(cursor = 0): ShardWalk {
-    const { partitions, table } = this;
-    const position = decodeCursor(cursor, partitions.geometry);
-    return new ShardWalk(partitions, table.newRequest(), position);
+  walk(cursor = 0): PartsWalk<ShardRequest> {
+    const parts = new ShardParts(this.partitions, cursor);
+    return new PartsWalk(parts, this.records, this.newRequest());
   }
 
   *sample(
@@ -241,7 +237,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *eachReachable(visit: (address: Address) => void): Operation<void> {
     yield* this.partitions.refresh();
-    yield* eachReachable(this.partitions, visit);
+    const parts = new ShardParts(this.partitions);
+    yield* eachReachable(parts, this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {

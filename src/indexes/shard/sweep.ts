@@ -1,5 +1,4 @@
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import {
   type EachClaim,
   visitClaims,
@@ -7,11 +6,9 @@ import {
 } from '../substrates/claims/abandoned-claims.ts';
 import { closeEmptyChains } from './overflow/close-empty-chains.ts';
 import type { Partitions } from './partitions/partitions.ts';
-import { learnRelocations } from './resizing/new-bucket.ts';
 import { recount } from './resizing/recount.ts';
 import { eachBucket } from './shape.ts';
 import { SHARD_SLOTS } from './table/slot.ts';
-import { ShardWalk, WALK_START } from './walk.ts';
 
 /**
  * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
@@ -49,42 +46,5 @@ function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Op
     yield* eachBucket(table, ({ words, at, entries, address }) => {
       visitClaims(SHARD_SLOTS, words, at, entries, address, visit);
     });
-  }
-}
-
-/**
- * Visits every block that a key or the root reaches throughout. A walk meets every record that is
- * present from its beginning to its end.
- */
-export function* eachReachable(
-  partitions: Partitions,
-  visit: (address: Address) => void,
-): Operation<void> {
-  const { geometry, tables } = partitions;
-  const [{ records }] = tables;
-  const request = tables[0].newRequest();
-  const walk = new ShardWalk(partitions, request, { ...WALK_START });
-  while (!walk.done) {
-    const long: Address[] = [];
-    yield* walk.nextSlots((record, units, pending) => {
-      visit(record);
-      // What hangs on a dead client's claim is never read again.
-      if (units === SLOT_UNITS_MAX && !pending) long.push(record);
-    }, visit);
-    for (const record of long) {
-      yield* records.adopt(request, record, SLOT_UNITS_MAX, geometry.shape.seed);
-      const blocks = yield* records.foundBlocks(request, record);
-      for (const { address } of blocks) visit(address);
-    }
-  }
-  // Read anew: a segment may have been published that no bucket has been moved to yet.
-  for (const address of (yield* partitions.directory.places()).keys()) visit(address);
-  // The walk has met those of the tables themselves.
-  for (const table of tables) {
-    const { segments } = table;
-    if (segments.former !== undefined) yield* learnRelocations(table, segments.former);
-    for (const each of [segments, segments.former]) {
-      for (const { address } of each?.relocations() ?? []) visit(address);
-    }
   }
 }

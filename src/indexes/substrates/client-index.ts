@@ -1,11 +1,10 @@
-import type { Address, Operation } from '../../verbs/index.ts';
+import type { Operation } from '../../verbs/index.ts';
 import type { IndexParameters } from '../contract.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
 
 /** A client's handle of an index: its table, or its tree. */
 export interface IndexClient<R extends Request> {
-  readonly catalog: number;
   readonly records: RecordIo;
   readonly retries: Readonly<Record<string, number>>;
   newRequest(): R;
@@ -25,10 +24,6 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
     return { ...this.#shape };
   }
 
-  get catalog(): number {
-    return this.client.catalog;
-  }
-
   get records(): RecordIo {
     return this.client.records;
   }
@@ -37,18 +32,12 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
     return this.client.retries;
   }
 
-  get hashSeed(): number {
-    return this.#shape.seed;
-  }
-
   newRequest(): R {
     return this.client.newRequest();
   }
 
-  abstract foundAddress(request: R): Address;
-
   touch(request: R): Operation<void> {
-    return this.records.touch(request, this.foundAddress(request));
+    return this.records.touch(request);
   }
 
   inheritUses(request: R): Operation<void> {

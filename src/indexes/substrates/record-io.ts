@@ -69,15 +69,20 @@ export class RecordIo {
   readonly #clock: Clock;
   readonly #accessClock: AccessClock;
   readonly #unwaited: UnwaitedWrites;
-  readonly #catalog: number;
+  /** The store that the records are of. */
+  readonly catalog: number;
+  /** Seed for hashing keys. */
+  readonly seed: number;
 
-  constructor({ allocator, reclamation, clock, unwaited }: PoolOfRecords, catalog: number) {
+  constructor(pool: PoolOfRecords, catalog: number, seed: number) {
+    const { allocator, reclamation, clock, unwaited } = pool;
     this.#allocator = allocator;
     this.#reclamation = reclamation;
     this.#clock = clock;
     this.#accessClock = new AccessClock(clock);
     this.#unwaited = unwaited;
-    this.#catalog = catalog;
+    this.catalog = catalog;
+    this.seed = seed;
   }
 
   /** Whether the found record counts no more: every operation takes its key for absent. */
@@ -99,13 +104,13 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record at `address` was used. A WRITE of one word, outside of what the
+   * Notes that the found record was used. A WRITE of one word, outside of what the
    * checksum covers, that is not waited for: of several clients' the last one counts. The block is
    * not re-used while this client is in its epoch; when the record has been replaced nothing reads
    * the word any more.
    */
-  touch({ incoming, foundAt, timesAt }: Request, address: Address): Operation<void> {
-    return this.#note(address + (timesAt - foundAt), usesAt(incoming, timesAt));
+  touch({ incoming, foundAt, timesAt, foundAddress }: Request): Operation<void> {
+    return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
   }
 
   /**
@@ -136,15 +141,8 @@ export class RecordIo {
   }
 
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
-  encode(
-    request: Request,
-    key: Bytes,
-    value: Bytes,
-    seed: number,
-    version: number,
-    expiry?: Expiry,
-  ): void {
-    request.setKey(key, seed, bytesBound(value));
+  encode(request: Request, key: Bytes, value: Bytes, version: number, expiry?: Expiry): void {
+    request.setKey(key, this.seed, bytesBound(value));
     request.expiry = expiry;
     this.encodeValue(request, value, version);
   }
@@ -168,7 +166,7 @@ export class RecordIo {
   /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
   take(request: Request): boolean {
     if (request.chain) return false;
-    request.block = this.#allocator.sizeClass(this.#catalog, classOfHead(request.headUnits)).take();
+    request.block = this.#allocator.sizeClass(this.catalog, classOfHead(request.headUnits)).take();
     return request.block !== 0;
   }
 
@@ -178,17 +176,17 @@ export class RecordIo {
    * them ripen while it uses the other half.
    */
   shortage({ headUnits }: Request): number {
-    const sizeClass = this.#allocator.sizeClass(this.#catalog, classOfHead(headUnits));
+    const sizeClass = this.#allocator.sizeClass(this.catalog, classOfHead(headUnits));
     if (!sizeClass.isScarce) return 0;
     const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
     if (lacking <= 0) return 0;
-    return Math.max(0, lacking - this.#reclamation.waitingOf(this.#catalog, sizeClass.units));
+    return Math.max(0, lacking - this.#reclamation.waitingOf(this.catalog, sizeClass.units));
   }
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
     const units = classOfHead(request.headUnits);
-    const sizeClass = this.#allocator.sizeClass(this.#catalog, units);
+    const sizeClass = this.#allocator.sizeClass(this.catalog, units);
     request.block = sizeClass.take();
     while (request.block === 0) {
       yield* this.#allocator.refill(sizeClass);
@@ -200,7 +198,7 @@ export class RecordIo {
   *#allocatePieces(chain: OutgoingChain): Operation<void> {
     try {
       for (const piece of chain.plan.pieces) {
-        const address = yield* this.#allocator.allocate(this.#catalog, piece.units);
+        const address = yield* this.#allocator.allocate(this.catalog, piece.units);
         chain.blocks.push(address);
       }
     } catch (error) {
@@ -212,7 +210,7 @@ export class RecordIo {
   #giveBackPieces(chain: OutgoingChain): void {
     chain.blocks.forEach((address, i) => {
       const { units } = chain.plan.pieces[i];
-      this.#allocator.sizeClass(this.#catalog, units).cache.push(address);
+      this.#allocator.sizeClass(this.catalog, units).cache.push(address);
     });
     chain.blocks.length = 0;
   }
@@ -250,17 +248,17 @@ export class RecordIo {
       return;
     }
     const units = classOfHead(request.headUnits);
-    this.#allocator.sizeClass(this.#catalog, units).cache.push(request.block);
+    this.#allocator.sizeClass(this.catalog, units).cache.push(request.block);
     if (request.chain) this.#giveBackPieces(request.chain);
     request.forgetBlock();
   }
 
   /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
   retireOutgoing(request: Request): void {
-    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.#catalog);
+    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.catalog);
     const { chain } = request;
     chain?.blocks.forEach((address, i) => {
-      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.#catalog);
+      this.#reclamation.retire(address, chain.plan.pieces[i].units, this.catalog);
     });
     request.forgetBlock();
   }
@@ -268,7 +266,7 @@ export class RecordIo {
   /** Retires the blocks of the found record, which was chained, after it was unlinked. */
   *retireChain(request: Request, address: Address): Operation<void> {
     for (const { address: at, units } of yield* this.foundBlocks(request, address)) {
-      this.#reclamation.retire(at, units, this.#catalog);
+      this.#reclamation.retire(at, units, this.catalog);
     }
   }
 
@@ -281,7 +279,7 @@ export class RecordIo {
     // The length decides which state byte is cleared: a damaged one must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();
-    this.#reclamation.retire(address, block, this.#catalog);
+    this.#reclamation.retire(address, block, this.catalog);
   }
 
   /** All blocks of the found record, in their size classes. */
@@ -313,22 +311,17 @@ export class RecordIo {
    * Reads the record at `address`, whatever its key is, as the request's found one. `units` is what
    * its slot says; a key that is longer costs another READ.
    */
-  *adopt(request: Request, address: Address, units: number, seed: number): Operation<void> {
+  *adopt(request: Request, address: Address, units: number): Operation<void> {
     const { incoming } = request;
     incoming.ensure(units * UNIT_BYTES);
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
-    const kind = incoming.i32[KEY_BYTES_AND_KIND >> 2];
-    const keyBytes = kind & 0xffff;
-    const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
-    const valueBytes = incoming.i32[VALUE_BYTES >> 2] >>> 0;
-    const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(keyBytes)));
-    const head = Math.min(longest, headUnitsOf(keyBytes, valueBytes, chained));
+    const head = headUnitsIn(incoming, 0);
     if (head > units) {
       // Longer than a slot can say.
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }
-    request.adoptKey(incoming, 0, keyBytes, seed);
+    request.adoptKey(incoming, 0, incoming.i32[KEY_BYTES_AND_KIND >> 2] & 0xffff, this.seed);
   }
 
   /**
@@ -369,6 +362,15 @@ export class RecordIo {
 
 function damaged(): StepwellError {
   return new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
+}
+
+/** Lines of the first block of the record at `at`; of a damaged one not too many. */
+export function headUnitsIn({ i32 }: Scratch, at: number): number {
+  const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
+  const keyBytes = kind & 0xffff;
+  const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
+  const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(keyBytes)));
+  return Math.min(longest, headUnitsOf(keyBytes, i32[(at + VALUE_BYTES) >> 2] >>> 0, chained));
 }
 
 /** The size class of a head block of `units`. */

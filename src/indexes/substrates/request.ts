@@ -37,7 +37,7 @@ import {
   usesAt,
   writeTimes,
 } from '../../records/times.ts';
-import { type Address, Frame, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, Frame, NULL_ADDRESS, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 
 /** Slots that one operation can look at, if its index does not ask for more. */
 export const CANDIDATES_MAX = 512;
@@ -131,6 +131,16 @@ export class Request extends Frame {
     this.ensureCandidates(i + 1);
     this.candidateRecord[i] = record;
     this.candidateUnits[i] = units;
+  }
+
+  /** Where the record that a search found stands in the pool. */
+  get foundAddress(): Address {
+    return NULL_ADDRESS;
+  }
+
+  /** Whether a table of the index holds all of the outgoing record, which has no block then. */
+  get isInTable(): boolean {
+    return false;
   }
 
   /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */

@@ -118,10 +118,10 @@ function useOfStore(
 /** The first sweep already covers every store with which a client has died. */
 function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> {
   for (const { index } of stores) {
-    if ((yield* pool.catalog.unswept(index.catalog)) > 0) yield* sweep(pool, index, false);
+    if ((yield* pool.catalog.unswept(index.records.catalog)) > 0) yield* sweep(pool, index, false);
   }
   for (const { index, report } of stores) {
-    report.leftover.swept = (yield* pool.catalog.unswept(index.catalog)) === 0;
+    report.leftover.swept = (yield* pool.catalog.unswept(index.records.catalog)) === 0;
   }
 }
 
@@ -197,7 +197,7 @@ class BlockAccounts {
 
   /** The index has been walked to its end. */
   walked(store: WalkedStore): void {
-    this.#walked.set(store.index.catalog, store);
+    this.#walked.set(store.index.records.catalog, store);
   }
 
   walkedStores(): WalkedStore[] {
@@ -207,7 +207,7 @@ class BlockAccounts {
   /** Decides, store by store, whether unreached blocks are leftover or a problem. */
   judge(use: (catalog: number) => Use): void {
     for (const { index, isSwept, report, unreached } of this.#walked.values()) {
-      const others = use(index.catalog);
+      const others = use(index.records.catalog);
       if (unreached === undefined) continue;
       const { blocks, bytes } = unreached;
       if (!isSwept) Object.assign(report.leftover, { blocks, bytes, atMost: others === 'busy' });

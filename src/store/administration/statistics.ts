@@ -32,7 +32,7 @@ export function* measureStore(pool: Pool, index: Index): Operation<Omit<StoreSta
     resizes: { ...index.resizes },
     ...shape,
     loadFactor: shape.records / shape.slots,
-    memory: sumByKind(words, index.catalog, index.tableUnits),
+    memory: sumByKind(words, index.records.catalog, index.tableUnits),
   };
 }
 

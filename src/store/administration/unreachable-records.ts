@@ -78,7 +78,7 @@ export class UnreachableRecords {
     units: number,
     { address, state }: UnreachedBlock,
   ): Operation<void> {
-    const isMarked = index.marksCurrent === true;
+    const isMarked = index.manifest.marksCurrent === true;
     if (isMarked && !isCurrentState(state)) return;
     if (!(yield* readIntact(index, request, address, units))) return;
     if (yield* this.#isFound(index, request)) return;
@@ -110,13 +110,13 @@ function mayBeRecord({ i32 }: Scratch, at: number, units: number): boolean {
 }
 
 function* readIntact(
-  { records, hashSeed }: Index,
+  { records }: Index,
   request: Request,
   address: Address,
   units: number,
 ): Operation<boolean> {
   try {
-    yield* records.adopt(request, address, Math.min(units, SLOT_UNITS_MAX), hashSeed);
+    yield* records.adopt(request, address, Math.min(units, SLOT_UNITS_MAX));
     yield* records.complete(request);
     return true;
   } catch (error) {

@@ -67,7 +67,7 @@ export class ExpirySweep {
   /** A turn, if one is due; returns how many records it took out. */
   *turn(): Operation<number> {
     const { catalog } = this.#attachment.pool;
-    const id = this.#index.catalog;
+    const id = this.#index.records.catalog;
     yield* this.#tell();
     // In a section, as each verb on the store's words: outside they may be another store's by now.
     const start = yield* inSection(this.#attachment, () => this.#begin());
@@ -88,7 +88,7 @@ export class ExpirySweep {
   /** Where the turn that is due begins; undefined when none is. */
   *#begin(): Operation<number | undefined> {
     const { catalog, clock } = this.#attachment.pool;
-    const id = this.#index.catalog;
+    const id = this.#index.records.catalog;
     this.#isTimed ||= yield* catalog.isTimed(id);
     if (!this.#isTimed) return undefined;
     if (!(yield* catalog.takeTurn(id, clock.now(), this.pause))) return undefined;
@@ -101,7 +101,7 @@ export class ExpirySweep {
    */
   *removeSome(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
-    const id = this.#index.catalog;
+    const id = this.#index.records.catalog;
     if (!(yield* inSection(this.#attachment, () => catalog.isTimed(id)))) return 0;
     let removed = 0;
     // From where the last turn ended, and once more from the beginning.
@@ -185,7 +185,7 @@ export class ExpirySweep {
   /** Unless another record has taken its place; whether it was removed. */
   *#remove({ key, version }: Expired): Operation<boolean> {
     const request = this.#index.newRequest();
-    request.setKey(key, this.#index.hashSeed);
+    request.setKey(key, this.#index.records.seed);
     yield* this.#index.remove(request, version);
     this.#evictor?.removed(request);
     return request.displaced;

@@ -203,7 +203,7 @@ export class FullPool {
     let most = layout.chunksMax - layout.tableChunks;
     for (const [, word] of yield* chunks.words()) {
       const { catalog } = unpackChunk(word);
-      if (catalog !== 0 && catalog !== this.#index.catalog) most--;
+      if (catalog !== 0 && catalog !== this.#index.records.catalog) most--;
     }
     return wanted <= most * CHUNK_BYTES;
   }
@@ -270,8 +270,9 @@ export class FullPool {
   }
 
   #isOfRecords({ catalog, units }: Lacking): boolean {
-    const { catalog: own, tableUnits } = this.#index;
-    return catalog === own && units <= BLOCK_UNITS_MAX && !tableUnits.includes(units);
+    const { records, tableUnits } = this.#index;
+    const isOwn = catalog === records.catalog;
+    return isOwn && units <= BLOCK_UNITS_MAX && !tableUnits.includes(units);
   }
 
   /**

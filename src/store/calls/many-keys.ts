@@ -124,7 +124,7 @@ export class ManyKeys<V> {
     meter.countReads(count);
     for (let i = 0; i < count; i++) {
       requests[i] = idle.pop() ?? index.newRequest();
-      requests[i].setKey(this.#access.keyIn(keys[first + i]), index.hashSeed);
+      requests[i].setKey(this.#access.keyIn(keys[first + i]), index.records.seed);
     }
   }
 

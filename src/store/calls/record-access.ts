@@ -137,7 +137,7 @@ export class RecordAccess {
     this.attachment.refuseClosed();
     this.attachment.pool.clock.refuseFault();
     const request = this.idle.pop() ?? this.index.newRequest();
-    request.setKey(this.keyIn(key), this.index.hashSeed, valueBound);
+    request.setKey(this.keyIn(key), this.index.records.seed, valueBound);
     if (kind === 'read') this.meter.beginRead(request);
     else this.meter.beginWrite(request);
     return request;
@@ -148,9 +148,9 @@ export class RecordAccess {
     this.attachment.pool.clock.refuseFault();
     this.refuseWrite();
     const request = this.idle.pop() ?? this.index.newRequest();
-    const { hashSeed, records } = this.index;
+    const { records } = this.index;
     const times = this.timesOf(expiry);
-    records.encode(request, this.keyIn(key), value, hashSeed, this.nextVersion(), times);
+    records.encode(request, this.keyIn(key), value, this.nextVersion(), times);
     this.meter.beginWrite(request);
     return request;
   }
@@ -341,7 +341,7 @@ export class RecordAccess {
   /** Before the first record that expires: the store may have some from now on. */
   *#noteTimed(): Operation<void> {
     if (this.#isTimed) return;
-    yield* this.attachment.pool.catalog.noteTimed(this.index.catalog);
+    yield* this.attachment.pool.catalog.noteTimed(this.index.records.catalog);
     this.#isTimed = true;
   }
 
@@ -445,7 +445,7 @@ export class RecordAccess {
 
   /** In `compute`: the new value, for which there was no room when the key was encoded. */
   put(request: Request, key: Key, value: Value, expiry: Expiry | undefined, codec?: number): void {
-    request.setKey(key, this.index.hashSeed, bytesBound(value));
+    request.setKey(key, this.index.records.seed, bytesBound(value));
     request.expiry = this.timesOf(expiry);
     this.index.records.encodeValue(request, value, this.nextVersion(), codec);
   }

@@ -155,9 +155,9 @@ export class StoreCalls<V> {
   /** The found value in the pool itself, where that is within reach and never changes. */
   #bytesInPool(request: Request): Uint8Array {
     if (request.foundInline) return foundBytes(request);
-    const { attachment, index } = this.#access;
-    const { foundAt, contentAt, contentBytes } = request;
-    const address = index.foundAddress(request) + (contentAt - foundAt);
+    const { attachment } = this.#access;
+    const { foundAddress, foundAt, contentAt, contentBytes } = request;
+    const address = foundAddress + (contentAt - foundAt);
     return attachment.window(address, contentBytes) ?? foundBytes(request);
   }
 
@@ -411,7 +411,9 @@ export class StoreCalls<V> {
   *#isTimed(): Operation<boolean> {
     const { attachment, index } = this.#access;
     attachment.refuseClosed();
-    return yield* inSection(attachment, () => attachment.pool.catalog.isTimed(index.catalog));
+    return yield* inSection(attachment, () =>
+      attachment.pool.catalog.isTimed(index.records.catalog),
+    );
   }
 
   // biome-ignore lint/correctness/useYield: an operation as the other calls are

@@ -37,7 +37,7 @@ export class BlockRecord {
     const { chunks } = this.#pool;
     if (!chunks.isBlockAddress(head)) return false;
     const word = yield* chunks.wordOf(chunks.chunkOf(head));
-    const { catalog } = this.#index;
+    const { catalog } = this.#index.records;
     if (!(yield* chunks.holdsBlock(head, word.units, catalog))) return false;
     return yield* this.#isHead(request, head, word.units);
   }
@@ -54,8 +54,8 @@ export class BlockRecord {
       incoming.ensure(end);
       yield batch.clear().read(block, end, incoming, 0);
     }
-    request.adoptKeyAt(incoming, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    request.adoptKeyAt(incoming, HEADER_BYTES, keyBytes, this.#index.records.seed);
     if (!(yield* this.#index.search(request))) return false;
-    return this.#index.foundAddress(request) === block;
+    return request.foundAddress === block;
   }
 }

@@ -58,9 +58,13 @@ export class BoundedStore {
 
   /** Of a store that this client has just opened; undefined when it has no bound. */
   static *open(pool: Pool, index: Index): Operation<BoundedStore | undefined> {
-    const bound = yield* pool.catalog.boundOf(index.catalog);
+    const bound = yield* pool.catalog.boundOf(index.records.catalog);
     if (bound === undefined) return undefined;
-    const store = new BoundedStore(pool, index, yield* Ledger.open(pool, bound, index.catalog));
+    const store = new BoundedStore(
+      pool,
+      index,
+      yield* Ledger.open(pool, bound, index.records.catalog),
+    );
     store.#learn();
     return store;
   }

@@ -139,7 +139,7 @@ export class ChunkDrain {
   }
 
   readonly #isOfRecords = (catalog: number, units: number): boolean => {
-    return catalog === this.#index.catalog && !this.#index.tableUnits.includes(units);
+    return catalog === this.#index.records.catalog && !this.#index.tableUnits.includes(units);
   };
 
   *#inUse(chunk: number, sizeClass: SizeClass): Operation<Address[]> {
@@ -225,7 +225,8 @@ export class ChunkDrain {
     const { chunks } = this.#attachment.pool;
     for (let swaps = 0; swaps < SWAPS_MAX; swaps++) {
       const word = yield* chunks.wordOf(chunk);
-      if (!holdsBlocks(word.state) || word.catalog !== this.#index.catalog) return undefined;
+      if (!holdsBlocks(word.state) || word.catalog !== this.#index.records.catalog)
+        return undefined;
       if (yield* chunks.swap(chunk, packChunk(word), { ...word, state })) return word;
     }
     return undefined;

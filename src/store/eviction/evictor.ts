@@ -57,7 +57,7 @@ export class Evictor {
     this.#blocks = new BlockRecord(attachment.pool, index);
     const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
     this.drain = new ChunkDrain(index, attachment, evictAt);
-    if (store.evicts) attachment.pool.allocator.keepReserve(index.catalog);
+    if (store.evicts) attachment.pool.allocator.keepReserve(index.records.catalog);
     this.#recount = new Recount(store, index, attachment);
     if (index.releaseSome !== undefined) this.#pace = new EvictionPace(attachment, index);
     this.#name = name;
@@ -267,7 +267,7 @@ export class Evictor {
    * its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    return this.#index.isInTable?.(own) === true && (yield* this.#tryToEvict(own, own));
+    return own.isInTable && (yield* this.#tryToEvict(own, own));
   }
 
   /** The same where the index lacks memory for its tables, whatever block the record has. */

@@ -52,7 +52,7 @@ export class EvictionPace {
   /** How many more such records than it evicts this client may add until the next look. */
   *#spareBlocks(headUnits: number): Operation<number> {
     const { survey } = this.#attachment.pool.chunks;
-    const use = useOf(this.#index.catalog, classOfHead(headUnits));
+    const use = useOf(this.#index.records.catalog, classOfHead(headUnits));
     const { free, blocks } = yield* survey.count(use);
     const spare = FILLED_SHARE * (free - FREE_SHARE * blocks);
     return Math.max(0, Math.min(Math.floor(spare), LOOK_EVERY));

@@ -28,7 +28,7 @@ export class Candidate {
     this.access.ticks = access.ticks;
     this.access.uses = access.uses;
     this.#version = met.foundVersion;
-    this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
   }
 
   isOf({ hash }: Request): boolean {

@@ -186,7 +186,7 @@ async function report(session: Session, location: RemoteLocation): Promise<Memor
   }));
   for (const [chunk, word] of words) {
     const { state, catalog, units } = unpackChunk(word);
-    if (catalog !== index.catalog) continue;
+    if (catalog !== index.records.catalog) continue;
     const { memory } = nodes[layout.nodeOfChunk(chunk)];
     if (state === CHUNK_SPAN) memory.spans += CHUNK_BYTES;
     else if (!holdsBlocks(state)) continue;

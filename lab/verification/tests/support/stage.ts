@@ -92,7 +92,7 @@ export class Stage {
   }
 
   put({ pool, index, request }: Client, key: string, value = 'value'): void {
-    index.table.records.encode(request, key, value, SHAPE.seed, 1000);
+    index.table.records.encode(request, key, value, 1000);
     pool.enter();
     pool.run(index.write(request, ALWAYS));
     pool.exit();
@@ -131,7 +131,7 @@ export class Stage {
   addressOf({ pool, index, request }: Client, key: string): Address {
     request.setKey(key, SHAPE.seed);
     if (!pool.run(index.search(request))) throw new Error(`${key} is absent`);
-    return index.foundAddress(request);
+    return request.foundAddress;
   }
 
   epochOf({ pool }: Client): bigint {

@@ -1,6 +1,10 @@
+import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
-import { visitRecordBlocks } from '../../substrates/leaf/picture.ts';
+import { eachIndirect } from '../../substrates/leaf/picture.ts';
+import type { Parts } from '../../traversal/parts.ts';
+import { eachRecordBlock } from '../../traversal/reachable.ts';
 import { addressOfLink } from '../nodes/link.ts';
+import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import { eachLeaf } from './leaf-chain.ts';
 import { eachNode } from './nodes-of.ts';
@@ -21,7 +25,11 @@ export function* eachReachable(
       eachLeaf(tree, part, {
         block: visit,
         problem: () => {},
-        leaf: (picture) => visitRecordBlocks(tree, picture, request, visit),
+        leaf: (picture) => eachRecordBlock(slotsOf(tree, picture), tree.records, request, visit),
       }),
   });
+}
+
+function slotsOf(tree: ChimeTree, leaf: ChimeRequest): Pick<Parts, 'eachSlot' | 'unitsMax'> {
+  return { unitsMax: SLOT_UNITS_MAX, eachSlot: (visit) => eachIndirect(tree, leaf, visit) };
 }

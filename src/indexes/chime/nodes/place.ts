@@ -1,4 +1,4 @@
-import { partOf } from '../../substrates/sample.ts';
+import { partOf } from '../../traversal/sample.ts';
 import type { NodeCache } from './cache.ts';
 import type { RoutedRequest } from './node-arena.ts';
 

@@ -20,7 +20,7 @@ import {
 } from '../../substrates/leaf/entry.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
-import { KEY_UNITS } from '../../substrates/record-visits.ts';
+import { KEY_UNITS } from '../../traversal/visit-records.ts';
 import type { ChimeGeometry } from '../geometry.ts';
 import { compareKeys, compareWhole } from '../nodes/keys.ts';
 import type { Borders } from '../nodes/node-arena.ts';

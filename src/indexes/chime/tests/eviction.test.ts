@@ -22,7 +22,7 @@ function bounded(t: Scope, shape: Parameters<typeof clientOf>[1] = SHAPE) {
     run: pool.run.bind(pool),
     put(key: string, value = 'v', condition: Condition = ALWAYS) {
       const request = index.newRequest();
-      index.records.encode(request, key, value, index.hashSeed, 1, NEVER);
+      index.records.encode(request, key, value, 1, NEVER);
       return { request, outcome: pool.run(index.write(request, condition)) };
     },
     found(key: string) {
@@ -144,7 +144,7 @@ test('samples reach every leaf, those too that another client has made since', (
   a.keysMet([0]);
   for (const key of keys.slice(20)) {
     const request = b.index.newRequest();
-    b.index.records.encode(request, key, 'v', b.index.hashSeed, 1, NEVER);
+    b.index.records.encode(request, key, 'v', 1, NEVER);
     b.pool.run(b.index.write(request, ALWAYS));
   }
   const met = new Set<string>();

@@ -17,7 +17,7 @@ function timed(t: Parameters<typeof clientOf>[0], time: { now: number }): Client
 function put({ pool, index }: Client, key: string, value: string, sliding = true) {
   const request = index.newRequest();
   const expiry = { deadline: sliding ? SPAN : START + SPAN, sliding };
-  index.records.encode(request, key, value, index.hashSeed, 1, expiry);
+  index.records.encode(request, key, value, 1, expiry);
   return pool.run(index.write(request, ALWAYS));
 }
 
@@ -96,8 +96,8 @@ test("a search that shares another one's answer notes its read where the record 
   const searches = requests.map((each) => new Stepped(pool.fabric, index.search(each)));
   for (const each of searches) each.finish();
   const [, leader, follower] = requests;
-  assert.ok(index.foundAddress(leader) > 0);
-  assert.equal(index.foundAddress(follower), index.foundAddress(leader));
+  assert.ok(leader.foundAddress > 0);
+  assert.equal(follower.foundAddress, leader.foundAddress);
   pool.run(index.touch(follower));
   assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
 });

@@ -14,8 +14,8 @@ import { type Client, clientOf, foundText, requestFor } from './support/client.t
 function quietClient(scope: Scope, count: number, wishes = {}): Client & { keys: string[] } {
   const client = clientOf(scope, wishes);
   const { allocator } = client.pool;
-  const { catalog, tree } = client.index;
-  client.pool.run(allocator.refill(allocator.sizeClass(catalog, 1)));
+  const { records, tree } = client.index;
+  client.pool.run(allocator.refill(allocator.sizeClass(records.catalog, 1)));
   const keys: string[] = [];
   for (let i = 0; keys.length < count; i++) {
     const { hash } = requestFor(client, `key ${i}`);

@@ -1,5 +1,5 @@
 import type { Operation } from '../../../verbs/index.ts';
-import { partOf, visitSample } from '../../substrates/sample.ts';
+import { partOf, visitSample } from '../../traversal/sample.ts';
 import type { Pair } from '../pair.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
@@ -36,7 +36,7 @@ export function* sampleRecords(
   const most = Math.min(BUCKETS_MAX, shape.buckets);
   if (2 * met < enough) table.sampledBuckets = Math.min(2 * count, most);
   else if (met > 2 * enough) table.sampledBuckets = Math.max(1, count / 2);
-  const picked = { seed: shape.seed, place: (places[0] * 2 ** 24) % 1, enough };
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(records, request, picked, visit);
 }
 

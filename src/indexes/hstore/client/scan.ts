@@ -1,7 +1,7 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
 import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../substrates/key-range.ts';
-import { visitRecords } from '../../substrates/record-visits.ts';
+import { visitRecords } from '../../traversal/visit-records.ts';
 import { textOfKey } from '../protocol/record-heads.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
@@ -50,7 +50,7 @@ export class HStoreScan implements IndexScan {
     visit: (request: HStoreRequest, keyBytes: number) => void,
     keysOnly = false,
   ): Operation<void> {
-    const { pairs, records, shape } = this.#table;
+    const { pairs, records } = this.#table;
     const reverse = this.#reverse;
     const count = Math.min(STEP_RECORDS, this.#left);
     const part = { from: reverse ? this.#range.to : this.#range.from, reverse, count };
@@ -63,7 +63,7 @@ export class HStoreScan implements IndexScan {
     request.candidateCount = 0;
     for (const slot of within) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
-    yield* visitRecords(records, request, shape.seed, all, visit, keysOnly);
+    yield* visitRecords(records, request, all, visit, keysOnly);
     this.#pass(within, count);
   }
 

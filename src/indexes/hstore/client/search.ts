@@ -123,11 +123,6 @@ export function* searchMany(
   }
 }
 
-/** The record of the slot that a search or a write found. */
-export function foundRecord({ slotLow, slotHigh }: HStoreRequest): Address {
-  return recordOf({ low: slotLow, high: slotHigh });
-}
-
 /** Reads the record that a slot names as the request's found one, if it has the request's key. */
 export function* readSlot(request: HStoreRequest, low: number, high: number): Operation<boolean> {
   request.candidateCount = 0;

@@ -7,7 +7,7 @@ import { Pair } from '../pair.ts';
 import { pairGeometries, pairOf } from '../protocol/geometry.ts';
 import type { FoundSlot } from '../protocol/hash-messages.ts';
 import type { HStoreShape } from '../protocol/parameters.ts';
-import { SLOTS } from '../protocol/slot.ts';
+import { recordOf, SLOTS } from '../protocol/slot.ts';
 import type { Patience } from '../protocol/waiting.ts';
 
 /** Offsets in a request's words. */
@@ -36,6 +36,10 @@ export class HStoreRequest extends Request implements FoundSlot {
   constructor() {
     super(WORD_BYTES);
   }
+
+  override get foundAddress(): Address {
+    return recordOf({ low: this.slotLow, high: this.slotHigh });
+  }
 }
 
 /** An HStore index as its operations use it. */
@@ -63,7 +67,7 @@ export class HStoreTable {
     this.sampledBuckets = Math.min(SAMPLED_AT_FIRST, shape.buckets);
     this.catalog = catalog;
     this.pool = pool;
-    this.records = new RecordIo(pool, catalog);
+    this.records = new RecordIo(pool, catalog, shape.seed);
     const geometries = pairGeometries(shape, root, clientsMax);
     this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));
   }

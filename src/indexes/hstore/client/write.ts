@@ -29,7 +29,7 @@ import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { catchUp } from '../skiplist-server/catch-up.ts';
 import { callHashServer } from './hash-call.ts';
-import { foundRecord, readSlot, search } from './search.ts';
+import { readSlot, search } from './search.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 
 /** PUT and UPDATE (section 4.2): the record by WRITE, then a call to the hash server. */
@@ -225,7 +225,7 @@ function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Opera
 }
 
 function* retireFound(table: HStoreTable, request: HStoreRequest): Operation<void> {
-  const address = foundRecord(request);
+  const address = request.foundAddress;
   request.displaced = true;
   if (request.foundChained) yield* table.records.retireChain(request, address);
   else table.records.retireFound(request, address, unitsOfSlot(request.slotHigh));

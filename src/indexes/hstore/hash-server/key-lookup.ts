@@ -94,7 +94,7 @@ export class KeyLookup {
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
-    this.#records = new RecordIo(pair.pool, pair.catalog);
+    this.#records = new RecordIo(pair.pool, pair.catalog, pair.geometry.shape.seed);
   }
 
   /** Reads keys, chains, heads; followers share the chain of the first. Raises TableLost. */

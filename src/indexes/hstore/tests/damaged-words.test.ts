@@ -80,7 +80,7 @@ test('a turn whose record is of other decisions than it can have is damage', (t)
     const { pool, index } = client;
     const done = pool.run(control.load(geometry.base + PAIR.done));
     const before = { low: Number(done & 0xffffffffn), high: Number(done >> 32n) };
-    const record = pool.run(pool.allocator.allocate(index.catalog, 4));
+    const record = pool.run(pool.allocator.allocate(index.records.catalog, 4));
     for (const [at, value] of words) store(client, record + at, value);
     const { low, high } = turnAfter(before, record, 4);
     store(client, geometry.base + PAIR.turn, (BigInt(high >>> 0) << 32n) | BigInt(low >>> 0));

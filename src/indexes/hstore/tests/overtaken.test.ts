@@ -50,7 +50,7 @@ function until(stepped: Stepped<unknown>, what: () => boolean): void {
 /** That a block is not for others to be had. */
 function assertKept({ pool, index }: Client, units: number, block: Address): void {
   for (let i = 0; i < BLOCKS; i++) {
-    assert.notEqual(pool.run(pool.allocator.allocate(index.catalog, units)), block);
+    assert.notEqual(pool.run(pool.allocator.allocate(index.records.catalog, units)), block);
   }
 }
 
@@ -227,7 +227,7 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   server.pool.run(server.pool.reclamation.goOffline());
   client.pool.betweenOperations(() => sweep(client.pool, client.index));
   const { pool, index } = client;
-  assert.ok(claimedBlocks(pool, index.catalog).has(block), 'it is in use');
+  assert.ok(claimedBlocks(pool, index.records.catalog).has(block), 'it is in use');
   coordinator.candidacy.token = 4;
   server.pool.run(server.pool.reclamation.quiesce());
   server.pool.run(servers.round());

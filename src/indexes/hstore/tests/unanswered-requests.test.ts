@@ -5,7 +5,6 @@ import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks
 import { foundText, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
-import { foundRecord } from '../client/search.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { holding } from '../recovery/hold-lease.ts';
 import { type Client, get, newClient } from './support/clients.ts';
@@ -34,7 +33,7 @@ function put(client: Client, key: string, value: string): number {
   return alone(client, () => {
     client.pool.run(client.index.write(request, ALWAYS));
     client.pool.run(client.index.search(request));
-    return foundRecord(request);
+    return request.foundAddress;
   });
 }
 
@@ -101,7 +100,7 @@ test('a sweep spares the record of a request that another client has given up', 
   );
   rest(holder);
   other.pool.betweenOperations(() => sweep(other.pool, other.index));
-  const claimed = claimedBlocks(other.pool, other.index.catalog);
+  const claimed = claimedBlocks(other.pool, other.index.records.catalog);
   assert.ok(claimed.has(late.written), 'a request that waits names a free block');
   put(holder, 'another', '2');
   assert.equal(get(other, 'late'), 'value');

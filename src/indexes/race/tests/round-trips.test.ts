@@ -119,7 +119,7 @@ test('increment takes 3 round trips, present or not', (t) => {
   for (const expected of [INSERTED, REPLACED]) {
     const request = requestFor(client, keys[0]);
     request.outgoing.ensure(256);
-    request.setKey(keys[0], index.hashSeed, 32);
+    request.setKey(keys[0], index.records.seed, 32);
     const compute = () => index.table.records.encodeValue(request, '1', 5);
     const { trips, value } = traced(pool.fabric, index.modify(request, compute));
     assert.equal(value, expected);

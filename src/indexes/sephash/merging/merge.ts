@@ -439,12 +439,12 @@ export class Merger {
 
   /** Those of which only the record tells how long they are. */
   *#retireLong(entries: Int32Array): Operation<void> {
-    const { records, geometry } = this.#table;
+    const { records } = this.#table;
     for (let at = 0; at < entries.length; at += 2) {
       if (unitsOfEntry(entries[at + 1]) < ENTRY_UNITS_MAX) continue;
       const record = recordOf(entries[at], entries[at + 1]);
       this.#request ??= this.#table.newRequest();
-      yield* records.adopt(this.#request, record, ENTRY_UNITS_MAX, geometry.shape.seed);
+      yield* records.adopt(this.#request, record, ENTRY_UNITS_MAX);
       for (const { address, units } of yield* records.foundBlocks(this.#request, record)) {
         this.#retireBlock(address, units);
       }

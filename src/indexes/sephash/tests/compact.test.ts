@@ -38,7 +38,7 @@ function fullPool(scope: Scope, more: object = {}): FullPool {
   const hoarder = sepHashByHand(scope, { sephash, handle });
   const other = sepHashByHand(scope, { sephash, handle });
   const { allocator } = hoarder.pool;
-  const { catalog } = hoarder.index;
+  const { catalog } = hoarder.index.records;
   const blocks: Address[] = [];
   for (let i = 0; i < HOARD; i++) blocks.push(hoarder.pool.run(allocator.allocate(catalog, 1)));
   allocator.sizeClass(catalog, 1).cache.push(...blocks);

@@ -43,7 +43,7 @@ function quietClient(scope: Scope, sephash: Readonly<Record<string, number>> = {
   // One block of each size stays in use, so that its chunk is not given up for another size.
   for (const units of [1, index.table.geometry.slotsUnits, ...index.tableUnits]) {
     claimAhead(client, units);
-    pool.run(pool.allocator.allocate(index.catalog, units));
+    pool.run(pool.allocator.allocate(index.records.catalog, units));
   }
   const seen = new Set<number>();
   const keys: string[] = [];
@@ -216,7 +216,7 @@ test('increment takes 3 round trips, and 2 when the key is absent', (t) => {
   ]) {
     const request = requestFor(client, keys[0]);
     request.outgoing.ensure(256);
-    request.setKey(keys[0], index.hashSeed, 32);
+    request.setKey(keys[0], index.records.seed, 32);
     const compute = () => index.records.encodeValue(request, '1', 5);
     assert.deepEqual(traced(pool.fabric, index.modify(request, compute)), expected);
   }

@@ -100,7 +100,7 @@ export class Partitions {
       catalog,
       geometry,
       directory,
-      records: new RecordIo(pool, catalog),
+      records: new RecordIo(pool, catalog, shape.seed),
       techniques: techniquesOf(SHARD_TECHNIQUES, shape.without),
     };
     // A client that opens a store may have announced no epoch: what it reads may be given up.

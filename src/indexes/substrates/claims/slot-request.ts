@@ -1,5 +1,6 @@
+import { type Address, highHalf, lowHalf } from '../../../verbs/index.ts';
 import { CANDIDATES_MAX, Request } from '../request.ts';
-import type { SlotFormat } from './slot-format.ts';
+import { pointerIn, type SlotFormat } from './slot-format.ts';
 
 /** Offsets in a request's words: of the CAS of its slot, of another slot, and of its buckets. */
 export const SWAP_AT = 0;
@@ -18,6 +19,11 @@ export class SlotRequest extends Request {
   constructor(wordBytes: number, format: SlotFormat) {
     super(wordBytes);
     this.format = format;
+  }
+
+  override get foundAddress(): Address {
+    const { format, words, slotAt } = this;
+    return pointerIn(format, lowHalf(words, slotAt), highHalf(words, slotAt));
   }
 
   override ensureCandidates(count: number): void {

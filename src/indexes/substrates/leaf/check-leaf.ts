@@ -1,6 +1,7 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { CheckSink } from '../../contract.ts';
+import { checkRecord } from '../../traversal/check-records.ts';
 import {
   fingerprintOf,
   hopsOf,
@@ -127,19 +128,12 @@ export class LeafCheck {
     request: LeafRequest,
     report: (text: string) => void,
   ): Operation<boolean> {
-    const { records, geometry } = this.#client;
+    const { records } = this.#client;
     const record = recordOf(words, at);
-    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
-    try {
-      yield* records.complete(request);
-    } catch (error) {
-      report((error as Error).message);
-      return false;
-    }
-    if (fingerprintOf(words, at) !== request.hash.h1) report('wrong fingerprint');
-    for (const { address, units } of yield* records.foundBlocks(request, record)) {
-      this.#sink.reachable(address, units);
-    }
-    return true;
+    const slot = { record, units: linesOf(words, at) };
+    const reachable = (address: number, units: number) => this.#sink.reachable(address, units);
+    const isIntact = yield* checkRecord(records, request, slot, { problem: report, reachable });
+    if (isIntact && fingerprintOf(words, at) !== request.hash.h1) report('wrong fingerprint');
+    return isIntact;
   }
 }

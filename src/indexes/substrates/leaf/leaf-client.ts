@@ -85,7 +85,7 @@ export abstract class LeafClient<
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;
     this.sums = new EntrySums(geometry.itemBytes);
-    this.records = new RecordIo(pool, catalog);
+    this.records = new RecordIo(pool, catalog, geometry.shape.seed);
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;
     this.pool = pool;

@@ -53,10 +53,6 @@ export abstract class LeafIndex<C extends LeafClient>
     client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
   }
 
-  foundAddress({ foundRecord }: LeafRequest): Address {
-    return foundRecord;
-  }
-
   override *touch(request: LeafRequest): Operation<void> {
     if (!request.foundInline) return yield* super.touch(request);
     yield* this.#noteUse(request);
@@ -97,10 +93,6 @@ export abstract class LeafIndex<C extends LeafClient>
     const requests = this.#sampled.pop() ?? [];
     yield* sampleNeighbourhood(this.client, requests, own, request, visit);
     this.#sampled.push(requests);
-  }
-
-  isInTable({ inline }: LeafRequest): boolean {
-    return inline;
   }
 
   search(request: LeafRequest): Operation<boolean> {

@@ -76,6 +76,14 @@ export class LeafRequest extends Request implements LeafTurn {
     return isInEntry ? this.entry + this.#accessAt : super.accessAt;
   }
 
+  override get foundAddress(): Address {
+    return this.foundRecord;
+  }
+
+  override get isInTable(): boolean {
+    return this.inline;
+  }
+
   /** The operation begins, or goes on elsewhere: it waits for no holder yet. */
   forgetHolder(): void {
     this.heldHigh = 0;

@@ -1,6 +1,4 @@
-import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation, Scratch } from '../../../verbs/index.ts';
-import { visitRecords } from '../record-visits.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
 import type { LeafGeometry } from './layout.ts';
 import { CONTENT_AT } from './layout.ts';
@@ -31,35 +29,35 @@ function isWhole({ sums, geometry }: LeafClient, { words, idLow, idHigh }: LeafR
   return sums.allHold(words, IMAGE_AT, geometry.entriesAt, idLow, idHigh);
 }
 
-/** Visits the items of a picture, whose records are read together: each as the found one. */
-export function* visitItems(
+/** Visits the items of a picture that stand in it whole, each as the request's found one. */
+export function eachInline(
   client: LeafClient,
-  picture: LeafRequest,
+  { words }: LeafRequest,
   request: LeafRequest,
   visit: (request: LeafRequest, keyBytes: number) => void,
-  keysOnly = false,
-): Operation<void> {
-  const { words } = picture;
-  const { seed, span } = client.geometry.shape;
-  request.candidateCount = 0;
-  for (let entry = 0; entry < span; entry++) {
+): void {
+  for (let entry = 0; entry < client.geometry.shape.span; entry++) {
     const at = imageOf(client, entry);
     const item = itemHigh(words, at);
-    if (isEmpty(item)) continue;
-    if (isIndirect(item)) {
-      request.noteRecord(recordOf(words, at), linesOf(words, at));
-      continue;
-    }
+    if (isEmpty(item) || isIndirect(item)) continue;
     const keyBytes = keyBytesOf(item);
-    request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, seed);
+    request.adoptKeyAt(words, at + CONTENT_AT, keyBytes, client.records.seed);
     adoptInline(request, words, at);
     visit(request, keyBytes);
   }
-  yield* visitRecords(client.records, request, seed, every, visit, keysOnly);
 }
 
-function every(): boolean {
-  return true;
+/** Visits the items of a picture that name a record; none is a claim. */
+export function eachIndirect(
+  client: LeafClient,
+  { words }: LeafRequest,
+  visit: (record: Address, units: number, isClaim: boolean) => void,
+): void {
+  for (let entry = 0; entry < client.geometry.shape.span; entry++) {
+    const at = imageOf(client, entry);
+    const item = itemHigh(words, at);
+    if (!isEmpty(item) && isIndirect(item)) visit(recordOf(words, at), linesOf(words, at), false);
+  }
 }
 
 /** Items of a picture. */
@@ -85,27 +83,6 @@ export class ItemCounts {
       if (isIndirect(item)) this.indirect++;
       else this.inline++;
     }
-  }
-}
-
-/** Visits the blocks of all records that a picture's items name. */
-export function* visitRecordBlocks(
-  client: LeafClient,
-  { words }: LeafRequest,
-  request: LeafRequest,
-  visit: (address: Address) => void,
-): Operation<void> {
-  const { records, geometry } = client;
-  for (let entry = 0; entry < geometry.shape.span; entry++) {
-    const at = imageOf(client, entry);
-    const item = itemHigh(words, at);
-    if (isEmpty(item) || !isIndirect(item)) continue;
-    const record = recordOf(words, at);
-    visit(record);
-    // Only a record of so many lines can have further blocks.
-    if (linesOf(words, at) < SLOT_UNITS_MAX) continue;
-    yield* records.adopt(request, record, linesOf(words, at), geometry.shape.seed);
-    for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
   }
 }
 

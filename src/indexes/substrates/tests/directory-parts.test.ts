@@ -93,12 +93,12 @@ for (const { kind, shape } of SMALL_TABLES) {
     assert.deepEqual(spansByNode(pool).sort(), [2, 3, 3]);
     const request = index.newRequest();
     for (let i = 0; i < 3000; i++) {
-      index.records.encode(request, `key ${i}`, 'x'.repeat(50), index.hashSeed, 1);
+      index.records.encode(request, `key ${i}`, 'x'.repeat(50), 1);
       pool.run(index.write(request, 0));
     }
     assert.ok(pool.run(index.shape()).subtables > 4, 'it has grown');
     for (let i = 0; i < 3000; i++) {
-      request.setKey(`key ${i}`, index.hashSeed);
+      request.setKey(`key ${i}`, index.records.seed);
       assert.equal(pool.run(index.search(request)), true);
     }
   });

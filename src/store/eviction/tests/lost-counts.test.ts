@@ -18,7 +18,7 @@ function addUncounted(t: TestContext, store: Store, records: number): void {
     pool.run(index.write(requestFor({ index }, key, 'v'), 0));
     pool.exit();
   }
-  pool.run(pool.catalog.addUnswept(index.catalog, 1));
+  pool.run(pool.catalog.addUnswept(index.records.catalog, 1));
   pool.close();
 }
 

@@ -76,7 +76,7 @@ function sizesFor(nodes: number): OpenOptions {
 /** Claims blocks of these sizes, so that no round trip that a test counts is one of a claim. */
 export function claimAhead({ pool, index }: ByHand<Index>, ...sizes: number[]): void {
   for (const units of sizes) {
-    const sizeClass = pool.allocator.sizeClass(index.catalog, units);
+    const sizeClass = pool.allocator.sizeClass(index.records.catalog, units);
     sizeClass.batch = sizeClass.claimsMax(false);
     pool.run(pool.allocator.refill(sizeClass));
   }
@@ -90,8 +90,8 @@ export function requestFor<I extends Index>(
   version = 1,
 ): ReturnType<I['newRequest']> {
   const request = index.newRequest() as ReturnType<I['newRequest']>;
-  if (value === undefined) request.setKey(key, index.hashSeed);
-  else index.records.encode(request, key, value, index.hashSeed, version);
+  if (value === undefined) request.setKey(key, index.records.seed);
+  else index.records.encode(request, key, value, version);
   return request;
 }
 

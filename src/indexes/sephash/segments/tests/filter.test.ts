@@ -27,7 +27,7 @@ function clients(scope: Scope, count: number): Client[] {
   );
   for (const { pool, index } of [first, ...others]) {
     pool.run(index.search(requestFor({ index }, 'first use')));
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.records.catalog, 1)));
   }
   return [first, ...others];
 }
@@ -188,7 +188,7 @@ test('a record that a merge drops is retired by the next merge only', (t) => {
   put('k');
   const request = requestFor(client, 'k');
   assert.ok(pool.run(index.search(request)));
-  const superseded = index.foundAddress(request);
+  const superseded = request.foundAddress;
   const untilMerge = (number: number) => {
     for (let i = 0; index.table.merges < number; i++) put(i === 0 ? 'k' : `${number} ${i}`);
   };

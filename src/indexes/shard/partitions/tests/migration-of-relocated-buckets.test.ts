@@ -6,7 +6,6 @@ import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
 import { ALWAYS } from '../../../contract.ts';
 import { resize } from '../../resizing/resize.ts';
-import { eachReachable } from '../../sweep.ts';
 import { type Client, get, put, within } from '../../tests/support/clients.ts';
 
 const SHARD = { partitions: 1, buckets: 1, level1: 4, level2: 2, resizes: 6 };
@@ -70,18 +69,18 @@ function assertWhole(all: readonly Client[]): void {
   assert.equal(new Set(reached).size, reached.length, 'a block is reached twice');
   const walked = new Set<number>();
   within(client, () =>
-    client.pool.run(eachReachable(client.index.partitions, (address) => walked.add(address))),
+    client.pool.run(client.index.eachReachable((address) => walked.add(address))),
   );
   for (const address of reached) assert.ok(walked.has(address), `${address} is not swept`);
   for (const { pool, index } of all) {
     const { allocator, reclamation } = pool;
     assert.equal(reclamation.retired, 0);
     pool.run(reclamation.goOffline());
-    for (const address of claimedBlocks(pool, index.catalog)) {
+    for (const address of claimedBlocks(pool, index.records.catalog)) {
       assert.ok(walked.has(address), `${address} is lost`);
     }
     for (const { catalog, cache } of allocator.classes()) {
-      if (catalog !== index.catalog) continue;
+      if (catalog !== index.records.catalog) continue;
       for (const address of cache) assert.ok(!walked.has(address), `${address} is free and in use`);
     }
   }

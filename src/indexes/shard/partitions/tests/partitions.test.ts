@@ -15,7 +15,7 @@ test('who opens a store of 64 partitions reads their roots some at a time', (t) 
   const { root } = index.partitions.directory;
   const { trips, value } = traced(
     pool.fabric,
-    openShard(pool, shapeFrom(index.parameters), index.catalog, root),
+    openShard(pool, shapeFrom(index.parameters), index.records.catalog, root),
   );
   // Migrations, directory, two times half of the roots, migrations.
   assert.deepEqual(
@@ -49,7 +49,7 @@ test('who opens a store while tables are migrated all the time gives up, and say
   const opening = openShard(
     pool,
     shapeFrom(index.parameters),
-    index.catalog,
+    index.records.catalog,
     index.partitions.directory.root,
   );
   const migrating = function* (): Operation<unknown> {

@@ -32,7 +32,7 @@ test('a table does not grow because clients died that had removed records', (t) 
   const { subtables } = sizes(client);
   for (let round = 0; round < ROUNDS; round++) {
     removeUnreported(other);
-    client.pool.run(client.pool.catalog.addUnswept(client.index.catalog, 1));
+    client.pool.run(client.pool.catalog.addUnswept(client.index.records.catalog, 1));
     for (const key of KEYS) put(client, key);
   }
   assert.equal(sizes(client).subtables, subtables);
@@ -58,7 +58,7 @@ test('a record that has expired is counted as one, until it is replaced or remov
   const request = () => {
     const expiry = { deadline: time.now + 10, sliding: false };
     const one = index.newRequest();
-    index.records.encode(one, 'key', 'value', index.hashSeed, 1, expiry);
+    index.records.encode(one, 'key', 'value', 1, expiry);
     return one;
   };
   const changes = [

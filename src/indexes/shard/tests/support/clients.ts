@@ -26,7 +26,7 @@ export function clients(
     pool.enter();
     scope.after(() => pool.exit());
     // Claimed ahead, so that the first step of a write is its first READ.
-    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.catalog, 1)));
+    pool.run(pool.allocator.refill(pool.allocator.sizeClass(index.records.catalog, 1)));
     index.table.syncEvery = Number.POSITIVE_INFINITY;
     index.table.patience = { polls: 1, microseconds: 1 };
   }

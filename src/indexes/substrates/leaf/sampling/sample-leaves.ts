@@ -1,6 +1,6 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../../records/layout.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import { visitSample } from '../../sample.ts';
+import { visitSample } from '../../../traversal/sample.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
 import type { LeafClient } from '../leaf-client.ts';
@@ -42,8 +42,7 @@ export function* sampleLeaves<R extends LeafRequest>(
       met += visitInline(client, requests[leaf], entries, request, visit);
     }
   }
-  const { seed } = client.geometry.shape;
-  const part = { seed, place: places[0], enough: Math.max(1, enough - met) };
+  const part = { place: places[0], enough: Math.max(1, enough - met) };
   yield* visitSample(client.records, request, part, visit);
 }
 
@@ -70,7 +69,7 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
   request.candidateCount = 0;
   visitInline(client, read, neighbourhood, request, visit);
-  const part = { seed, place: 0, enough: request.candidateCount };
+  const part = { place: 0, enough: request.candidateCount };
   yield* visitSample(client.records, request, part, visit);
 }
 

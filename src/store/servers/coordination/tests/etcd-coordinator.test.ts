@@ -76,7 +76,7 @@ function impatientWriter(scope: Scope, url: string) {
   const token = () => pool.run(index.table.pairs[0].hashLease.holder()).token;
   const insert = (key: string) => {
     const request = index.newRequest();
-    index.records.encode(request, key, 'v', index.hashSeed, 1);
+    index.records.encode(request, key, 'v', 1);
     pool.enter();
     try {
       return pool.run(index.write(request, 0));

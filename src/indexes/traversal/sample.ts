@@ -1,8 +1,8 @@
 import { mix32 } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { RecordIo } from './record-io.ts';
-import { visitRecords } from './record-visits.ts';
-import type { Request } from './request.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import type { Request } from '../substrates/request.ts';
+import { visitRecords } from './visit-records.ts';
 
 /**
  * The whole number and the rest of a place of [0, 1), among `parts` of equal size. A caller's
@@ -22,11 +22,11 @@ export function partOf(place: number, parts: number): { part: number; rest: numb
 export function* visitSample<R extends Request>(
   records: RecordIo,
   request: R,
-  { seed, place, enough }: { seed: number; place: number; enough: number },
+  { place, enough }: { place: number; enough: number },
   visit: (request: R, keyBytes: number) => void,
 ): Operation<void> {
   if (request.candidateCount > enough) keepSome(request, enough, place);
-  yield* visitRecords(records, request, seed, every, visit, true);
+  yield* visitRecords(records, request, every, visit, true);
 }
 
 function every(): boolean {

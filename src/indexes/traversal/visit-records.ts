@@ -1,15 +1,7 @@
-import {
-  bytesToValue,
-  FLAG_CHAINED,
-  headBytes,
-  headUnitsOf,
-  KEY_BYTES_AND_KIND,
-  unitsOf,
-  VALUE_BYTES,
-} from '../../records/layout.ts';
+import { bytesToValue, KEY_BYTES_AND_KIND, SLOT_UNITS_MAX, unitsOf } from '../../records/layout.ts';
 import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
-import type { RecordIo } from './record-io.ts';
-import type { Request } from './request.ts';
+import { headUnitsIn, type RecordIo } from '../substrates/record-io.ts';
+import type { Request } from '../substrates/request.ts';
 
 /**
  * Lines of a record that are read for its key alone. Most keys end there; others are read again.
@@ -23,10 +15,10 @@ export const KEY_UNITS = 4;
 export function* visitRecords<R extends Request>(
   records: RecordIo,
   request: R,
-  seed: number,
-  accepts: (request: R) => boolean,
+  accepts: (request: R, i: number) => boolean,
   visit: (request: R, keyBytes: number) => void,
   keysOnly = false,
+  unitsMax = SLOT_UNITS_MAX,
 ): Operation<void> {
   const { incoming, batch, candidateAt, candidateCount: count, candidateRecord } = request;
   if (count === 0) return;
@@ -42,20 +34,15 @@ export function* visitRecords<R extends Request>(
   }
   yield batch;
   for (let i = 0; i < count; i++) {
-    const needed = bytesNeeded(request, candidateAt[i], keysOnly);
+    const needed = bytesNeeded(request, i, keysOnly, unitsMax);
     const isWhole = needed <= readBytes(request, i, keysOnly);
     const found = isWhole ? candidateAt[i] : yield* readAgain(request, i, end, needed);
     const keyBytes = keyBytesAt(request, found);
-    request.adoptKey(incoming, found, keyBytes, seed);
-    if (!accepts(request)) continue;
+    request.adoptKey(incoming, found, keyBytes, records.seed);
+    if (!accepts(request, i)) continue;
     if (!keysOnly) yield* records.complete(request);
     visit(request, keyBytes);
   }
-}
-
-/** Bytes of a chained record that its first block has, up to those that any slot tells of. */
-function firstBytes(keyBytes: number, valueBytes: number): number {
-  return Math.min(headBytes(keyBytes), UNIT_BYTES * headUnitsOf(keyBytes, valueBytes, true));
 }
 
 function readBytes({ candidateUnits }: Request, i: number, keysOnly: boolean): number {
@@ -67,17 +54,15 @@ function keyBytesAt({ incoming }: Request, at: number): number {
   return incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
 }
 
-/** Bytes of the record at `at` that a visit needs; 0 when a slot's length covers them anyhow. */
-function bytesNeeded(request: Request, at: number, keysOnly: boolean): number {
-  const { incoming } = request;
-  const kind = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2];
-  if (keysOnly) return bytesToValue(kind);
-  if (((kind >>> 24) & FLAG_CHAINED) === 0) return 0;
-  return firstBytes(keyBytesAt(request, at), incoming.i32[(at + VALUE_BYTES) >> 2] >>> 0);
+/** Bytes of a record that a visit needs; 0 when its slot's length covers them anyhow. */
+function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: number): number {
+  const { incoming, candidateAt, candidateUnits } = request;
+  if (keysOnly) return bytesToValue(incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2]);
+  return candidateUnits[i] < unitsMax ? 0 : UNIT_BYTES * headUnitsIn(incoming, candidateAt[i]);
 }
 
 /**
- * A record whose key is so long that a slot's length does not cover it is read again, behind all
+ * A record that is longer than its slot can tell is read again, behind all
  * others, in one place, because they are visited one by one. Returns where it stands.
  */
 function* readAgain(

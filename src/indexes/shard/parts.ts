@@ -1,11 +1,13 @@
 import { invariant, StepwellError } from '../../errors.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
-import type { IndexWalk } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
-import { visitRecords } from '../substrates/record-visits.ts';
+import { nextSuffix } from '../substrates/directory.ts';
+import type { PartOrder, Parts } from '../traversal/parts.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
+import { learnRelocations } from './resizing/new-bucket.ts';
 import {
   LEVEL3_LINK,
   LEVELS,
@@ -21,98 +23,52 @@ import type { ShardTable } from './table/table.ts';
 const SETTLE_ROUNDS_MAX = 1000;
 
 /** The buckets of number `bucket` of all levels of a partition, as they are at `version`. */
-export interface WalkPosition {
+interface BucketPosition {
   partition: number;
   bucket: number;
   version: number;
 }
 
 /**
- * A walk over all records, partition by partition, one bucket of every level at a time. It goes
- * through the buckets in the order of their reversed bits, so that a bucket that is split is still
- * one run of the order; and a record never changes its level. So a key that is present during the
- * whole walk is handed out exactly once, whatever is resized meanwhile.
+ * One bucket of every level at a time, partition by partition. Buckets come in the order of their
+ * reversed bits, so that a bucket that is split is still one run of the order; and a record never
+ * changes its level.
  */
-export class ShardWalk implements IndexWalk {
+export class ShardParts implements Parts<ShardRequest> {
+  readonly order: BucketOrder;
+  readonly unitsMax = SLOT_UNITS_MAX;
   readonly #partitions: Partitions;
   #table: ShardTable;
-  readonly #request: ShardRequest;
   readonly #words: Scratch;
   /** Where each level's bucket stands in the words. */
   readonly #at: readonly number[];
   #nodes: { address: Address; words: Scratch }[] = [];
-  position: WalkPosition | undefined;
+  /** Live slots of the buckets themselves; those behind them are of the chain. */
+  #own = 0;
 
-  constructor(partitions: Partitions, request: ShardRequest, position: WalkPosition) {
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(partitions: Partitions, cursor = 0) {
+    const { geometry, tables } = partitions;
+    this.order = new BucketOrder(geometry, cursor);
     this.#partitions = partitions;
-    this.#table = partitions.tables[position.partition];
-    this.#request = request;
-    const [level1, level2, level3] = partitions.geometry.bucketBytes;
+    this.#table = tables[0];
+    const [level1, level2, level3] = geometry.bucketBytes;
     this.#at = [0, level1, level1 + level2];
     this.#words = new Scratch(level1 + level2 + level3);
-    this.position = position;
-  }
-
-  get done(): boolean {
-    return this.position === undefined;
-  }
-
-  get cursor(): number {
-    return encodeCursor(this.position);
-  }
-
-  *next(
-    visit: (request: ShardRequest, keyBytes: number) => void,
-    keysOnly = false,
-  ): Operation<void> {
-    const position = this.position as WalkPosition;
-    if (!this.#partitions.isCurrent) yield* this.#partitions.refresh();
-    yield* this.#arrive(position);
-    const { geometry, records } = this.#table;
-    const request = this.#request;
-    request.candidateCount = 0;
-    const noteLive = (low: number, high: number) => {
-      if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
-    };
-    this.#eachSlot(noteLive);
-    const own = request.candidateCount;
-    this.#eachChained(noteLive);
-    let index = 0;
-    // A chain is shared by buckets that were one when it began.
-    const isHere = ({ hash }: ShardRequest) =>
-      index++ < own || geometry.bucketOf(hash.h4, position.version) === position.bucket;
-    const { seed } = geometry.shape;
-    yield* visitRecords(records, request, seed, isHere, visit, keysOnly);
-    this.position = successor(geometry, position);
-  }
-
-  /** As `next`, without reading the records: visits all slots that point to one, and all nodes. */
-  *nextSlots(
-    visit: (record: Address, units: number, pending: boolean) => void,
-    visitNode: (address: Address) => void,
-  ): Operation<void> {
-    const position = this.position as WalkPosition;
-    yield* this.#arrive(position);
-    const visitSlot = (low: number, high: number) => {
-      if (isEmpty(low, high)) return;
-      visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
-    };
-    this.#eachSlot(visitSlot);
-    this.#eachChained(visitSlot);
-    for (const { address } of this.#nodes) visitNode(address);
-    this.position = successor(this.#table.geometry, position);
   }
 
   /**
    * Reads the buckets of all levels, and the chain, at one version: the position's, or the next
    * when one of them has gone further, of which the position is then the first part.
    */
-  *#arrive(position: WalkPosition): Operation<void> {
+  *read(): Operation<void> {
+    const position = this.order.position as BucketPosition;
     const { geometry } = this.#partitions;
+    if (!this.#partitions.isCurrent) yield* this.#partitions.refresh();
     this.#table = this.#partitions.tables[position.partition];
     const table = this.#table;
     if (position.version > table.segments.version) yield* table.load();
-    if (position.version > table.segments.version) throw foreignCursor(encodeCursor(position));
+    if (position.version > table.segments.version) throw foreignCursor(cursorOf(position));
     for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
       const { segments } = table;
       const batch = new Batch();
@@ -146,7 +102,7 @@ export class ShardWalk implements IndexWalk {
   }
 
   /** Moves the buckets that are behind; true when none was. */
-  *#settle({ bucket, version }: WalkPosition, segments: Segments): Operation<boolean> {
+  *#settle({ bucket, version }: BucketPosition, segments: Segments): Operation<boolean> {
     let settled = true;
     for (let level = 0; level < LEVELS; level++) {
       const from = this.#at[level];
@@ -177,41 +133,74 @@ export class ShardWalk implements IndexWalk {
     }
   }
 
-  #eachSlot(visit: (low: number, high: number) => void): void {
-    const { i32 } = this.#words;
-    for (let word = 0; word < (this.#end - 8) >> 2; word += 2) visit(i32[word], i32[word + 1]);
+  eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
+    let live = 0;
+    const visitIn = ({ i32 }: Scratch, bytes: number) => {
+      for (let word = 0; word < bytes >> 2; word += 2) {
+        const [low, high] = [i32[word], i32[word + 1]];
+        if (isEmpty(low, high)) continue;
+        if (isLive(low, high)) live++;
+        visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
+      }
+    };
+    visitIn(this.#words, this.#end - 8);
+    this.#own = live;
+    for (const { words } of this.#nodes) visitIn(words, NODE_LINK);
   }
 
-  #eachChained(visit: (low: number, high: number) => void): void {
-    for (const { words } of this.#nodes) {
-      for (let word = 0; word < NODE_LINK >> 2; word += 2) {
-        visit(words.i32[word], words.i32[word + 1]);
+  /** A chain is shared by buckets that were one when it began. */
+  isHere({ hash }: ShardRequest, i: number): boolean {
+    const { bucket, version } = this.order.position as BucketPosition;
+    return i < this.#own || this.#table.geometry.bucketOf(hash.h4, version) === bucket;
+  }
+
+  eachBlock(visit: (address: Address) => void): void {
+    for (const { address } of this.#nodes) visit(address);
+  }
+
+  /** Read anew: a segment may have been published that no bucket has been moved to yet. */
+  *eachOtherBlock(visit: (address: Address) => void): Operation<void> {
+    const { directory, tables } = this.#partitions;
+    for (const address of (yield* directory.places()).keys()) visit(address);
+    // The traversal has met those of the tables themselves.
+    for (const table of tables) {
+      const { segments } = table;
+      if (segments.former !== undefined) yield* learnRelocations(table, segments.former);
+      for (const each of [segments, segments.former]) {
+        for (const { address } of each?.relocations() ?? []) visit(address);
       }
     }
   }
 }
 
-/**
- * The next bucket of the same version in the order of reversed bits, or the first one of the next
- * partition; undefined after the last.
- */
-function successor(
-  geometry: ShardGeometry,
-  { partition, bucket, version }: WalkPosition,
-): WalkPosition | undefined {
-  // Adding one to the reversed number is carrying from the highest bit downwards.
-  let bit = geometry.bucketsAt(version) / 2;
-  let next = bucket;
-  while (bit >= 1 && (next & bit) !== 0) {
-    next &= ~bit;
-    bit /= 2;
+class BucketOrder implements PartOrder {
+  readonly #geometry: ShardGeometry;
+  /** Undefined at the end. */
+  position: BucketPosition | undefined;
+
+  constructor(geometry: ShardGeometry, cursor: number) {
+    this.#geometry = geometry;
+    this.position = positionOf(cursor, geometry);
   }
-  if (bit >= 1) return { partition, bucket: next | bit, version };
-  if (partition + 1 === geometry.shape.partitions) return undefined;
-  return { ...WALK_START, partition: partition + 1 };
+
+  get done(): boolean {
+    return this.position === undefined;
+  }
+
+  get cursor(): number {
+    return this.position === undefined ? 0 : cursorOf(this.position);
+  }
+
+  pass(): void {
+    const { partition, bucket, version } = this.position as BucketPosition;
+    const next = nextSuffix(bucket, Math.log2(this.#geometry.bucketsAt(version)));
+    if (next !== undefined) this.position = { partition, bucket: next, version };
+    else if (partition + 1 === this.#geometry.shape.partitions) this.position = undefined;
+    else this.position = { ...START, partition: partition + 1 };
+  }
 }
 
-export const WALK_START: Readonly<WalkPosition> = { partition: 0, bucket: 0, version: 0 };
+const START: Readonly<BucketPosition> = { partition: 0, bucket: 0, version: 0 };
 
 const BUCKET_VALUES = 2 ** 28;
 const VERSION_VALUES = 2 ** 5;
@@ -219,17 +208,15 @@ const VERSION_VALUES = 2 ** 5;
 const CHECK_VALUES = 1024;
 const CHECK_PRIME = 1021;
 
-/** 0 stands for the start and for the end. */
-function encodeCursor(position: WalkPosition | undefined): number {
-  if (position === undefined) return 0;
-  const { partition, version, bucket } = position;
+/** Never 0, which stands for the start and for the end. */
+function cursorOf({ partition, version, bucket }: BucketPosition): number {
   const code = (partition * VERSION_VALUES + version) * BUCKET_VALUES + bucket;
   return code * CHECK_VALUES + (code % CHECK_PRIME) + 1;
 }
 
 /** Raises SW_INVALID_ARGUMENT when the number is no cursor of this table. */
-export function decodeCursor(cursor: number, geometry: ShardGeometry): WalkPosition {
-  if (cursor === 0) return { ...WALK_START };
+function positionOf(cursor: number, geometry: ShardGeometry): BucketPosition {
+  if (cursor === 0) return { ...START };
   const code = Number.isSafeInteger(cursor) ? Math.floor((cursor - 1) / CHECK_VALUES) : -1;
   const bucket = code % BUCKET_VALUES;
   const version = Math.floor(code / BUCKET_VALUES) % VERSION_VALUES;
@@ -240,7 +227,7 @@ export function decodeCursor(cursor: number, geometry: ShardGeometry): WalkPosit
     partition < geometry.shape.partitions &&
     version <= VERSION_MAX &&
     bucket < geometry.bucketsAt(version);
-  if (!isPosition || encodeCursor(position) !== cursor) throw foreignCursor(cursor);
+  if (!isPosition || cursorOf(position) !== cursor) throw foreignCursor(cursor);
   return position;
 }
 

@@ -1,0 +1,81 @@
+import { hasCode, invariant } from '../../errors.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { IndexShape } from '../contract.ts';
+import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { eachIndirect, eachInline, ItemCounts, readPicture } from '../substrates/leaf/picture.ts';
+import type { Parts } from '../traversal/parts.ts';
+import { SuffixOrder } from '../traversal/suffix-order.ts';
+import { depthIn } from './bounds.ts';
+import type { HopscotchTable } from './table.ts';
+
+/** A segment at a time. */
+export class HopscotchParts implements Parts<LeafRequest> {
+  readonly order: SuffixOrder;
+  readonly unitsMax = SLOT_UNITS_MAX;
+  readonly #table: HopscotchTable;
+  /** The segment that was read. */
+  readonly picture: LeafRequest;
+
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(table: HopscotchTable, cursor = 0) {
+    this.order = new SuffixOrder({ end: 1, step: 1 }, cursor);
+    this.#table = table;
+    this.picture = table.newRequest();
+  }
+
+  /** Reads a segment as it is at one moment. */
+  *read(): Operation<void> {
+    this.picture.hash.h1 = this.order.position.suffix;
+    yield* readPicture(this.#table, this.picture);
+    this.#arrive();
+  }
+
+  /** For figures: a segment that does not stand still is as it was read last. */
+  *readAsItIs(): Operation<void> {
+    try {
+      yield* this.read();
+    } catch (error) {
+      if (!hasCode(error, 'SW_CONTENTION')) throw error;
+      this.#arrive();
+    }
+  }
+
+  #arrive(): void {
+    const { words, leaf } = this.picture;
+    const depth = depthIn(words, IMAGE_AT);
+    const isDepth = depth <= this.#table.directory.maxDepth;
+    invariant(isDepth, `the segment at ${leaf} has a depth of ${depth}`);
+    this.order.arrive(depth, 1);
+  }
+
+  eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
+    eachIndirect(this.#table, this.picture, visit);
+  }
+
+  eachInline(request: LeafRequest, visit: (one: LeafRequest, keyBytes: number) => void): void {
+    eachInline(this.#table, this.picture, request, visit);
+  }
+
+  isHere(): boolean {
+    return true;
+  }
+
+  eachBlock(visit: (address: Address) => void): void {
+    visit(this.picture.leaf);
+  }
+}
+
+/** Counts by the entries, without reading records: no writer makes it fail. */
+export function* shapeOf(table: HopscotchTable): Operation<IndexShape> {
+  const parts = new HopscotchParts(table);
+  const items = new ItemCounts();
+  let subtables = 0;
+  for (; !parts.order.done; parts.order.pass()) {
+    yield* parts.readAsItIs();
+    items.add(table, parts.picture);
+    subtables++;
+  }
+  const globalDepth = yield* table.directory.parts.readDepth();
+  return { globalDepth, subtables, slots: subtables * table.geometry.shape.span, ...items };
+}

@@ -1,0 +1,112 @@
+import { StepwellError } from '../../../errors.ts';
+import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
+import type { PartOrder, Parts } from '../../traversal/parts.ts';
+import { TableLost } from '../protocol/pair-state.ts';
+import { type NamedSlot, recordOf, unitsOfSlot } from '../protocol/slot.ts';
+import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
+import { restoreTable } from '../recovery/rebuild-table.ts';
+import type { HStoreRequest, HStoreTable } from './table.ts';
+
+/** Steps without a record that are one part. */
+const EMPTY_STEPS = 64;
+
+/**
+ * The buckets of one pair after the other, some at a time, each with its chain. A key never leaves
+ * its chain and never changes its slot.
+ */
+export class HStoreParts implements Parts<HStoreRequest> {
+  readonly order: BucketOrder;
+  readonly unitsMax = SLOT_UNITS_MAX;
+  readonly #table: HStoreTable;
+  readonly #request: HStoreRequest;
+  slots: NamedSlot[] = [];
+  chained: Address[] = [];
+  /** How often it met a table that was lost. */
+  restored = 0;
+
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(table: HStoreTable, cursor = 0) {
+    const { buckets } = table.shape;
+    this.#table = table;
+    this.#request = table.newRequest();
+    this.order = new BucketOrder(cursor, table.pairs.length * buckets);
+    const isCursor = Number.isSafeInteger(cursor) && cursor >= 0 && !this.order.done;
+    if (isCursor && (cursor % buckets) % STEP_BUCKETS === 0) return;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+  }
+
+  *read(): Operation<void> {
+    const { buckets } = this.#table.shape;
+    const { order } = this;
+    this.slots = [];
+    this.chained = [];
+    order.next = order.position;
+    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0 && !order.isLast; step++) {
+      const first = order.next % buckets;
+      const count = Math.min(STEP_BUCKETS, buckets - first);
+      this.chained.push(...(yield* this.#readBuckets(first, count)));
+      order.next += count;
+    }
+  }
+
+  /** When the table is lost, as soon as there is another one: keys stand as before. */
+  *#readBuckets(first: number, count: number): Operation<ReadonlySet<Address>> {
+    const { pairs, shape } = this.#table;
+    const pair = pairs[Math.floor(this.order.next / shape.buckets)];
+    for (;;) {
+      this.slots.length = 0;
+      try {
+        return yield* readBuckets(pair.geometry, first, count, this.#request, (slot, low, high) => {
+          this.slots.push({ slot, low, high });
+        });
+      } catch (error) {
+        if (!(error instanceof TableLost)) throw error;
+        this.restored++;
+        yield* restoreTable(pair, error.generation);
+      }
+    }
+  }
+
+  eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
+    for (const slot of this.slots) visit(recordOf(slot), unitsOfSlot(slot.high), false);
+  }
+
+  isHere(): boolean {
+    return true;
+  }
+
+  eachBlock(visit: (address: Address) => void): void {
+    for (const bucket of this.chained) visit(bucket);
+  }
+}
+
+/** Buckets of all pairs, numbered through. */
+class BucketOrder implements PartOrder {
+  position: number;
+  /** Where the part that was read ends. */
+  next = 0;
+  readonly #end: number;
+
+  constructor(position: number, end: number) {
+    this.position = position;
+    this.#end = end;
+  }
+
+  get done(): boolean {
+    return this.position >= this.#end;
+  }
+
+  /** Whether the part that was read is the last one. */
+  get isLast(): boolean {
+    return this.next >= this.#end;
+  }
+
+  get cursor(): number {
+    return this.done ? 0 : this.position;
+  }
+
+  pass(): void {
+    this.position = this.next;
+  }
+}

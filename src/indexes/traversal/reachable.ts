@@ -1,0 +1,42 @@
+import type { Address, Operation } from '../../verbs/index.ts';
+import type { RecordIo } from '../substrates/record-io.ts';
+import type { Request } from '../substrates/request.ts';
+import type { Parts } from './parts.ts';
+
+/**
+ * Visits every block that is reachable from the beginning to the end: those of the index itself and
+ * those of all records. More may be visited, never fewer.
+ */
+export function* eachReachable<R extends Request>(
+  parts: Parts<R>,
+  records: RecordIo,
+  request: R,
+  visit: (address: Address) => void,
+): Operation<void> {
+  for (; !parts.order.done; parts.order.pass()) {
+    yield* parts.read();
+    parts.eachBlock?.(visit);
+    yield* eachRecordBlock(parts, records, request, visit);
+  }
+  yield* parts.eachOtherBlock?.(visit) ?? [];
+}
+
+/** Visits all blocks of the records that slots name. */
+export function* eachRecordBlock(
+  slots: Pick<Parts, 'eachSlot' | 'unitsMax'>,
+  records: RecordIo,
+  request: Request,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const long: Address[] = [];
+  slots.eachSlot((record, units, isClaim) => {
+    visit(record);
+    // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
+    // what hangs on a dead client's claim is never read again.
+    if (units >= slots.unitsMax && !isClaim) long.push(record);
+  });
+  for (const record of long) {
+    yield* records.adopt(request, record, slots.unitsMax);
+    for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
+  }
+}

@@ -1,0 +1,112 @@
+import { StepwellError } from '../../errors.ts';
+import { nextSuffix, suffixOf } from '../substrates/directory.ts';
+import type { PartOrder } from './parts.ts';
+
+/** Keys whose hashes end with `suffix`, of `depth` bits; those from `at` on in their part. */
+export interface SuffixPosition {
+  suffix: number;
+  depth: number;
+  at: number;
+}
+
+/** `at` is a multiple of `step` below `end`. */
+export interface SuffixLimits {
+  end: number;
+  step: number;
+}
+
+/**
+ * The order of an index that splits by the suffixes of hashes. Suffixes come in the order of their
+ * reversed bits, so that a part that is split is still one run of the order. Within a suffix, `at`
+ * says how far the traversal is; a split must not change it for any key. So each key keeps its
+ * position in the order for ever, and a traversal meets a key that is present throughout exactly
+ * once. A traversal that goes on at a cursor has forgotten the halves of a part that was split: it
+ * may meet a key again.
+ */
+export class SuffixOrder implements PartOrder {
+  readonly #limits: SuffixLimits;
+  /** Halves of what was split while the traversal was in it; the next one last. */
+  readonly #halves: SuffixPosition[] = [];
+  #position: SuffixPosition | undefined;
+  #end = 0;
+
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(limits: SuffixLimits, cursor = 0) {
+    this.#limits = limits;
+    this.#position = positionOf(cursor, limits);
+  }
+
+  get done(): boolean {
+    return this.#position === undefined;
+  }
+
+  get cursor(): number {
+    return this.#position === undefined ? 0 : cursorOf(this.#position);
+  }
+
+  /** Only before the end. */
+  get position(): Readonly<SuffixPosition> {
+    return this.#position as SuffixPosition;
+  }
+
+  /**
+   * Notes that the part read for the position has this local depth, and ends before `end`. If it
+   * was split since the traversal began with it, the traversal goes through one half after the
+   * other from here on.
+   */
+  arrive(depth: number, end: number): void {
+    const position = this.#position as SuffixPosition;
+    this.#end = end;
+    if (position.at === 0) {
+      position.suffix = suffixOf(position.suffix, depth);
+      position.depth = depth;
+    }
+    while (position.depth < depth) {
+      const suffix = position.suffix + 2 ** position.depth;
+      position.depth++;
+      this.#halves.push({ ...position, suffix });
+    }
+  }
+
+  /** Whether a key with this hash has the position's suffix. */
+  holds(hash: number): boolean {
+    const { suffix, depth } = this.position;
+    return suffixOf(hash, depth) === suffix;
+  }
+
+  pass(): void {
+    const position = this.#position as SuffixPosition;
+    position.at = this.#end;
+    if (this.#end < this.#limits.end) return;
+    this.#position = this.#halves.pop() ?? following(position);
+  }
+}
+
+function following({ suffix, depth }: SuffixPosition): SuffixPosition | undefined {
+  const next = nextSuffix(suffix, depth);
+  return next === undefined ? undefined : { suffix: next, depth, at: 0 };
+}
+
+/** Fields of a cursor, of which 0 stands for the start and for the end. */
+const AT_VALUES = 2 ** 18;
+const DEPTH_MAX = 24;
+const SUFFIX_VALUES = 2 ** DEPTH_MAX;
+/** In the lowest bits, to tell cursors from most other numbers. */
+const MARK = 5;
+const MARK_VALUES = 8;
+
+export function cursorOf({ suffix, depth, at }: SuffixPosition): number {
+  return ((depth * SUFFIX_VALUES + suffix) * AT_VALUES + at) * MARK_VALUES + MARK;
+}
+
+function positionOf(cursor: number, { end, step }: SuffixLimits): SuffixPosition {
+  if (cursor === 0) return { suffix: 0, depth: 0, at: 0 };
+  const code = Math.floor(cursor / MARK_VALUES);
+  const at = code % AT_VALUES;
+  const suffix = Math.floor(code / AT_VALUES) % SUFFIX_VALUES;
+  const depth = Math.floor(code / AT_VALUES / SUFFIX_VALUES);
+  const isCursor = Number.isSafeInteger(cursor) && cursor > 0 && cursor % MARK_VALUES === MARK;
+  const isPosition = depth <= DEPTH_MAX && suffix < 2 ** depth && at < end && at % step === 0;
+  if (isCursor && isPosition) return { suffix, depth, at };
+  throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+}
