@@ -1,4 +1,4 @@
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import { RaceWalk, WALK_START } from '../../../src/indexes/race/walk.ts';
 import type { Canary } from '../canary.ts';
 
@@ -6,7 +6,8 @@ import type { Canary } from '../canary.ts';
 export const shortWalkCanary: Canary = {
   name: 'a walk that passes over the last group of each subtable',
   caughtBy: 'linearizability',
-  index: ({ table }) => new ShortWalk(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new ShortWalk(table),
 };
 
 const GROUP_BUCKETS = 3;

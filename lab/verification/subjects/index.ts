@@ -1,3 +1,4 @@
+import type { IndexKind } from '../../../src/indexes/contract.ts';
 import { CHIME_SUBJECT } from './chime.ts';
 import { HOPSCOTCH_SUBJECT } from './hopscotch.ts';
 import { HSTORE_SUBJECT } from './hstore.ts';
@@ -15,3 +16,8 @@ export const SUBJECTS: readonly Subject[] = [
   HSTORE_SUBJECT,
   HOPSCOTCH_SUBJECT,
 ];
+
+/** Undefined without a kind. */
+export function subjectOf(kind: IndexKind | undefined): Subject | undefined {
+  return SUBJECTS.find((subject) => subject.kind === kind);
+}
