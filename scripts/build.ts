@@ -3,9 +3,13 @@ import ts from 'typescript';
 import { synchronousForm, touchesOperations } from './derive.ts';
 
 /**
- * Compiles a project: `tsx scripts/build.ts tsconfig.build.json`. Modules with operations are
+ * Compiles a project: `tsx scripts/build.ts PROJECT [FILE OUT]`. Modules with operations are
  * emitted in their synchronous form (derive.ts), and those that drivers of another kind need
  * (a network's, the simulator's, the verification's) once more as they are, under `generators/`.
+ *
+ * With FILE, an index from outside `src/`, the build goes to OUT and has one more kind: it compiles
+ * the modules that list such indexes as if they imported FILE. So every process and thread that
+ * runs on this build knows the index, and nothing has to hand it on.
  */
 const GENERATORS = 'generators';
 /** Modules that drive generators themselves. They have one form. */
@@ -22,6 +26,18 @@ const DRIVERS = [
   'lab/verification/',
 ];
 
+/** Lists that are empty in the sources: what a build with FILE compiles instead. */
+const OWN_LISTS: Readonly<Record<string, (specifier: string) => string>> = {
+  'src/indexes/own-kinds.ts': (own) => `import type { IndexKind } from './contract.ts';
+import { KIND } from '${own}';
+export const OWN_KINDS: readonly IndexKind[] = [KIND];`,
+  'lab/verification/own-subjects.ts': (own) => `import type { Canary } from './canary.ts';
+import type { Subject } from './subjects/subject.ts';
+import { CANARIES, SUBJECT } from '${own}';
+export const OWN_SUBJECTS: readonly Subject[] = [SUBJECT];
+export const OWN_CANARIES: readonly Canary[] = CANARIES;`,
+};
+
 class Build {
   readonly #program: ts.Program;
   readonly #checker: ts.TypeChecker;
@@ -31,11 +47,13 @@ class Build {
   readonly #twofold = new Set<string>();
   readonly #problems: string[] = [];
 
-  constructor(config: ts.ParsedCommandLine) {
-    this.#program = ts.createProgram(config.fileNames, config.options);
+  constructor({ options, fileNames }: ts.ParsedCommandLine, own?: string, out = options.outDir) {
+    const host = ts.createCompilerHost(options);
+    if (own !== undefined) listOwn(host, own);
+    this.#out = resolve(out as string);
+    this.#program = ts.createProgram(fileNames, { ...options, outDir: this.#out }, host);
     this.#checker = this.#program.getTypeChecker();
-    this.#source = resolve(config.options.rootDir as string);
-    this.#out = resolve(config.options.outDir as string);
+    this.#source = resolve(options.rootDir as string);
   }
 
   /** Returns what is wrong with the project; then nothing can be relied on. */
@@ -164,6 +182,15 @@ function namesModule(literal: ts.StringLiteral): boolean {
   return ts.isCallExpression(parent) && parent.expression.kind === ts.SyntaxKind.ImportKeyword;
 }
 
+/** Has the compiler read lists that import the file `own`. */
+function listOwn(host: ts.CompilerHost, own: string): void {
+  const { readFile } = host;
+  host.readFile = (path) => {
+    const list = relative('.', path);
+    return OWN_LISTS[list]?.(relative(dirname(list), own)) ?? readFile(path);
+  };
+}
+
 function configuration(path: string): ts.ParsedCommandLine {
   const refuse = ({ messageText }: ts.Diagnostic) => {
     throw new Error(ts.flattenDiagnosticMessageText(messageText, '\n'));
@@ -172,6 +199,7 @@ function configuration(path: string): ts.ParsedCommandLine {
   return ts.getParsedCommandLineOfConfigFile(resolve(path), {}, host) as ts.ParsedCommandLine;
 }
 
-const problems = new Build(configuration(process.argv[2])).run();
+const [project, own, out] = process.argv.slice(2);
+const problems = new Build(configuration(project), own, out).run();
 for (const problem of problems) console.error(problem);
 process.exitCode = problems.length === 0 ? 0 : 1;

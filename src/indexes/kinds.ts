@@ -7,12 +7,21 @@ import { CHIME } from './chime/chime.ts';
 import type { Index, IndexKind, IndexManifest, IndexParameters } from './contract.ts';
 import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
+import { OWN_KINDS } from './own-kinds.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
-export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
+export const INDEX_KINDS: readonly IndexKind[] = [
+  RACE,
+  SEPHASH,
+  SHARD,
+  CHIME,
+  HSTORE,
+  HOPSCOTCH,
+  ...OWN_KINDS,
+];
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {

@@ -1,4 +1,5 @@
 import type { IndexKind } from '../../../src/indexes/contract.ts';
+import { OWN_SUBJECTS } from '../own-subjects.ts';
 import { CHIME_SUBJECT } from './chime.ts';
 import { HOPSCOTCH_SUBJECT } from './hopscotch.ts';
 import { HSTORE_SUBJECT } from './hstore.ts';
@@ -15,6 +16,7 @@ export const SUBJECTS: readonly Subject[] = [
   CHIME_SUBJECT,
   HSTORE_SUBJECT,
   HOPSCOTCH_SUBJECT,
+  ...OWN_SUBJECTS,
 ];
 
 /** Undefined without a kind. */
