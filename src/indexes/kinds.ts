@@ -23,12 +23,14 @@ export const INDEX_KINDS: readonly IndexKind[] = [
   ...OWN_KINDS,
 ];
 
+export const INDEX_NAMES: readonly string[] = INDEX_KINDS.map(({ manifest }) => manifest.name);
+
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {
   const kind = INDEX_KINDS.find(({ manifest }) => manifest.name === name);
   if (kind) return kind;
-  const names = INDEX_KINDS.map(({ manifest }) => manifest.name).join(', ');
-  throw new StepwellError('SW_INVALID_ARGUMENT', `no index is called ${name}; there is ${names}`);
+  const why = `no index is called ${name}; there is ${INDEX_NAMES.join(', ')}`;
+  throw new StepwellError('SW_INVALID_ARGUMENT', why);
 }
 
 /** Undefined for a later version's index. */
