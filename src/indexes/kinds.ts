@@ -27,22 +27,24 @@ export const INDEX_NAMES: readonly string[] = INDEX_KINDS.map(({ manifest }) => 
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {
-  const kind = INDEX_KINDS.find(({ manifest }) => manifest.name === name);
+  const kind = knownKind(name);
   if (kind) return kind;
   const why = `no index is called ${name}; there is ${INDEX_NAMES.join(', ')}`;
   throw new StepwellError('SW_INVALID_ARGUMENT', why);
 }
 
-/** Undefined for a later version's index. */
-export function knownKind(number: number): IndexKind | undefined {
-  return INDEX_KINDS.find((one) => one.number === number);
+/** Undefined for the index of a later version, or of another build. */
+export function knownKind(name: string): IndexKind | undefined {
+  return INDEX_KINDS.find(({ manifest }) => manifest.name === name);
 }
 
-/** Raises SW_UNSUPPORTED for a store of a later version's index. */
-export function kindOf({ kind: number, name }: CatalogEntry): IndexKind {
-  const kind = knownKind(number);
+/** Raises SW_UNSUPPORTED for a store whose index this program does not have. */
+export function kindOf({ kind: name, name: store }: Pick<CatalogEntry, 'kind' | 'name'>) {
+  const kind = knownKind(name);
   if (kind) return kind;
-  throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
+  const why = `store ${store} has the index ${name}, which this program does not have`;
+  const remedy = 'use the version of Stepwell, or the build --with that index, that made the store';
+  throw new StepwellError('SW_UNSUPPORTED', `${why}; ${remedy}`);
 }
 
 /** The parameters of an index as the catalog keeps them, and back. */
@@ -76,7 +78,7 @@ export function findOrCreateStore(
   const { clientsMax } = membership;
   return catalog.findOrCreate(
     name,
-    kind.number,
+    kind.manifest.name,
     packParameters(kind, parameters),
     (id) => stores.making(id, () => kind.create(pool, parameters, id)),
     bound && ((id) => stores.making(id, () => makeBound(allocator, clientsMax, id, bound))),

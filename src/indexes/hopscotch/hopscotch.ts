@@ -22,8 +22,6 @@ import { shapeOf } from './shape.ts';
 import { HopscotchTable, SEGMENT_TAG } from './table.ts';
 import { HopscotchWalk } from './walk.ts';
 
-export const HOPSCOTCH_KIND = 6;
-
 export const HOPSCOTCH_MANIFEST: IndexManifest = {
   name: 'hopscotch',
   ordered: false,
@@ -118,7 +116,6 @@ export function* openHopscotch(
 
 /** The hopscotch hash table as a store's index. */
 export const HOPSCOTCH: IndexKind = {
-  number: HOPSCOTCH_KIND,
   manifest: HOPSCOTCH_MANIFEST,
   parameterNames: [
     'span',

@@ -35,8 +35,6 @@ import { compact, eachReachable } from './sweep.ts';
 import { RaceTable } from './table.ts';
 import { decodeCursor, encodeCursor, RaceWalk, sampleRecords } from './walk.ts';
 
-export const RACE_KIND = 1;
-
 export const RACE_MANIFEST: IndexManifest = {
   name: 'race',
   ordered: false,
@@ -179,7 +177,6 @@ export function* openRace(
 
 /** RACE as a store's index. */
 export const RACE: IndexKind = {
-  number: RACE_KIND,
   manifest: RACE_MANIFEST,
   parameterNames: ['associativity', 'groups', 'initialDepth', 'maxDepth', 'seed'],
   flags: [],

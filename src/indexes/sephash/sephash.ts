@@ -29,8 +29,6 @@ import { shapeOf } from './shape.ts';
 import { SepHashTable } from './table.ts';
 import { decodeCursor, encodeCursor, SepHashWalk } from './walk.ts';
 
-export const SEPHASH_KIND = 2;
-
 export const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
@@ -159,7 +157,6 @@ export function* openSepHash(
 
 /** SepHash as a store's index. */
 export const SEPHASH: IndexKind = {
-  number: SEPHASH_KIND,
   manifest: SEPHASH_MANIFEST,
   parameterNames: SHAPE_NAMES,
   flags: [],

@@ -43,8 +43,6 @@ import { pointerOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 import { decodeCursor, ShardWalk } from './walk.ts';
 
-export const SHARD_KIND = 3;
-
 export const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
@@ -261,7 +259,6 @@ export function* openShard(
 
 /** SHARD as a store's index. */
 export const SHARD: IndexKind = {
-  number: SHARD_KIND,
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
   flags: [],
