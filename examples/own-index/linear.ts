@@ -473,7 +473,7 @@ export const CANARIES: readonly Canary[] = [
   {
     name: 'linear: two insertions of a key do not look for each other',
     kind: KIND,
-    caughtBy: 'linearizability',
+    caughtBy: 'structure',
     index: ({ records, catalog, root, parameters }: LinearIndex) =>
       new Blind(records, catalog, root, parameters),
   },
