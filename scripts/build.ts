@@ -20,6 +20,7 @@ const DRIVERS = [
   'src/pool/remote-pool.ts',
   'src/store/remote/',
   'src/store/servers/index-server.ts',
+  'src/store/tests/support/processes/',
   'lab/simulated/',
   'lab/simulation/',
   'lab/torture/',
