@@ -302,7 +302,7 @@ class LinearIndex
   }
 
   walk(cursor = 0): contract.IndexWalk {
-    if (Number.isInteger(cursor) && cursor >= 0 && cursor < this.size) {
+    if (cursor >= 0 && cursor < this.size && cursor % WALKED === 0) {
       return new LinearWalk(this, cursor);
     }
     throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
@@ -403,10 +403,13 @@ class LinearWalk implements contract.IndexWalk {
 
   *next(visit: Visit, keysOnly = false): Operation<void> {
     const { records, hashSeed, size } = this.#index;
-    const count = Math.min(WALKED, size - this.#place);
     this.#request.candidateCount = 0;
-    for (const entry of yield* this.#index.entries(this.#place, count)) note(this.#request, entry);
-    this.#place += count;
+    while (!this.done && this.#request.candidateCount === 0) {
+      const count = Math.min(WALKED, size - this.#place);
+      const entries = yield* this.#index.entries(this.#place, count);
+      for (const entry of entries) note(this.#request, entry);
+      this.#place += WALKED;
+    }
     yield* visitRecords(records, this.#request, hashSeed, () => true, visit, keysOnly);
   }
 }
