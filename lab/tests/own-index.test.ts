@@ -46,7 +46,7 @@ describe('--with FILE', { timeout: 600_000 }, () => {
     const made = await cli('create', url, '--size', '16m', '--store', 's', '--index', 'linear');
     assert.equal(made.code, 0, made.out);
     assert.equal((await cli('set', url, 'k', 'v', '--store', 's')).code, 0);
-    assert.deepEqual(await cli('get', url, 'k', '--store', 's'), { code: 0, out: 'v\n' });
+    assert.deepEqual(await cli('get', url, 'k', '--store', 's'), { code: 0, out: 'v' });
     const report = await cli('inspect', url);
     assert.match(report.out, /\bs +linear\b/);
     assert.equal((await cli('check', url)).code, 0);
