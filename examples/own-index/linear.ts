@@ -35,8 +35,9 @@ const MANIFEST: contract.IndexManifest = {
   lockFreeReads: true,
   onlineResize: false,
 };
-/** Slots that a walk, a count or a check reads at once. */
+/** Slots that a count or a check reads at once. */
 const STRIDE = 512;
+/** Slots that a walk reads at once; cursors are multiples of it. */
 const WALKED = 64;
 const PENDING = 1 << 13;
 /** Nothing ever moves, so the only flag of a slot is that of a claim. */
@@ -275,6 +276,7 @@ class LinearIndex
   modify(request: SlotRequest, compute: (present: boolean) => void): Operation<contract.Outcome> {
     return operations.modifySlot(this, request, compute);
   }
+
   foundAddress({ words, slotAt }: SlotRequest): Address {
     return slots.pointerIn(FORMAT, verbs.lowHalf(words, slotAt), verbs.highHalf(words, slotAt));
   }
