@@ -6,6 +6,10 @@ interface Program {
 
 /** In the order of the help. `verify` stands beside them: see main.ts. */
 export const PROGRAMS: Readonly<Record<string, Program>> = {
+  conformance: {
+    about: 'What every store must do, whatever its index',
+    load: () => import('./conformance.ts'),
+  },
   torture: {
     about: 'Processes that share a pool and are killed and stopped meanwhile',
     load: () => import('./torture/run.ts'),

@@ -15,7 +15,7 @@ import {
   tasksOf,
   type Workload,
 } from './plan.ts';
-import { isStepwell, type PeerName, type PeerSettings } from './protocol.ts';
+import { indexOf, type PeerName, type PeerSettings } from './protocol.ts';
 import { startRedisServer } from './redis-server.ts';
 import type { Sample } from './results.ts';
 import type { BenchSettings } from './settings.ts';
@@ -138,7 +138,7 @@ export class Campaign {
 
   /** Starts a peer's processes and registers how to undo it; a peer that cannot start is noted. */
   async #start(peer: PeerName, large = 0): Promise<Crew | undefined> {
-    const shared = peer === 'lmdb' || isStepwell(peer);
+    const shared = peer === 'lmdb' || indexOf(peer) !== undefined;
     try {
       const place = await this.#place(peer, large > 0);
       const records = large || this.#settings.records;

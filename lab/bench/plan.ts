@@ -1,7 +1,9 @@
+import { INDEX_KINDS } from '../../src/indexes/kinds.ts';
 import type { DistributionName } from '../workloads/index.ts';
 import {
   type Operation,
   type PeerName,
+  peerOf,
   SCAN_RECORDS,
   STEPWELL_PEERS,
   type Task,
@@ -22,7 +24,11 @@ export interface Workload {
 const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
 const SYNC: readonly PeerName[] = ['map', ...SHARED];
 /** Those that keep their keys in order. */
-export const ORDERED: readonly PeerName[] = ['lmdb', 'level', 'chime'];
+export const ORDERED: readonly PeerName[] = [
+  'lmdb',
+  'level',
+  ...INDEX_KINDS.filter(({ manifest }) => manifest.orderedWalk).map(peerOf),
+];
 
 function workload(name: string, operation: Operation, rest: Partial<Workload>): Workload {
   const usual = { distribution: 'uniform', freshKeys: false, processes: 1, share: 1 } as const;

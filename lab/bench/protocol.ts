@@ -1,22 +1,22 @@
+import type { IndexKind } from '../../src/indexes/contract.ts';
+import { INDEX_KINDS } from '../../src/indexes/kinds.ts';
 import type { DistributionName } from '../workloads/index.ts';
 
 /** Stepwell with its usual index, RACE, and with each other one. */
-export const STEPWELL_PEERS = [
-  'stepwell',
-  'sephash',
-  'shard',
-  'hopscotch',
-  'chime',
-  'hstore',
-] as const;
-export type StepwellPeerName = (typeof STEPWELL_PEERS)[number];
-
+export const STEPWELL_PEERS = INDEX_KINDS.map(peerOf);
 /** `level` is classic-level, LevelDB for Node: one process at a time. */
-export const PEERS = ['map', 'lmdb', 'level', 'redis', ...STEPWELL_PEERS] as const;
-export type PeerName = (typeof PEERS)[number];
+const OTHERS = ['map', 'lmdb', 'level', 'redis'] as const;
+export type OtherPeer = (typeof OTHERS)[number];
+export type PeerName = string;
+export const PEERS: readonly PeerName[] = [...OTHERS, ...STEPWELL_PEERS];
 
-export function isStepwell(peer: PeerName): peer is StepwellPeerName {
-  return STEPWELL_PEERS.includes(peer as StepwellPeerName);
+export function peerOf({ manifest }: IndexKind): PeerName {
+  return manifest.name === 'race' ? 'stepwell' : manifest.name;
+}
+
+/** The index of a peer that is Stepwell. */
+export function indexOf(peer: PeerName): string | undefined {
+  return INDEX_KINDS.find((kind) => peerOf(kind) === peer)?.manifest.name;
 }
 
 /** What one worker process benchmarks, and where it finds it. */

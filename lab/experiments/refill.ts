@@ -6,7 +6,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { hasCode } from '../../src/errors.ts';
-import { kindNamed } from '../../src/indexes/kinds.ts';
+import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { IndexName, Store, Value } from '../../src/store/api.ts';
 import { checkSync, createSync, destroySync, openSync } from '../../src/store/open.ts';
@@ -14,7 +14,7 @@ import { describeMemory } from '../support/memory-report.ts';
 import { parseOptions } from '../support/options.ts';
 
 const SPEC = {
-  index: { kind: 'text', fallback: 'sephash', help: 'race, sephash, shard, chime, hopscotch' },
+  index: { kind: 'text', fallback: 'sephash', help: INDEX_NAMES.join(', ') },
   mebibytes: { kind: 'integer', fallback: 32, minimum: 2, help: 'of the pool' },
   bytes: { kind: 'text', fallback: '500', help: 'of values: one size, or several with commas' },
   rounds: { kind: 'integer', fallback: 4, minimum: 1, help: 'of filling and emptying' },

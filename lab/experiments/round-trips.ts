@@ -3,7 +3,7 @@
  * with what growing costs and without it, beside what the papers say.
  */
 import { writeFileSync } from 'node:fs';
-import { INDEX_KINDS } from '../../src/indexes/kinds.ts';
+import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
 import {
   ADDS,
   BYTES_READ,
@@ -19,8 +19,6 @@ import { parseOptions, UsageError } from '../support/options.ts';
 import { figure, percent, table } from '../support/text.ts';
 import { Permutation } from '../workloads/index.ts';
 import { publishedTrips } from './published-trips.ts';
-
-const INDEX_NAMES = INDEX_KINDS.map(({ manifest }) => manifest.name);
 
 const SPEC = {
   operations: { kind: 'integer', fallback: 100_000, minimum: 10, help: 'of each kind' },
@@ -60,9 +58,7 @@ export async function main(argv: string[]): Promise<void> {
 
 /** All calls on every key of an index that is empty at first and has its default parameters. */
 function rowsOf(name: string, count: number, seed: number): Row[] {
-  const kind = INDEX_KINDS.find(({ manifest }) => manifest.name === name);
-  if (kind === undefined) throw new Error(name);
-  const client = new LabClient(kind, {}, count);
+  const client = new LabClient(kindNamed(name), {}, count);
   try {
     const order = new Permutation(count, seed);
     const measured = TURNS.map((call) => measure(client, name, call, (i) => order.at(i), count));

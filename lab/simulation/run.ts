@@ -14,6 +14,7 @@ import type { Experiment, Outcome } from './experiment.ts';
 import { hstoreBasics } from './hstore-basics.ts';
 import { hstoreDegraded } from './hstore-degraded.ts';
 import { hstoreYcsb } from './hstore-ycsb.ts';
+import { indexes } from './indexes.ts';
 import { latency } from './latency.ts';
 import { nodes } from './nodes.ts';
 import { preallocation } from './preallocation.ts';
@@ -31,6 +32,7 @@ import { speed } from './speed.ts';
 
 const EXPERIMENTS: readonly Experiment[] = [
   latency,
+  indexes,
   directoryCache,
   coroutines,
   preallocation,

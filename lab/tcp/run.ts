@@ -4,11 +4,12 @@
  * counts: the one that other work on the machine disturbed least. Before them the clients' code is
  * compiled: each works until it has had some processor time. Ends by itself.
  */
-import { INDEX_KINDS } from '../../src/indexes/kinds.ts';
+import { INDEX_KINDS, INDEX_NAMES } from '../../src/indexes/kinds.ts';
 import type { IndexName } from '../../src/store/api.ts';
 import { startRedisServer } from '../bench/redis-server.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { parseOptions, UsageError } from '../support/options.ts';
+import { subjectNamed } from '../verification/subjects/index.ts';
 import { Crew } from './crews.ts';
 import { MIXES, type MixName } from './mixes.ts';
 import { firstMessage, startProcess } from './processes.ts';
@@ -77,7 +78,7 @@ async function startRivals(
     const url = at === '' ? await startNode(cleanup) : `${at}/${manifest.name}`;
     const index = manifest.name as IndexName;
     const one = await Crew.start(cleanup, { kind: 'stepwell', url, index }, records, clients);
-    if (servers && index === 'hstore') await startServers(cleanup, url, index);
+    if (servers && subjectNamed(index).servers) await startServers(cleanup, url, index);
     rivals.push({ name: index, crew: one, ordered: manifest.ordered });
     if (ucx === '') continue;
     const place = await startNode(cleanup, ucx);
@@ -175,7 +176,7 @@ async function manyKeys(rivals: readonly Rival[], { rounds, ms }: Settings): Pro
 const QUICK = { rounds: 1, ms: 50, records: 2000, clients: '1,2' };
 
 function checkOnly(only: string): void {
-  const known = ['verbs', ...INDEX_KINDS.map(({ manifest }) => manifest.name)];
+  const known = ['verbs', ...INDEX_NAMES];
   const unknown = only.split(',').find((name) => name !== '' && !known.includes(name));
   if (unknown !== undefined) throw new UsageError(`--only ${unknown}: not of ${known.join(', ')}`);
 }

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { kindNamed } from '../../src/indexes/kinds.ts';
+import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
 import type { IndexName } from '../../src/store/api.ts';
 import { parseOptions } from '../support/options.ts';
 import { type Disturbances, Round, RoundFailure, type RoundReport } from './round.ts';
@@ -34,7 +34,7 @@ const SPEC = {
   index: {
     kind: 'text',
     fallback: 'race',
-    help: 'race, sephash, shard, chime, hstore or hopscotch',
+    help: INDEX_NAMES.join(', '),
   },
   canary: { kind: 'text', fallback: '', help: 'lie or lose-one: the run must fail' },
 } as const;

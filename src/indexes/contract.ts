@@ -7,6 +7,7 @@ import type { Request } from './substrates/request.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
 export interface IndexManifest {
+  /** Stands for the kind in the catalog, for ever: at most 12 letters of a-z or -. */
   name: string;
   ordered: boolean;
   /** Whether walks, too, come in the order of the keys, and a walk's hint leads straight there. */
@@ -64,8 +65,6 @@ export type IndexParameters = Readonly<Record<string, number>>;
 
 /** One kind of index: how it is made in a pool and opened by a client. */
 export interface IndexKind {
-  /** Stands for the kind in the catalog, for ever. */
-  readonly number: number;
   readonly manifest: IndexManifest;
   /** The parameters in the order in which the catalog keeps them; at most 12. */
   readonly parameterNames: readonly string[];

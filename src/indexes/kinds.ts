@@ -7,31 +7,44 @@ import { CHIME } from './chime/chime.ts';
 import type { Index, IndexKind, IndexManifest, IndexParameters } from './contract.ts';
 import { HOPSCOTCH } from './hopscotch/hopscotch.ts';
 import { HSTORE } from './hstore/hstore.ts';
+import { OWN_KINDS } from './own-kinds.ts';
 import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD } from './shard/shard.ts';
 
 /** Every kind of index that a store can have. */
-export const INDEX_KINDS: readonly IndexKind[] = [RACE, SEPHASH, SHARD, CHIME, HSTORE, HOPSCOTCH];
+export const INDEX_KINDS: readonly IndexKind[] = [
+  RACE,
+  SEPHASH,
+  SHARD,
+  CHIME,
+  HSTORE,
+  HOPSCOTCH,
+  ...OWN_KINDS,
+];
+
+export const INDEX_NAMES: readonly string[] = INDEX_KINDS.map(({ manifest }) => manifest.name);
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {
-  const kind = INDEX_KINDS.find(({ manifest }) => manifest.name === name);
+  const kind = knownKind(name);
   if (kind) return kind;
-  const names = INDEX_KINDS.map(({ manifest }) => manifest.name).join(', ');
-  throw new StepwellError('SW_INVALID_ARGUMENT', `no index is called ${name}; there is ${names}`);
+  const why = `no index is called ${name}; there is ${INDEX_NAMES.join(', ')}`;
+  throw new StepwellError('SW_INVALID_ARGUMENT', why);
 }
 
-/** Undefined for a later version's index. */
-export function knownKind(number: number): IndexKind | undefined {
-  return INDEX_KINDS.find((one) => one.number === number);
+/** Undefined for the index of a later version, or of another build. */
+export function knownKind(name: string): IndexKind | undefined {
+  return INDEX_KINDS.find(({ manifest }) => manifest.name === name);
 }
 
-/** Raises SW_UNSUPPORTED for a store of a later version's index. */
-export function kindOf({ kind: number, name }: CatalogEntry): IndexKind {
-  const kind = knownKind(number);
+/** Raises SW_UNSUPPORTED for a store whose index this program does not have. */
+export function kindOf({ kind: name, name: store }: Pick<CatalogEntry, 'kind' | 'name'>) {
+  const kind = knownKind(name);
   if (kind) return kind;
-  throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
+  const why = `store ${store} has the index ${name}, which this program does not have`;
+  const remedy = 'use the version of Stepwell, or the build --with that index, that made the store';
+  throw new StepwellError('SW_UNSUPPORTED', `${why}; ${remedy}`);
 }
 
 /** The parameters of an index as the catalog keeps them, and back. */
@@ -65,7 +78,7 @@ export function findOrCreateStore(
   const { clientsMax } = membership;
   return catalog.findOrCreate(
     name,
-    kind.number,
+    kind.manifest.name,
     packParameters(kind, parameters),
     (id) => stores.making(id, () => kind.create(pool, parameters, id)),
     bound && ((id) => stores.making(id, () => makeBound(allocator, clientsMax, id, bound))),

@@ -3,7 +3,7 @@ import { type Address, NULL_ADDRESS, type Operation } from '../verbs/index.ts';
 import { type Bound, blockOfBound, decodeBound } from './bound.ts';
 import { HELD, HolderWord, INHERITED } from './clients/holder-word.ts';
 import type { Membership } from './clients/membership.ts';
-import { control, packFields, unpackFields } from './control.ts';
+import { control } from './control.ts';
 import {
   CATALOG_ENTRIES,
   CATALOG_ENTRY_BYTES,
@@ -21,8 +21,12 @@ const READY = 2;
 /** The store is gone; the row and the memory are until no client's row names the store. */
 const DROPPED = 3;
 
-const STATE_FIELDS = [4, 8] as const;
-const STATE_MASK = 2 ** STATE_FIELDS[0] - 1;
+/** A row's first word: 4 bits of state, then the letters of the index kind's name. */
+const STATE_BITS = 4n;
+const STATE_MASK = 15;
+const LETTER_BITS = 5n;
+const LETTERS = '\0abcdefghijklmnopqrstuvwxyz-';
+const KIND_NAME = /^[a-z-]{1,12}$/;
 const ROOT = 8;
 const PARAMETERS = 16;
 const NAME_LENGTH = 64;
@@ -49,7 +53,8 @@ export interface CatalogEntry {
   name: string;
   ready: boolean;
   dropped: boolean;
-  kind: number;
+  /** The name of its index's kind. This program need not know the kind. */
+  kind: string;
   root: Address;
   /** Meaning given by the index kind; unsigned 32-bit. */
   parameters: number[];
@@ -68,8 +73,8 @@ export interface Made {
 
 /** What of the pool was taken for a store that is not there: half made, or dropped. */
 export interface Unfinished {
-  /** Number of the index kind that it was to have; 0 when the row says nothing any more. */
-  kind: number;
+  /** Name of the index kind that it was to have; empty when the row says nothing any more. */
+  kind: string;
   chunks: number;
 }
 
@@ -94,8 +99,8 @@ export class Catalog {
     const found: CatalogEntry[] = [];
     for (let row = 0; row < CATALOG_ENTRIES; row++) {
       const at = row * CATALOG_ENTRY_BYTES;
-      if ((view.getUint8(at) & STATE_MASK) === EMPTY) continue;
-      const [state, kind] = unpackFields(view.getBigUint64(at, true), STATE_FIELDS);
+      const state = view.getUint8(at) & STATE_MASK;
+      if (state === EMPTY) continue;
       const length = Math.min(view.getUint8(at + NAME_LENGTH), STORE_NAME_BYTES);
       found.push({
         id: row + 1,
@@ -104,7 +109,7 @@ export class Catalog {
         ),
         ready: state === READY,
         dropped: state === DROPPED,
-        kind,
+        kind: unpackKind(view.getBigUint64(at, true)),
         root: Number(view.getBigUint64(at + ROOT, true)),
         parameters: Array.from({ length: STORE_PARAMETERS }, (_, i) =>
           view.getUint32(at + PARAMETERS + 4 * i, true),
@@ -134,7 +139,7 @@ export class Catalog {
    */
   *findOrCreate(
     name: string,
-    kind: number,
+    kind: string,
     parameters: readonly number[],
     build: (id: number) => Operation<Address>,
     wordsFor: (id: number) => Operation<Uint8Array> = noWords,
@@ -156,7 +161,7 @@ export class Catalog {
 
   *#create(
     name: string,
-    kind: number,
+    kind: string,
     parameters: readonly number[],
     build: (id: number) => Operation<Address>,
     wordsFor: (id: number) => Operation<Uint8Array>,
@@ -200,7 +205,7 @@ export class Catalog {
     const kinds = new Map((yield* this.entries()).map(({ id, kind }) => [id, kind]));
     for (const { word } of left ?? []) {
       const { chunks } = found.get(word.catalog) ?? { chunks: 0 };
-      found.set(word.catalog, { kind: kinds.get(word.catalog) ?? 0, chunks: chunks + 1 });
+      found.set(word.catalog, { kind: kinds.get(word.catalog) ?? '', chunks: chunks + 1 });
     }
     return [...found.values()];
   }
@@ -404,8 +409,22 @@ function wordsOf(id: number): Address {
   return STORE_WORDS_OFFSET + (id - 1) * STORE_WORDS_BYTES;
 }
 
-function stateWord(state: number, kind: number): bigint {
-  return packFields([state, kind].map((value, i) => [value, STATE_FIELDS[i]] as const));
+function stateWord(state: number, kind: string): bigint {
+  if (!KIND_NAME.test(kind)) {
+    const why = `the name of a kind of index has 1..12 letters of a-z or -, not ${kind}`;
+    throw new StepwellError('SW_INVALID_ARGUMENT', why);
+  }
+  const letters = [...kind].map((letter) => BigInt(LETTERS.indexOf(letter)));
+  const word = letters.reduceRight((rest, letter) => (rest << LETTER_BITS) | letter, 0n);
+  return (word << STATE_BITS) | BigInt(state);
+}
+
+function unpackKind(word: bigint): string {
+  let name = '';
+  for (let rest = word >> STATE_BITS; rest > 0n; rest >>= LETTER_BITS) {
+    name += LETTERS[Number(BigInt.asUintN(Number(LETTER_BITS), rest))] ?? '?';
+  }
+  return name;
 }
 
 function encodeEntry(name: string, root: Address, parameters: readonly number[]): Uint8Array {

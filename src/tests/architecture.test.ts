@@ -72,6 +72,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
   'lab/pages',
   'lab/simulation',
   'lab/experiments',
+  'lab/conformance.ts',
   'lab/programs.ts',
   'lab/main.ts',
 ];

@@ -1,6 +1,6 @@
-import type { Store } from '../../../src/store/api.ts';
+import type { IndexName, Store } from '../../../src/store/api.ts';
 import { inspectSync, openSync } from '../../../src/store/open.ts';
-import type { PeerSettings, StepwellPeerName } from '../protocol.ts';
+import type { PeerSettings } from '../protocol.ts';
 import type { SyncPeer } from './peer.ts';
 
 class StepwellPeer implements SyncPeer {
@@ -45,13 +45,13 @@ class StepwellPeer implements SyncPeer {
   }
 }
 
-export function openStepwellPeer(settings: PeerSettings, peer: StepwellPeerName): SyncPeer {
+export function openStepwellPeer(settings: PeerSettings, index: string): SyncPeer {
   const store = openSync<Uint8Array>(settings.place, {
     size: settings.capacity,
     keys: 'utf8',
     values: 'bytes',
     client: 'bench',
-    index: peer === 'stepwell' ? 'race' : peer,
+    index: index as IndexName,
   });
   return new StepwellPeer(store);
 }

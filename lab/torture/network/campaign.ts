@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { IndexName, OpenOptions } from '../../../src/store/api.ts';
+import { subjectNamed } from '../../verification/subjects/index.ts';
 import { Prng } from '../../workloads/index.ts';
 import { judge, readCalls, type StoreCall } from './calls.ts';
 import type { Hosts } from './hosts.ts';
@@ -114,10 +115,10 @@ export class Campaign {
     return { ...this.#report(inflicted, auditor), ...(moves && { moves }) };
   }
 
-  /** The tables of SHARD are placed on memory nodes, which come and go while all go on. */
+  /** Parts that can migrate are placed on memory nodes, which come and go while all go on. */
   #startMover(url: string): void {
     const { index, nodes } = this.#settings;
-    if (index !== 'shard' || nodes < 2) return;
+    if (!subjectNamed(index).migrates || nodes < 2) return;
     this.#hosts.add('mover');
     const task = { host: 'mover', url: `${url}/default`, nodes };
     this.#mover = new Mover(this.#hosts, task, this.#env, this.#prng.fork(1));
@@ -145,7 +146,7 @@ export class Campaign {
   }
 
   async #startServers(url: string): Promise<void> {
-    if (this.#settings.index !== 'hstore') return;
+    if (subjectNamed(this.#settings.index).servers === undefined) return;
     for (const role of ['hash', 'skiplist']) {
       this.#hosts.add(role);
       const words = ['index-server', url, '--role', role];

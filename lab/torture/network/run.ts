@@ -1,5 +1,5 @@
 /** Kill, pause and partition of memory nodes, index servers and clients, until the time is over. */
-import { kindNamed } from '../../../src/indexes/kinds.ts';
+import { INDEX_NAMES, kindNamed } from '../../../src/indexes/kinds.ts';
 import type { IndexName } from '../../../src/store/api.ts';
 import { parseOptions } from '../../support/options.ts';
 import { Campaign } from './campaign.ts';
@@ -12,7 +12,7 @@ const SPEC = {
   index: {
     kind: 'text',
     fallback: 'race',
-    help: 'race, sephash, shard, chime, hstore or hopscotch',
+    help: INDEX_NAMES.join(', '),
   },
   nodes: { kind: 'integer', fallback: 2, minimum: 1, help: 'memory nodes' },
   clients: { kind: 'integer', fallback: 3, minimum: 1, help: 'client processes' },

@@ -1,5 +1,5 @@
 import { siblingIn, writePivot } from '../../../src/indexes/chime/bounds.ts';
-import type { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
+import { CHIME, type ChimeIndex } from '../../../src/indexes/chime/chime.ts';
 import {
   CHILDREN_AT,
   childrenIn,
@@ -54,7 +54,8 @@ function canary(name: string, caughtBy: FailureKind, plant: Plant): Canary {
   return {
     name: `CHIME: ${name}`,
     caughtBy,
-    chime: (index) => {
+    kind: CHIME,
+    index: (index: ChimeIndex) => {
       plant(index);
       return index;
     },

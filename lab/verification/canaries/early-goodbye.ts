@@ -1,7 +1,7 @@
 import { CERTAIN, certainty, gatherLive, postBuckets } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { catchUp } from '../../../src/indexes/race/migrate.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import type { RaceTable } from '../../../src/indexes/race/table.ts';
 import {
@@ -23,7 +23,8 @@ export const earlyGoodbyeCanary: Canary = {
   caughtBy: 'reclamation',
   scenario: { crashes: false, swarm: { lanes: 1, chains: 0 } },
   consequencesOnly: true,
-  index: ({ table }, pool) => new EarlyGoodbye(table, pool),
+  kind: RACE,
+  index: ({ table }: RaceIndex, pool) => new EarlyGoodbye(table, pool),
 };
 
 class EarlyGoodbye extends RaceIndex {

@@ -1,6 +1,6 @@
 import { gatherLive, postBuckets } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import {
   matchCandidate,
@@ -12,7 +12,8 @@ import type { Canary } from '../canary.ts';
 export const hastySearchCanary: Canary = {
   name: 'a search whose miss needs no certainty',
   caughtBy: 'linearizability',
-  index: ({ table }) => new HastySearch(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new HastySearch(table),
 };
 
 /** Takes not finding the key for its absence, whatever state the buckets are in. */

@@ -1,4 +1,4 @@
-import type { HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
+import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
 import type { Pair } from '../../../src/indexes/hstore/pair.ts';
 import { PAIR } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { readState } from '../../../src/indexes/hstore/protocol/pair-state.ts';
@@ -19,7 +19,8 @@ function canary(
     name: `HStore: ${name}`,
     caughtBy,
     scenario: { swarm },
-    hstore: (index) => {
+    kind: HSTORE,
+    index: (index: HStoreIndex) => {
       index.table.pairs.forEach(plant);
       return index;
     },
@@ -135,7 +136,8 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     name: 'HStore: a step of a scan is of as many moments as it has keys',
     caughtBy: 'linearizability',
     scenario: { swarm: { walks: 30, serves: 0, losses: 0, haste: 0 } },
-    hstore: (index) => {
+    kind: HSTORE,
+    index: (index: HStoreIndex) => {
       scanOneByOne(index);
       return index;
     },

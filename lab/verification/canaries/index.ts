@@ -1,4 +1,5 @@
 import type { Canary } from '../canary.ts';
+import { OWN_CANARIES } from '../own-subjects.ts';
 import { CHIME_CANARIES } from './chime.ts';
 import { earlyGoodbyeCanary } from './early-goodbye.ts';
 import { earlyReuseCanary } from './early-reuse.ts';
@@ -69,4 +70,5 @@ export const CANARIES: readonly Canary[] = [
   ...HOPSCOTCH_CANARIES,
   blindRemovalCanary,
   timelessSearchCanary,
+  ...OWN_CANARIES,
 ];

@@ -1,5 +1,5 @@
-import { ChimeIndex } from '../../../src/indexes/chime/chime.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { CHIME, ChimeIndex } from '../../../src/indexes/chime/chime.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import type { SharingRequest } from '../../../src/indexes/substrates/delegation.ts';
 import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
@@ -15,7 +15,8 @@ const CANARY = {
 export const shardLateFollowerCanary: Canary = {
   ...CANARY,
   name: 'a SHARD search that is served by a READ posted before it had queued',
-  shard: ({ partitions }) => new ShardLateFollower(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new ShardLateFollower(partitions),
 };
 
 /** Writes and searches alone: with all else it shows in one of some thousand schedules. */
@@ -25,7 +26,8 @@ export const chimeLateFollowerCanary: Canary = {
   ...CANARY,
   scenario: { crashes: false, swarm: WRITES },
   name: 'CHIME: a search that is served by a READ posted before it had queued',
-  chime: ({ tree }) => new ChimeLateFollower(tree),
+  kind: CHIME,
+  index: ({ tree }: ChimeIndex) => new ChimeLateFollower(tree),
 };
 
 class ShardLateFollower extends ShardIndex {

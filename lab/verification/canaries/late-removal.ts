@@ -1,4 +1,4 @@
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -6,7 +6,8 @@ import type { Canary } from '../canary.ts';
 export const lateRemovalCanary: Canary = {
   name: 'a removal that compares the version first and removes whatever is there then',
   caughtBy: 'linearizability',
-  index: ({ table }) => new LateRemoval(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new LateRemoval(table),
 };
 
 /** Between the search and the removal another client may replace the record. */

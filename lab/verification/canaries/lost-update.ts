@@ -1,7 +1,7 @@
 import { type Condition, type Outcome, REPLACED } from '../../../src/indexes/contract.ts';
 import { slotAddress } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { locate } from '../../../src/indexes/race/search.ts';
 import { replaceSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
@@ -11,7 +11,8 @@ import type { Canary } from '../canary.ts';
 export const lostUpdateCanary: Canary = {
   name: 'an update that expects whatever the slot holds',
   caughtBy: 'linearizability',
-  index: ({ table }) => new LostUpdate(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new LostUpdate(table),
 };
 
 /** Reads the slot again right before the CAS, so that another client's update is overwritten. */

@@ -15,7 +15,7 @@ import {
   slotAddress,
 } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { locate } from '../../../src/indexes/race/search.ts';
 import { emptySlot, slotHigh } from '../../../src/indexes/race/slot.ts';
@@ -31,7 +31,8 @@ import type { Canary } from '../canary.ts';
 export const publishedInsertCanary: Canary = {
   name: 'published insert: live at once, duplicates removed afterwards',
   caughtBy: 'linearizability',
-  index: ({ table }) => new PublishedInsert(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new PublishedInsert(table),
 };
 
 /** RACE Algorithm 1 as printed: for a while two copies of a key can be seen. */

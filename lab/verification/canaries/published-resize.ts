@@ -19,7 +19,7 @@ import {
 } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
 import { insert } from '../../../src/indexes/race/insert.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import type { RaceTable } from '../../../src/indexes/race/table.ts';
 import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
@@ -40,7 +40,8 @@ export const publishedResizeCanary: Canary = {
   name: 'published resize: an item for which the mover finds no slot is left behind',
   caughtBy: 'linearizability',
   scenario: { crashes: false },
-  index: ({ table }) => new PublishedResize(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new PublishedResize(table),
 };
 
 /** Where a key was found: where it belongs, in the subtable that is being split, or nowhere. */

@@ -1,4 +1,4 @@
-import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -7,7 +7,8 @@ export const sepHashHastyCompactionCanary: Canary = {
   name: 'a SepHash compaction that copies a MainSegment home without a grace period',
   caughtBy: 'linearizability',
   scenario: { swarm: { crowded: true, chunks: 6, insists: true, startup: 'prepared', walks: 25 } },
-  sephash: ({ table }) => new HastyCompaction(table),
+  kind: SEPHASH,
+  index: ({ table }: SepHashIndex) => new HastyCompaction(table),
 };
 
 class HastyCompaction extends SepHashIndex {

@@ -8,14 +8,15 @@ import {
 import { aimForSearch, catchUp } from '../../../src/indexes/sephash/operations/refresh.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { mayHaveRecent } from '../../../src/indexes/sephash/segments/filter.ts';
-import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 export const sepHashHastySearchCanary: Canary = {
   name: 'a SepHash search that does not compare the metadata',
   caughtBy: 'linearizability',
-  sephash: ({ table }) => new HastySearch(table),
+  kind: SEPHASH,
+  index: ({ table }: SepHashIndex) => new HastySearch(table),
 };
 
 /** As published: the MainSegment that the cache knows, and the CurSegment as it is now. */

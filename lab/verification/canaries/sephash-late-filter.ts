@@ -1,6 +1,6 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
-import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import { SepHashTable } from '../../../src/indexes/sephash/table.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
@@ -9,7 +9,8 @@ import type { Canary } from '../canary.ts';
 export const sepHashLateFilterCanary: Canary = {
   name: 'a SepHash write that returns before its filter bit is set',
   caughtBy: 'linearizability',
-  sephash: (index, pool) => new LateFilter(index, pool),
+  kind: SEPHASH,
+  index: (index: SepHashIndex, pool) => new LateFilter(index, pool),
 };
 
 /** The published order, with a bit that is so late that it never comes. */

@@ -1,5 +1,5 @@
 import { padHigh } from '../../../src/indexes/sephash/segments/entry.ts';
-import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import { CAS } from '../../../src/verbs/batch.ts';
 import type { Batch, Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -8,7 +8,8 @@ import type { Canary } from '../canary.ts';
 export const sepHashNamelessPadCanary: Canary = {
   name: 'a SepHash compaction whose pads do not name the epoch',
   caughtBy: 'linearizability',
-  sephash: ({ table }) => new NamelessPads(table),
+  kind: SEPHASH,
+  index: ({ table }: SepHashIndex) => new NamelessPads(table),
 };
 
 class NamelessPads extends SepHashIndex {

@@ -9,14 +9,15 @@ import { claim, hasWon, newHigh } from '../../../src/indexes/sephash/operations/
 import { survey } from '../../../src/indexes/sephash/operations/survey.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { entryLow } from '../../../src/indexes/sephash/segments/entry.ts';
-import { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 export const sepHashNextEntryCanary: Canary = {
   name: 'a SepHash insertion that goes on to the next entry',
   caughtBy: 'linearizability',
-  sephash: ({ table }) => new NextEntry(table),
+  kind: SEPHASH,
+  index: ({ table }: SepHashIndex) => new NextEntry(table),
 };
 
 /** As a blind append does when its entry was taken, without looking at what has been written. */

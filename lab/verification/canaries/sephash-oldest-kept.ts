@@ -1,6 +1,6 @@
 import { Merger } from '../../../src/indexes/sephash/merging/merge.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
-import type { SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
+import { SEPHASH, type SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { SepHashTable } from '../../../src/indexes/sephash/table.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -9,7 +9,8 @@ export const sepHashOldestKeptCanary: Canary = {
   name: 'a SepHash merge that keeps the oldest record of the CurSegment',
   // Of a record and its tombstone the record is kept, and yet retired: later once more.
   caughtBy: 'reclamation',
-  sephash: mergeBackwards,
+  kind: SEPHASH,
+  index: mergeBackwards,
 };
 
 function mergeBackwards(index: SepHashIndex): SepHashIndex {

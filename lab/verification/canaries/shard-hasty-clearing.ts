@@ -1,6 +1,6 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { eachBucket } from '../../../src/indexes/shard/shape.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import {
   isEmpty,
@@ -20,7 +20,8 @@ export const shardHastyClearingCanary: Canary = {
   name: 'SHARD overflow bits are cleared by who has not told so before it looked below',
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { crowded: true } },
-  shard: ({ partitions }) => new HastyClearing(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new HastyClearing(partitions),
 };
 
 class HastyClearing extends ShardIndex {

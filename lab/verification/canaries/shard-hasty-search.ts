@@ -4,7 +4,7 @@ import {
   hasOverflowed,
   postLevel1,
 } from '../../../src/indexes/shard/operations/buckets.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import {
   matchCandidate,
@@ -16,7 +16,8 @@ import type { Canary } from '../canary.ts';
 export const shardHastySearchCanary: Canary = {
   name: 'a SHARD search that takes a miss in a bucket of another version for an answer',
   caughtBy: 'linearizability',
-  shard: ({ partitions }) => new HastySearch(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new HastySearch(partitions),
 };
 
 /** Without a look at the stamps: the key may have been moved, or not be there yet. */

@@ -1,5 +1,5 @@
 import { ALWAYS, type Condition, type Outcome, REPLACED } from '../../../src/indexes/contract.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -9,7 +9,8 @@ export const shardLateWriterCanary: Canary = {
   name: 'a SHARD write is merged into one whose CAS was posted before it had queued',
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { lanes: 4 } },
-  shard: ({ partitions }) => new LateWriter(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new LateWriter(partitions),
 };
 
 interface Flight {

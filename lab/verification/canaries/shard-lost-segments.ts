@@ -1,6 +1,6 @@
 import { hasCode } from '../../../src/errors.ts';
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import { discardSegment, makeSegment } from '../../../src/indexes/shard/table/pieces.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import type { ShardTable } from '../../../src/indexes/shard/table/table.ts';
@@ -17,7 +17,8 @@ export const shardLostSegmentsCanary: Canary = {
     shape: { buckets: 256, level1: 128, level2: 32 },
     swarm: { startup: 'prepared', chains: 0 },
   },
-  shard: ({ partitions }) => new HastyResizer(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new HastyResizer(partitions),
 };
 
 const SEGMENTS_MAX = 4;

@@ -3,7 +3,7 @@ import { firstEmpty } from '../../../src/indexes/shard/operations/buckets.ts';
 import { insert, prepareEntry } from '../../../src/indexes/shard/operations/insert.ts';
 import { locate } from '../../../src/indexes/shard/operations/search.ts';
 import type { ShardSlots } from '../../../src/indexes/shard/operations/slots.ts';
-import { ShardIndex } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';
 import { writeSlot } from '../../../src/indexes/substrates/claims/slot-operations.ts';
@@ -19,7 +19,8 @@ export const shardReusedSlotCanary: Canary = {
   name: 'published Ordered-CAS: emptied slots are taken again at the same version',
   caughtBy: 'linearizability',
   scenario: { crashes: false },
-  shard: ({ partitions }) => new ReusedSlot(partitions),
+  kind: SHARD,
+  index: ({ partitions }: ShardIndex) => new ReusedSlot(partitions),
 };
 
 class ReusedSlot extends ShardIndex {

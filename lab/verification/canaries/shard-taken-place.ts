@@ -1,4 +1,5 @@
 import { Move } from '../../../src/indexes/shard/resizing/move.ts';
+import { SHARD, type ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
@@ -7,7 +8,8 @@ export const shardTakenPlaceCanary: Canary = {
   name: 'a SHARD bucket is filled in its place by every mover that meets it, however late',
   caughtBy: 'linearizability',
   scenario: { swarm: { crowded: true } },
-  shard: (index) => {
+  kind: SHARD,
+  index: (index: ShardIndex) => {
     const { table } = index;
     for (let i = 0; i < MOVES; i++) table.idleMoves.push(new HastyMove(table));
     return index;

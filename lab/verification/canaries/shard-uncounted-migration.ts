@@ -1,3 +1,4 @@
+import { SHARD, type ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { Canary } from '../canary.ts';
 
 /**
@@ -7,7 +8,8 @@ export const shardUncountedMigrationCanary: Canary = {
   name: 'a SHARD migration gives the old place back, and others still go by its addresses',
   caughtBy: 'reclamation',
   scenario: { shape: { partitions: 2 } },
-  shard: (index, pool) => {
+  kind: SHARD,
+  index: (index: ShardIndex, pool) => {
     pool.reclamation.countMigration = function* () {};
     return index;
   },

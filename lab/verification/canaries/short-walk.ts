@@ -1,5 +1,5 @@
 import { GROUP_BUCKETS, RaceParts } from '../../../src/indexes/race/parts.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { PartsWalk } from '../../../src/indexes/traversal/parts.ts';
 import type { Canary } from '../canary.ts';
@@ -8,7 +8,8 @@ import type { Canary } from '../canary.ts';
 export const shortWalkCanary: Canary = {
   name: 'a walk that passes over the last group of each subtable',
   caughtBy: 'linearizability',
-  index: ({ table }) => new ShortWalk(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new ShortWalk(table),
 };
 
 class ShortWalk extends RaceIndex {

@@ -1,7 +1,7 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { chooseSlot } from '../../../src/indexes/race/buckets.ts';
 import { fingerprintOf } from '../../../src/indexes/race/geometry.ts';
-import { RaceIndex } from '../../../src/indexes/race/race.ts';
+import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
 import type { RaceRequest } from '../../../src/indexes/race/request.ts';
 import { locate } from '../../../src/indexes/race/search.ts';
 import { split } from '../../../src/indexes/race/split.ts';
@@ -16,7 +16,8 @@ import type { Canary } from '../canary.ts';
 export const splitLockCanary: Canary = {
   name: 'a split under a lock that a dead client keeps',
   caughtBy: 'liveness',
-  index: ({ table }) => new LockedSplit(table),
+  kind: RACE,
+  index: ({ table }: RaceIndex) => new LockedSplit(table),
 };
 
 /** A word of the subtable's header that nothing else uses. */

@@ -6,17 +6,15 @@ import { table } from '../../../src/cli/terminal/table.ts';
 import type { Subject } from '../index.ts';
 import { type Plan, planOf, type Result, search, type Verification } from './search.ts';
 
-const INDEXES = ['race', 'sephash', 'shard', 'chime', 'hstore', 'hopscotch'] as const;
-
 export const verify = defineCommand({
   name: 'verify',
-  arguments: '<index>',
+  arguments: '[index]',
   summary: 'Look for schedules and crashes under which an index goes wrong',
   details:
-    `  Indexes: ${INDEXES.join(', ')}. Runs an index's operations a verb at a time, in memory\n` +
-    '  of its own: first every schedule, and every crash of a client, of small scopes; then\n' +
-    '  random ones of larger programs until the time is over. Checks that the history is\n' +
-    '  linearizable, the structure whole, no freed block in use, and that all get to an end.\n' +
+    "  Runs an index's operations a verb at a time, in memory of its own: first every\n" +
+    '  schedule, and every crash of a client, of small scopes; then random ones of larger\n' +
+    '  programs until the time is over. Checks that the history is linearizable, the\n' +
+    '  structure whole, no freed block in use, and that all get to an end.\n' +
     '  Exits with 1 when something fails, and prints a short history and how to repeat it.',
   options: {
     minutes: { value: 'M', read: parseMinutes, about: 'Time for all of it (default: 1)' },
@@ -27,7 +25,7 @@ export const verify = defineCommand({
     keep: { value: 'IDS', read: parseIds, about: "Only these calls of a seed's program" },
     'crash-free': { about: 'Let nobody die' },
     canary: { value: 'NAME', about: 'Plant a known bug, which must be found' },
-    list: { about: 'Print the scopes, policies and canaries' },
+    list: { about: 'Print the indexes, or the scopes, policies and canaries of one' },
     json: { about: 'Print the result as JSON' },
   },
   examples: [
@@ -38,9 +36,14 @@ export const verify = defineCommand({
   ],
   async run(context, [index], options) {
     const verification = await import('../index.ts');
-    const subject = verification.SUBJECTS.find(({ kind }) => kind.manifest.name === index);
+    const names = verification.SUBJECTS.map(({ kind }) => kind.manifest.name);
+    if (index === undefined && options.list) {
+      await context.stdout.line(names.join('\n'));
+      return EXIT.ok;
+    }
+    const subject = verification.SUBJECTS[names.indexOf(index ?? '')];
     if (subject === undefined) {
-      throw new UsageError(`no index is called '${index}'; there is ${INDEXES.join(', ')}`);
+      throw new UsageError(`name an index to verify: ${names.join(', ')}`);
     }
     if (options.list) {
       await context.stdout.line(listing(verification, subject));

@@ -8,7 +8,7 @@ import { LocalPool } from '../../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../../src/pool/superblock.ts';
 import { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { type Canary, planted, subjectOf } from '../canary.ts';
+import { type Canary, planted } from '../canary.ts';
 import { auditHistories, auditReclamation } from '../checks/audit.ts';
 import { blockOf } from '../checks/block-of.ts';
 import { type FailureKind, VerificationFailure } from '../checks/failure.ts';
@@ -18,6 +18,7 @@ import { ReclamationOracle } from '../checks/reclamation-oracle.ts';
 import { RunClock } from '../checks/run-clock.ts';
 import { auditSnapshots, type Sight } from '../checks/snapshots.ts';
 import { countingTimer } from '../counting-timer.ts';
+import { subjectOf } from '../subjects/index.ts';
 import { growthsOf, retriesOf, type Subject } from '../subjects/subject.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
@@ -96,7 +97,7 @@ const SETTLE_DUTY_PIECES = 50_000;
 
 export function scenarioFor(options: RunOptions): Scenario {
   const { seed, subject, crashes, swarm, canary } = options;
-  const chosen = { subject: subject ?? subjectOf(canary), crashes };
+  const chosen = { subject: subject ?? subjectOf(canary?.kind), crashes };
   // The seeds that show a canary are known of programs in which no record leaves.
   const features = { ...(canary && STAYING), ...swarm, ...canary?.scenario?.swarm };
   return scenarioOf(seed, { ...chosen, ...canary?.scenario, swarm: features });

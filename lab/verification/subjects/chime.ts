@@ -3,7 +3,7 @@ import { CHIME, type ChimeIndex, shapeFrom } from '../../../src/indexes/chime/ch
 import { ChimeGeometry, unitsBeside } from '../../../src/indexes/chime/geometry.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
-import { oftenOneNode, type Subject } from './subject.ts';
+import { oftenOneNode, picker, type Subject } from './subject.ts';
 
 const CLIENT = { cacheKiB: 64 };
 /** Some values of a program fit an entry of the smallest size, others do not. */
@@ -19,6 +19,12 @@ export const CHIME_SUBJECT: Subject = {
     const inlineBytes = INLINE_BYTES[seed % INLINE_BYTES.length];
     const accessWords = (seed >>> 8) & 1;
     return { span, neighbourhood, inlineBytes, fanout, ...CLIENT, seed, accessWords };
+  },
+  torture(prng) {
+    const pick = picker(prng);
+    const span = pick(4, 8, 16, 64);
+    const neighbourhood = Math.min(span, pick(2, 4, 8));
+    return { span, neighbourhood, fanout: pick(2, 3, 8, 64), inlineBytes: pick(0, 24, 48) };
   },
   nodes: oftenOneNode,
   smallest: {

@@ -8,7 +8,7 @@ import {
 } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
 import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
-import { oftenOneNode, type Subject } from './subject.ts';
+import { oftenOneNode, picker, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 /** Some values of a program fit an entry of the smallest size, others do not. */
@@ -25,6 +25,12 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const accessWords = (seed >>> 8) & 1;
     const maxDepth = DEPTH_LIMIT;
     return { span, neighbourhood, inlineBytes, initialDepth, maxDepth, seed, accessWords };
+  },
+  torture(prng) {
+    const pick = picker(prng);
+    const span = pick(4, 8, 16, 64);
+    const neighbourhood = Math.min(span, pick(2, 4, 8));
+    return { span, neighbourhood, inlineBytes: pick(0, 24, 48), initialDepth: 0, maxDepth: 16 };
   },
   nodes: oftenOneNode,
   smallest: {

@@ -8,7 +8,7 @@ import { eachWaiting } from '../../../src/indexes/hstore/reachable.ts';
 import { abandonedRequests } from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
-import type { Subject } from './subject.ts';
+import { picker, type Subject } from './subject.ts';
 
 export const HSTORE_SUBJECT: Subject = {
   kind: HSTORE,
@@ -21,6 +21,12 @@ export const HSTORE_SUBJECT: Subject = {
     sync: 0,
     seed: prng.next32(),
   }),
+  // Chains form in such tables, and such logs come round all the time.
+  torture(prng) {
+    const pick = picker(prng);
+    const [pairs, buckets] = [pick(1, 1, 2), pick(4, 32, 256)];
+    return { pairs, buckets, log: pick(4, 32, 4096), partitions: pick(1, 4) };
+  },
   smallest: { pairs: 1, buckets: 1, rows: 4, log: 4, partitions: 1, sync: 0, seed: 7 },
   place: ({ h1 }, { buckets }) => String((h1 >>> 0) & (buckets - 1)),
   fingerprint: ({ h2 }) => signatureOf(h2),

@@ -4,7 +4,7 @@ import { eachBucket } from '../../../src/indexes/race/parts.ts';
 import { RACE, type RaceIndex, shapeFrom } from '../../../src/indexes/race/race.ts';
 import { isLive, isVacant, pointerOf } from '../../../src/indexes/race/slot.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
+import { giveUpSoon, oftenOneNode, picker, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const BUCKETS_OF_KEY = 4;
@@ -18,6 +18,11 @@ export const RACE_SUBJECT: Subject = {
     maxDepth: DEPTH_LIMIT,
     seed: prng.next32(),
   }),
+  torture(prng) {
+    const pick = picker(prng);
+    const [associativity, groups] = [pick(1, 2, 3, 4, 7, 7, 8), pick(2, 2, 3, 4, 8)];
+    return { associativity, groups, initialDepth: 0, maxDepth: 14 };
+  },
   nodes: oftenOneNode,
   smallest: { associativity: 1, groups: 2, initialDepth: 0, maxDepth: 3, seed: 7 },
   place({ h2, h3 }, parameters) {

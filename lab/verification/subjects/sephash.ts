@@ -5,7 +5,7 @@ import { SEPHASH, type SepHashIndex } from '../../../src/indexes/sephash/sephash
 import { without } from '../../../src/indexes/substrates/parameters.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { giveUpSoon, oftenOneNode, type Subject } from './subject.ts';
+import { giveUpSoon, oftenOneNode, picker, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const ENTRY_BYTES = 8;
@@ -23,6 +23,11 @@ export const SEPHASH_SUBJECT: Subject = {
       maxDepth: DEPTH_LIMIT,
       seed: prng.next32(),
     };
+  },
+  torture(prng) {
+    const pick = picker(prng);
+    const [segmentBytes, ratio, window] = [pick(64, 128, 256), pick(1, 2, 8), pick(0, 1, 4, 8)];
+    return { segmentBytes, ratio, window, initialDepth: 0, maxDepth: 14, ...withoutSome(prng) };
   },
   nodes: oftenOneNode,
   smallest: {

@@ -15,7 +15,7 @@ import {
 import { without } from '../../../src/indexes/substrates/parameters.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { giveUpSoon, type Subject } from './subject.ts';
+import { giveUpSoon, picker, type Subject } from './subject.ts';
 
 const RESIZES = 6;
 
@@ -32,6 +32,17 @@ export const SHARD_SUBJECT: Subject = {
     seed: prng.next32(),
     partitions: prng.below(4) === 0 ? 2 : 1,
   }),
+  torture(prng) {
+    const pick = picker(prng);
+    return {
+      buckets: pick(1, 1, 2, 4),
+      level1: pick(2, 4, 8, 16),
+      level2: pick(1, 2, 4),
+      threshold: pick(40, 80, 80, 100),
+      alpha: pick(10, 1000, 10_000),
+      ...without(SHARD_TECHNIQUES, ...pick<'ordered'[]>([], [], [], ['ordered'])),
+    };
+  },
   // With several partitions there is somewhere to move them.
   nodes: ({ partitions }) => (partitions > 1 ? 2 : 1),
   // Keys that fill levels 1 and 2 make it resize: every bucket then waits for its first visitor.

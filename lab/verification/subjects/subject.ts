@@ -19,6 +19,11 @@ export interface Subject {
   readonly kind: IndexKind;
   /** Of random programs; a crowded table has to grow. */
   parameters(prng: Prng, crowded: boolean): IndexParameters;
+  /**
+   * Of a torture round: tables so small that some hundred keys resize them over and over. Default:
+   * those of any store.
+   */
+  torture?(prng: Prng): Readonly<Record<string, number>>;
   /** The smallest table there is, for exhaustive search. */
   readonly smallest: IndexParameters;
   /** Memory nodes of the pool; 1 when left out. */
@@ -83,6 +88,11 @@ export interface Subject {
   pending(index: Index): Operation<Address[]>;
   /** All blocks of these, of an index where long records can be pending. */
   pendingBlocks?(index: Index): Operation<Address[]>;
+}
+
+/** Draws one of some choices. */
+export function picker(prng: Prng): <T>(...choices: T[]) => T {
+  return (...choices) => choices[prng.below(choices.length)];
 }
 
 interface Retrying<R, Q> {

@@ -9,6 +9,7 @@ import {
 } from '../../../src/store/tests/support/by-hand.ts';
 import { type Batch, CAS, type Operation } from '../../../src/verbs/index.ts';
 import { sepHashNamelessPadCanary as canary } from '../canaries/sephash-nameless-pad.ts';
+import { planted } from '../canary.ts';
 
 /** Two entries, and no splits. */
 const SEPHASH = { segmentBytes: 16, ratio: 64, initialDepth: 0, maxDepth: 2 };
@@ -27,7 +28,7 @@ for (const named of [true, false]) {
   test(`${name} (an append as late as two compactions)`, (t) => {
     const late = sepHashByHand(t, { sephash: SEPHASH });
     const other = sepHashByHand(t, { sephash: SEPHASH, handle: late.handle });
-    const index = named ? other.index : (canary.sephash?.(other.index, other.pool) ?? other.index);
+    const index = named ? other.index : (planted(other.index, other.pool, canary) as SepHashIndex);
     const compact = () => other.pool.run(index.compact(atOnce, true));
     other.pool.run(put(other, 'first'));
     // Epoch 1 ends with a pad in the second entry.

@@ -1,5 +1,6 @@
 import { hasCode, StepwellError } from '../../errors.ts';
 import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
+import { INDEX_NAMES } from '../../indexes/kinds.ts';
 import type { IndexChoice, OpenOptions } from '../../store/api.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
@@ -52,7 +53,7 @@ export const create = defineCommand({
     ...STORE_OPTION,
     index: {
       value: 'INDEX',
-      about: 'Of the store: race (default), sephash, shard, chime, hopscotch, hstore',
+      about: `Of the store (default: race): ${INDEX_NAMES.join(', ')}`,
     },
     set: {
       value: 'NAME=N,…',

@@ -30,8 +30,6 @@ import { ChimeScan } from './scan/scan.ts';
 import { ChimeWalk } from './scan/walk.ts';
 import { ChimeTree } from './tree.ts';
 
-export const CHIME_KIND = 4;
-
 export const CHIME_MANIFEST: IndexManifest = {
   name: 'chime',
   ordered: true,
@@ -152,7 +150,6 @@ function treeOf(pool: Pool, shape: ChimeShape, catalog: number, root: Address): 
 
 /** CHIME as a store's index. */
 export const CHIME: IndexKind = {
-  number: CHIME_KIND,
   manifest: CHIME_MANIFEST,
   parameterNames: [
     'span',

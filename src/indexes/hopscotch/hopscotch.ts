@@ -23,8 +23,6 @@ import { HopscotchParts, shapeOf } from './parts.ts';
 import { paint } from './picture.ts';
 import { HopscotchTable, SEGMENT_TAG } from './table.ts';
 
-export const HOPSCOTCH_KIND = 6;
-
 export const HOPSCOTCH_MANIFEST: IndexManifest = {
   name: 'hopscotch',
   ordered: false,
@@ -119,7 +117,6 @@ export function* openHopscotch(
 
 /** The hopscotch hash table as a store's index. */
 export const HOPSCOTCH: IndexKind = {
-  number: HOPSCOTCH_KIND,
   manifest: HOPSCOTCH_MANIFEST,
   parameterNames: [
     'span',

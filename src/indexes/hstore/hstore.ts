@@ -142,7 +142,6 @@ export function isHStore(index: Index): index is HStoreIndex {
 
 /** HStore as a store's index. */
 export const HSTORE: IndexKind = {
-  number: 5,
   manifest: HSTORE_MANIFEST,
   parameterNames: HSTORE_PARAMETER_NAMES,
   flags: ['sync'],

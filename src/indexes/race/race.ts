@@ -37,8 +37,6 @@ import { allocateSubtable, writeSubtable } from './split.ts';
 import { compact } from './sweep.ts';
 import { RaceTable } from './table.ts';
 
-export const RACE_KIND = 1;
-
 export const RACE_MANIFEST: IndexManifest = {
   name: 'race',
   ordered: false,
@@ -171,7 +169,6 @@ export function* openRace(
 
 /** RACE as a store's index. */
 export const RACE: IndexKind = {
-  number: RACE_KIND,
   manifest: RACE_MANIFEST,
   parameterNames: ['associativity', 'groups', 'initialDepth', 'maxDepth', 'seed'],
   flags: [],

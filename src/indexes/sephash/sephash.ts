@@ -30,8 +30,6 @@ import { sampleRecords } from './sample.ts';
 import { shapeOf } from './shape.ts';
 import { SepHashTable } from './table.ts';
 
-export const SEPHASH_KIND = 2;
-
 export const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
@@ -152,7 +150,6 @@ export function* openSepHash(
 
 /** SepHash as a store's index. */
 export const SEPHASH: IndexKind = {
-  number: SEPHASH_KIND,
   manifest: SEPHASH_MANIFEST,
   parameterNames: SHAPE_NAMES,
   flags: [],

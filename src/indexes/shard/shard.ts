@@ -44,8 +44,6 @@ import { compact } from './sweep.ts';
 import type { ShardRequest } from './table/request.ts';
 import type { ShardTable } from './table/table.ts';
 
-export const SHARD_KIND = 3;
-
 export const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
@@ -258,7 +256,6 @@ export function* openShard(
 
 /** SHARD as a store's index. */
 export const SHARD: IndexKind = {
-  number: SHARD_KIND,
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
   flags: [],

@@ -31,7 +31,7 @@ test('a store that could not be built leaves no trace', (t) => {
   };
   const parameters = [1, 2, 3, 4, 5, 0, 0, 0];
   const create = (build: () => never) => () =>
-    pool.run(pool.catalog.findOrCreate('broken', 1, parameters, build));
+    pool.run(pool.catalog.findOrCreate('broken', 'race', parameters, build));
   assert.throws(create(failing), /no/);
   assert.equal(pool.run(pool.catalog.find('broken')), undefined);
   assert.deepEqual(
@@ -52,7 +52,7 @@ test('what a store that could not be built has taken in whole chunks is given ba
   const build = function* (id: number): Operation<never> {
     for (;;) yield* pool.allocator.spans.allocate(id, 10_000);
   };
-  const create = () => pool.run(pool.catalog.findOrCreate('large', 1, [], build));
+  const create = () => pool.run(pool.catalog.findOrCreate('large', 'race', [], build));
   throwsCode('SW_POOL_FULL', create);
   assert.equal(spans(), before);
 });
@@ -91,7 +91,7 @@ test('a lock word that names a client which makes no store ends calls within a s
   const { id, incarnation } = holder.pool.membership;
   holder.pool.run(control.store(SUPERBLOCK.catalogLock, BigInt(id + incarnation * 2 ** 12)));
   const make = () =>
-    other.pool.catalog.findOrCreate('new', 1, [], () => holder.pool.catalog.unswept(1));
+    other.pool.catalog.findOrCreate('new', 'race', [], () => holder.pool.catalog.unswept(1));
   assert.ok(pausesUntil('SW_TIMEOUT', other, make()) < 1_000_000);
   const [entry] = other.pool.run(other.pool.catalog.entries());
   assert.ok(pausesUntil('SW_TIMEOUT', other, other.pool.catalog.drop(entry)) < 1_000_000);
@@ -103,8 +103,8 @@ test('a living client that makes a store is waited for longer', (t) => {
   const build = function* (): Operation<number> {
     for (;;) yield* control.pause(1);
   };
-  const making = maker.pool.catalog.findOrCreate('slow', 1, [], build);
+  const making = maker.pool.catalog.findOrCreate('slow', 'race', [], build);
   for (let i = 0; i < 40; i++) maker.pool.fabric.execute(making.next().value as Batch);
-  const make = other.pool.catalog.findOrCreate('new', 1, [], build);
+  const make = other.pool.catalog.findOrCreate('new', 'race', [], build);
   assert.ok(pausesUntil('SW_TIMEOUT', other, make) > 4_000_000);
 });

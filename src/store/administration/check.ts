@@ -1,6 +1,5 @@
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { CheckSink, Index } from '../../indexes/contract.ts';
-import { knownKind } from '../../indexes/kinds.ts';
 import { sweep } from '../../indexes/sweep.ts';
 import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
@@ -128,8 +127,7 @@ function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> 
 function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
   const { chunkBytes } = pool.layout.parameters;
   return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
-    const index = knownKind(kind)?.manifest.name ?? 'unknown';
-    return { index, chunks, bytes: chunks * chunkBytes };
+    return { index: kind || 'unknown', chunks, bytes: chunks * chunkBytes };
   });
 }
 

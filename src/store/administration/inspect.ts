@@ -86,13 +86,12 @@ function* reportStores(pool: Pool, words: readonly ChunkWord[]): Operation<PoolR
   return stores;
 }
 
-/** A store that is being made, that was dropped while clients have it, or of a later version. */
+/** A store that is being made, that clients have since it was dropped, or of an unknown index. */
 function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
   const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
   const memory = { records: 0, subtables: 0, directory: 0 };
-  const index = knownKind(entry.kind)?.manifest.name ?? 'unknown';
   const state = entry.ready ? 'ready' : entry.dropped ? 'dropped' : 'creating';
-  return { name: entry.name, index, state, parameters: {}, ...nothing, memory };
+  return { name: entry.name, index: entry.kind, state, parameters: {}, ...nothing, memory };
 }
 
 /** Undefined when the store was dropped meanwhile; while it is looked at its memory stays. */

@@ -122,7 +122,7 @@ function* lookAtStores(
     const manifest = knownKind(entry.kind)?.manifest;
     stores.push({
       name: entry.name,
-      index: manifest?.name ?? 'unknown',
+      index: entry.kind,
       ordered: manifest?.ordered ?? false,
       state: entry.ready ? 'ready' : entry.dropped ? 'dropped' : 'creating',
       bytes: held.get(entry.id) ?? 0,

@@ -1,6 +1,6 @@
 import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
-import { kindNamed } from '../../indexes/kinds.ts';
+import { kindNamed, kindOf } from '../../indexes/kinds.ts';
 import { checkSignal } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
 import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
@@ -141,10 +141,7 @@ function chosenStores(old: PoolReport, names: CopyOptions['stores']): StoreRepor
     throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name} in ${old.url}`);
   }
   const chosen = names === undefined ? ready : ready.filter(({ name }) => names.includes(name));
-  for (const { name, index } of chosen) {
-    if (index !== 'unknown') continue;
-    throw new StepwellError('SW_UNSUPPORTED', `store ${name} has an unknown index kind`);
-  }
+  for (const { name, index: kind } of chosen) kindOf({ name, kind });
   return chosen;
 }
 

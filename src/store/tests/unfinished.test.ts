@@ -128,7 +128,7 @@ test('the next maker of a store has what a dead one took, before a client has cl
     for (;;) yield* maker.allocator.allocate(id, BLOCK_UNITS_MAX);
   };
   maker.run(maker.reclamation.quiesce());
-  const making = new Stepped(maker.fabric, maker.catalog.findOrCreate('new', 1, [], takeAll));
+  const making = new Stepped(maker.fabric, maker.catalog.findOrCreate('new', 'race', [], takeAll));
   while (usedChunks(survivor) < chunksMax - reservedChunks) making.step();
   survivor.run(createStore(survivor, 'new', race, parameters));
   assert.deepEqual(check(survivor).problems, []);

@@ -122,6 +122,11 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
+/** Whether a crowded store must have grown: a table of a fixed size counts nothing that grows. */
+export function mustGrow({ onlineResize }: IndexManifest, { resizes }: StoreStats): boolean {
+  return onlineResize || Object.keys(resizes).length > 0;
+}
+
 /** How often a store has grown by a part, whatever its index calls that. */
 export function grown({ resizes }: StoreStats): number {
   return Object.values(resizes).reduce((sum, count) => sum + count, 0);
