@@ -36,7 +36,7 @@ const INDEXES: Partial<Record<IndexName, IndexChoice>> = {
 const CHUNKS_AT = 256 * 1024;
 /** At which a pool is damaged, one after the other. */
 const PLACES = 12;
-/** Most places that are tried until one has cost a key: what stands where differs from run to run. */
+/** Most places that are tried until one costs a key: what stands where differs from run to run. */
 const PLACES_MAX = 50 * PLACES;
 
 /** The path of a pool in which nobody has anything left to do. */
