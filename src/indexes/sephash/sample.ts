@@ -24,14 +24,11 @@ export function* sampleRecords(
     met++;
     visit(one, keyBytes);
   };
-  try {
-    for (let i = 0; i < places.length && met < enough; i++) {
-      const { depth } = table.directory;
-      const { part: suffix, rest } = partOf(places[i], 2 ** depth);
-      const { part: fingerprint } = partOf(rest, FINGERPRINTS);
-      yield* walk.sample({ suffix, depth, fingerprint }, request, count);
-    }
-  } finally {
-    idle.push(walk);
+  for (let i = 0; i < places.length && met < enough; i++) {
+    const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
+    const { part: fingerprint } = partOf(rest, FINGERPRINTS);
+    yield* walk.sample({ suffix, fingerprint }, request, count);
   }
+  // Not of an operation that failed: what it has asked for may still arrive.
+  idle.push(walk);
 }

@@ -75,7 +75,7 @@ export class SepHashWalk implements IndexWalk {
    * the highest fingerprints come the lowest ones, which would be met less often than all others.
    */
   *sample(
-    { suffix, fingerprint }: WalkPosition,
+    { suffix, fingerprint }: Omit<WalkPosition, 'depth'>,
     request: SepHashRequest,
     visit: (request: SepHashRequest, keyBytes: number) => void,
   ): Operation<void> {
