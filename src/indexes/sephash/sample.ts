@@ -26,15 +26,13 @@ export function* sampleRecords(
     visit(one, keyBytes);
   };
   const isHere = ({ hash }: SepHashRequest) => parts.isOfSegment(hash.h1);
-  try {
-    for (let i = 0; i < places.length && met < enough; i++) {
-      const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
-      yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
-      request.candidateCount = 0;
-      parts.eachSlot((record, units) => request.noteRecord(record, units));
-      yield* visitRecords(table.records, request, isHere, count, true);
-    }
-  } finally {
-    idle.push(parts);
+  for (let i = 0; i < places.length && met < enough; i++) {
+    const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
+    yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
+    request.candidateCount = 0;
+    parts.eachSlot((record, units) => request.noteRecord(record, units));
+    yield* visitRecords(table.records, request, isHere, count, true);
   }
+  // Not of an operation that failed: what it has asked for may still arrive.
+  idle.push(parts);
 }

@@ -30,28 +30,18 @@ class PartlyFree {
     this.free.push(free);
   }
 
-  /** Takes the chunk that `suits` with the most of them, at least `least`. */
-  takeEmptiest(least: number, suits: (chunk: number) => boolean): number | undefined {
-    let best = -1;
-    this.free.forEach((free, i) => {
-      const isBetter = best < 0 ? free >= least : free > this.free[best];
-      if (isBetter && suits(this.chunks[i])) best = i;
-    });
-    return this.#remove(best);
-  }
-
-  /** Takes the chunk that `suits` with the fewest of them. */
-  takeFullest(suits: (chunk: number) => boolean): number | undefined {
-    let best = -1;
-    this.free.forEach((free, i) => {
-      const isBetter = best < 0 || free < this.free[best];
-      if (isBetter && suits(this.chunks[i])) best = i;
-    });
-    return this.#remove(best);
-  }
-
-  #remove(best: number): number | undefined {
+  /** Takes the chunk that `suits` with the most of them, or the fewest. */
+  take(
+    which: 'emptiest' | 'fullest',
+    suits: (chunk: number, free: number) => boolean,
+  ): number | undefined {
     const { chunks, free } = this;
+    const sign = which === 'emptiest' ? 1 : -1;
+    let best = -1;
+    for (let i = 0; i < chunks.length; i++) {
+      if (best >= 0 && sign * free[i] <= sign * free[best]) continue;
+      if (suits(chunks[i], free[i])) best = i;
+    }
     if (best < 0) return undefined;
     const taken = chunks[best];
     chunks[best] = chunks[chunks.length - 1];
@@ -131,7 +121,7 @@ export class ChunkSurvey {
 
   /** Takes the chunk with the fewest free blocks that `suits`: the others may become empty. */
   takeFullest(use: number, suits: (chunk: number) => boolean): number | undefined {
-    return this.#partlyFree.get(use)?.takeFullest(suits);
+    return this.#partlyFree.get(use)?.take('fullest', suits);
   }
 
   /** Takes the chunk with the most free blocks that `suits`, if at least `least` are free. */
@@ -140,7 +130,8 @@ export class ChunkSurvey {
     least: number,
     suits: (chunk: number) => boolean,
   ): number | undefined {
-    return this.#partlyFree.get(use)?.takeEmptiest(least, suits);
+    const suitsWell = (chunk: number, free: number) => free >= least && suits(chunk);
+    return this.#partlyFree.get(use)?.take('emptiest', suitsWell);
   }
 
   /**
@@ -199,14 +190,9 @@ export class ChunkSurvey {
   *refresh(thorough: boolean): Operation<void> {
     const news = yield* control.load(SUPERBLOCK.chunkNews);
     if (news === this.#newsSeen && !(thorough && --this.#leftOut < 0)) return;
-    this.#newsSeen = news;
-    yield* this.read();
-  }
-
-  /** Reads the table. */
-  *read(): Operation<void> {
     // Others may have raised the pool's maximum, which is news, too.
     yield* this.#memory.readRaised();
+    this.#newsSeen = news;
     this.#recycled.length = 0;
     this.#partlyFree.clear();
     this.#emptied.length = 0;
@@ -216,6 +202,12 @@ export class ChunkSurvey {
       this.#occupied.clear();
     }
     yield* this.#readTable(this.#add);
+  }
+
+  /** Reads the table now. */
+  *read(): Operation<void> {
+    this.#leftOut = 0;
+    yield* this.refresh(true);
   }
 
   /**

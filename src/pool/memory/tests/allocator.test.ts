@@ -155,3 +155,19 @@ test('chunks without a block in use serve any size when the pool is full', (t) =
   );
   assertDistinct([...large, ...kept], 129);
 });
+
+test('a full pool that stays as it is is not read anew for each block that it lacks', (t) => {
+  const { pool } = online(t, { size: 32 * 2 ** 20 });
+  const { allocator, layout } = pool;
+  const { traffic } = pool.fabric;
+  const lack = () => throwsCode('SW_POOL_FULL', () => pool.run(allocator.allocate(CATALOG, 256)));
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) pool.run(allocator.allocate(CATALOG, 256));
+  });
+  lack();
+  const before = traffic.snapshot().bytesRead;
+  const attempts = layout.chunksMax / 8;
+  for (let i = 0; i < attempts; i++) lack();
+  const tables = (traffic.snapshot().bytesRead - before) / (8 * layout.chunksMax);
+  assert.ok(tables < 2, `${tables} tables for ${attempts} blocks`);
+});
