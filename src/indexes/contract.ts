@@ -259,12 +259,13 @@ export interface Index {
   /**
    * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
    * one of its tables: only there does an eviction make room for it. Visits none where there is
-   * room.
+   * room. Or of all that stand in the `whole` table.
    */
   sampleBeside?(
     own: Request,
     request: Request,
     visit: (request: Request, keyBytes: number) => void,
+    whole?: boolean,
   ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;

@@ -32,6 +32,7 @@ const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sw
  */
 const BOUNDED_STEPS = [
   'ripen',
+  'evict beside',
   'reclaim',
   'expire',
   'evict',
@@ -173,7 +174,8 @@ export class FullPool {
     if (step === 'reclaim') return yield* this.#reclaim();
     if (step === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (step === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
-    if (step === 'evict in table') return yield* this.#evictInTable(tried);
+    if (step === 'evict beside') return yield* this.#evictInTable(tried, false);
+    if (step === 'evict in table') return yield* this.#evictInTable(tried, true);
     if (step === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
     return yield* this.#expire(step === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
@@ -242,11 +244,12 @@ export class FullPool {
    * Where it evicts nothing, another write in flight has made room there, or taken it: this one
    * tries again.
    */
-  *#evictInTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
+  *#evictInTable({ request, lacking }: ReclaimProgress, must: boolean): Operation<boolean> {
     if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.canEvictInTable) return false;
-    if ((yield* evictor.evictInTable(request)) && !evictor.drain.owes) evictor.drain.owe();
+    const evicted = yield* evictor.evictInTable(request, must);
+    if (evicted && !evictor.drain.owes) evictor.drain.owe();
     return true;
   }
 

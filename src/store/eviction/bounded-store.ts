@@ -2,6 +2,8 @@ import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { type Bound, historyOf } from '../../pool/bound.ts';
 import type { Pool } from '../../pool/pool.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import { TICKS_PER_MS } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { BoundStats } from '../api.ts';
 import { Experts, LFU, LRU } from './experts.ts';
@@ -17,6 +19,8 @@ const PLACES_MAX = 256;
 const IN_VAIN_RECORDS = 64;
 /** And such a part of the limit. */
 const IN_VAIN_PART = 16;
+/** A record is young if victims of the whole store have rested so many times as long. */
+const YOUNG_FACTOR = 4;
 /** Of those that are kept for the next evictions. */
 const IDLE_MAX = 16;
 
@@ -35,6 +39,10 @@ export class BoundedStore {
   #learnt = { lru: 0, lfu: 0 };
   readonly #idle: Sampling[] = [];
   #places = 1;
+  /** When the last victim of a sample of the whole store was accessed; see TICKS_PER_MS. */
+  #oldest = Number.NEGATIVE_INFINITY;
+  /** A key of the table that is being emptied. */
+  #oldTable: Request | undefined;
   /** Of all handles: evictions that have begun and not ended. */
   underWay = 0;
   /** What was too much when samples were in vain the last time; NaN when the last one was not. */
@@ -167,14 +175,50 @@ export class BoundedStore {
       sampling.begin(this.#places, chance, spared);
       yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
-    return sampling.victimOf(this.#expert());
+    const victim = sampling.victimOf(this.#expert());
+    if (victim !== undefined) this.#oldest = victim.access.ticks;
+    return victim;
   }
 
-  /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
-  *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
+  /**
+   * As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. Where those
+   * are much younger than the victims of the whole store, as beside keys that ascend, it is one of
+   * the whole store all the same, unless it `must` make room there.
+   */
+  *findVictimBeside(
+    sampling: Sampling,
+    own: Request,
+    must: boolean,
+  ): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
     yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
-    return sampling.victimOf(this.#expert());
+    const victim = sampling.victimOf(this.#expert());
+    if (must || victim === undefined || !this.#isYoung(victim)) return victim;
+    return yield* this.#findInOldTable(sampling, own);
+  }
+
+  /**
+   * One after the other all old records of a table, so that its memory comes free as soon as it can
+   * be merged; then those of the table that another victim stands in.
+   */
+  *#findInOldTable(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
+    if (this.#oldTable !== undefined) {
+      sampling.beginAlone(this.#pool.clock.chance, own);
+      yield* this.#index.sampleBeside?.(this.#oldTable, sampling.met, sampling.visit, true) ?? [];
+      const victim = sampling.victimOf(this.#expert());
+      if (victim !== undefined && !this.#isYoung(victim)) return victim;
+    }
+    const victim = yield* this.findVictim(sampling, own);
+    if (victim === undefined) return undefined;
+    this.#oldTable ??= this.#index.newRequest();
+    const { outgoing, keyBytes } = victim.request;
+    this.#oldTable.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    return victim;
+  }
+
+  #isYoung({ access, isExpired }: Candidate): boolean {
+    const now = this.#pool.clock.now() * TICKS_PER_MS;
+    return !isExpired && now - this.#oldest > YOUNG_FACTOR * Math.max(0, now - access.ticks);
   }
 
   #expert(): typeof LRU | typeof LFU {

@@ -259,20 +259,23 @@ export class Evictor {
 
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
-    return this.#tryToEvict(spared, undefined);
+    return this.#tryToEvict('anywhere', spared);
   }
 
   /**
-   * Evicts one of the records beside which the index keeps this one; false when it has a block of
-   * its own, so that it can be any.
+   * Evicts one of the records beside which the index keeps this one, or an old one; false when it
+   * has a block of its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    return own.isInTable && (yield* this.#tryToEvict(own, own));
+    return own.isInTable && (yield* this.#tryToEvict('beside', own));
   }
 
-  /** The same where the index lacks memory for its tables, whatever block the record has. */
-  evictInTable(own: Request): Operation<boolean> {
-    return this.#tryToEvict(own, own);
+  /**
+   * The same where the index lacks memory for its tables, whatever block the record has. If it
+   * `must` be beside, it makes room in the very table.
+   */
+  evictInTable(own: Request, must: boolean): Operation<boolean> {
+    return this.#tryToEvict(must ? 'in table' : 'beside', own);
   }
 
   /** Whether an eviction can make room in the very table that has none. */
@@ -281,11 +284,11 @@ export class Evictor {
   }
 
   /** Without callbacks, which each write to a full store would allocate. */
-  *#tryToEvict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
+  *#tryToEvict(where: Where, own: Request | undefined): Operation<boolean> {
     try {
       yield* this.#attachment.enter();
       try {
-        return yield* this.#evict(spared, beside);
+        return yield* this.#evict(where, own);
       } finally {
         this.#attachment.exit();
       }
@@ -305,16 +308,16 @@ export class Evictor {
     }
   }
 
-  *#evict(spared: Request | undefined, beside: Request | undefined): Operation<boolean> {
+  *#evict(where: Where, own: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
     // Within the section: one that waits for it when its store is closed evicts nothing.
     store.underWay++;
     try {
       const victim =
-        beside === undefined
-          ? yield* store.findVictim(sampling, spared)
-          : yield* store.findVictimBeside(sampling, beside);
+        where === 'anywhere' || own === undefined
+          ? yield* store.findVictim(sampling, own)
+          : yield* store.findVictimBeside(sampling, own, where === 'in table');
       if (victim === undefined || !(yield* this.#remove(victim))) return false;
       yield* store.ledger.publish();
       return true;
@@ -367,6 +370,9 @@ export class Evictor {
     return this.#recount.run();
   }
 }
+
+/** Where a record is evicted for another one: see `Evictor.evictBeside` and `evictInTable`. */
+type Where = 'anywhere' | 'beside' | 'in table';
 
 /** Ends one of several evictions on what must not end the others. */
 function unlessLeft<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {

@@ -104,6 +104,7 @@ function* rebuildIfRoom(
     yield* rebuildNode(tree, node, target);
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    tree.reclamation.hasten();
     state.lean = true;
   }
   return false;

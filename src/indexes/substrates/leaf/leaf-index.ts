@@ -89,9 +89,10 @@ export abstract class LeafIndex<C extends LeafClient>
     own: LeafRequest,
     request: LeafRequest,
     visit: (request: LeafRequest, keyBytes: number) => void,
+    whole = false,
   ): Operation<void> {
     const requests = this.#sampled.pop() ?? [];
-    yield* sampleNeighbourhood(this.client, requests, own, request, visit);
+    yield* sampleNeighbourhood(this.client, requests, own, request, whole, visit);
     this.#sampled.push(requests);
   }
 

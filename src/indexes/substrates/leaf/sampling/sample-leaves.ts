@@ -3,9 +3,9 @@ import type { Operation } from '../../../../verbs/index.ts';
 import { visitSample } from '../../../traversal/sample.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
-import type { LeafClient } from '../leaf-client.ts';
+import { type LeafClient, OWNED, UNKNOWN } from '../leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from '../leaf-request.ts';
-import { adoptInline, imageOf, postEntries, prepare } from '../read-leaf.ts';
+import { adoptInline, imageOf, isLeafStill, postEntries, prepare } from '../read-leaf.ts';
 
 /**
  * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
@@ -15,6 +15,8 @@ const LEAVES = 8;
 const ENTRIES = 3;
 /** Empty entries of a neighbourhood that is full, or nearly so. */
 const EMPTY_MAX = 1;
+/** Leaves behind the one that leads to a key's: a full pool may lack the links to them. */
+const REDIRECTS_MAX = 64;
 /** Leaves that are read in one doorbell. */
 const LEAVES_MAX = 32;
 
@@ -47,30 +49,48 @@ export function* sampleLeaves<R extends LeafRequest>(
 }
 
 /**
- * `Index.sampleBeside`: the entries in which the own key may stand, of the leaf that this client
- * takes for its leaf, unless several are empty. It has just written there, or found no room: then
- * none was empty, but another client may have emptied one since.
+ * `Index.sampleBeside`: the entries of a key's leaf in which the key may stand, unless several are
+ * empty. The client has just written it there, or found no room: then none was empty, but another
+ * client may have emptied one since. Or the `whole` leaf.
  */
 export function* sampleNeighbourhood<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
   requests: R[],
   own: R,
   request: R,
+  whole: boolean,
   visit: (request: LeafRequest, keyBytes: number) => void,
 ): Operation<void> {
-  const { neighbourhood, seed } = client.geometry.shape;
+  const { neighbourhood, seed, span } = client.geometry.shape;
+  const entries = whole ? span : neighbourhood;
   if (requests.length === 0) requests.push(client.newRequest());
   const [read] = requests;
   read.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, seed);
   prepare(client, read);
   yield* client.begin(read);
-  read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
-  yield postEntries(client, read, read.home, neighbourhood, read.batch);
-  if (emptyIn(client, read, neighbourhood) > EMPTY_MAX) return;
+  for (let attempt = 1; !(yield* isItsLeaf(client, read, entries)); attempt++) {
+    if (attempt === REDIRECTS_MAX) return;
+    yield* client.redirect(read, attempt);
+  }
+  if (!whole && emptyIn(client, read, entries) > EMPTY_MAX) return;
   request.candidateCount = 0;
-  visitInline(client, read, neighbourhood, request, visit);
+  visitInline(client, read, entries, request, visit);
   const part = { place: 0, enough: request.candidateCount };
   yield* visitSample(client.records, request, part, visit);
+}
+
+/** Reads some entries of a leaf; whether that was the key's. */
+function* isItsLeaf<R extends LeafRequest>(
+  client: LeafClient<LeafClient['geometry']['shape'], R>,
+  read: R,
+  entries: number,
+): Operation<boolean> {
+  read.readsBounds = true;
+  read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
+  yield postEntries(client, read, read.home, entries, read.batch);
+  if (!isLeafStill(read)) return false;
+  while (client.owns(read) === UNKNOWN) yield* client.learnBounds(read);
+  return client.owns(read) === OWNED;
 }
 
 function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: number): number {
