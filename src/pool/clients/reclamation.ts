@@ -81,8 +81,6 @@ export class Reclamation {
   #publishedFloor = 0;
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
-  /** See `hasten`. */
-  #hastened = false;
   #waitingUnits = 0;
   #migrations = 0;
   /** How many stores had been dropped at the last quiescent point. */
@@ -191,14 +189,6 @@ export class Reclamation {
   }
 
   /**
-   * An operation did without memory that it would have used: the few blocks that this client has
-   * retired may be what it lacked, and are freed as soon as the others let it.
-   */
-  hasten(): void {
-    this.#hastened = true;
-  }
-
-  /**
    * The quiescent point: only between operations. Publishes the floor before the new epoch, so that
    * a sweep that has seen two epochs pass has seen every floor that matters.
    */
@@ -219,7 +209,7 @@ export class Reclamation {
   get #isWorthAdvancing(): boolean {
     const { isTight } = this.#allocator;
     const most = isTight ? RETIRED_PER_TIGHT_ADVANCE : RETIRED_PER_ADVANCE;
-    if (this.#retiredSinceAdvance >= most || (this.#hastened && this.retired > 0)) return true;
+    if (this.#retiredSinceAdvance >= most) return true;
     return this.#unitsSinceAdvance >= RETIRED_UNITS_PER_ADVANCE;
   }
 
@@ -247,7 +237,6 @@ export class Reclamation {
    * what it retired, so that the blocks are in use again: they are not its to free any more.
    */
   *collect(epoch?: number): Operation<void> {
-    this.#hastened = false;
     this.#retiredSinceAdvance = 0;
     this.#unitsSinceAdvance = 0;
     const looked = epoch ?? (yield* this.#look());

@@ -27,12 +27,12 @@ const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sw
 /**
  * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
  * helps a write of about their size, then the records of one chunk. A leaf that cannot be split
- * meanwhile loses a record instead. An index that does not free the blocks of deleted records at
- * once does so in a sweep.
+ * meanwhile loses a record instead, or an old leaf all of its own. An index that does not free the
+ * blocks of deleted records at once does so in a sweep.
  */
 const BOUNDED_STEPS = [
   'ripen',
-  'evict beside',
+  'evict in old table',
   'reclaim',
   'expire',
   'evict',
@@ -83,6 +83,8 @@ type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
+/** The same of old tables: those of two leaves. */
+const TABLE_EVICTIONS_MAX = 128;
 /** Samples without a victim that end a step. */
 const VAIN_MAX = 16;
 /** How often one step has the index free evicted records: each time takes a merge or two. */
@@ -174,8 +176,8 @@ export class FullPool {
     if (step === 'reclaim') return yield* this.#reclaim();
     if (step === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (step === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
-    if (step === 'evict beside') return yield* this.#evictInTable(tried, false);
-    if (step === 'evict in table') return yield* this.#evictInTable(tried, true);
+    if (step === 'evict in table') return yield* this.#evictInTable(tried);
+    if (step === 'evict in old table') return yield* this.#evictInOldTable(tried);
     if (step === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
     return yield* this.#expire(step === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
@@ -233,7 +235,10 @@ export class FullPool {
       if (yield* evictor.evictOne()) evicted++;
     }
     if (isLate) return yield* this.#release(lacking);
-    if (evicted === 0) return false;
+    return evicted > 0 && (yield* this.#ripened());
+  }
+
+  *#ripened(): Operation<boolean> {
     const ripening = () => this.#attachment.pool.ripening();
     return (yield* this.#attachment.exclusive(ripening)) ?? false;
   }
@@ -244,13 +249,29 @@ export class FullPool {
    * Where it evicts nothing, another write in flight has made room there, or taken it: this one
    * tries again.
    */
-  *#evictInTable({ request, lacking }: ReclaimProgress, must: boolean): Operation<boolean> {
+  *#evictInTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.canEvictInTable) return false;
-    const evicted = yield* evictor.evictInTable(request, must);
-    if (evicted && !evictor.drain.owes) evictor.drain.owe();
+    if ((yield* evictor.evictInTable(request)) && !evictor.drain.owes) evictor.drain.owe();
     return true;
+  }
+
+  /** Evicts the records of an old table until it is merged, whose block this write then has. */
+  *#evictInOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
+    if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
+    const evictor = this.#evictor as Evictor;
+    if (!evictor.canEvictInTable || !evictor.mayEmptyTable()) return false;
+    const { allocator, reclamation } = this.#attachment.pool;
+    const { catalog, units, count } = lacking;
+    const { cache } = allocator.sizeClass(catalog, units);
+    const isEnough = () => cache.length + reclamation.waitingOf(catalog, units) >= count;
+    for (let evicted = 0; !isEnough(); evicted++) {
+      if (evicted === TABLE_EVICTIONS_MAX) evictor.noteTableStays();
+      if (evicted === TABLE_EVICTIONS_MAX || !(yield* evictor.evictInOldTable(request)))
+        return false;
+    }
+    return yield* this.#ripened();
   }
 
   #isOfTable(lacking: Lacking | undefined): boolean {
@@ -290,6 +311,7 @@ export class FullPool {
     const drains = tried.drains++;
     const { allocator, chunks } = this.#attachment.pool;
     const { drain, canEvictInTable } = this.#evictor as Evictor;
+    if (this.#isOfTable(lacking) && !(yield* drain.canPay())) return false;
     yield* this.#reclaim();
     const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
     const isThere = () => chunks.hasMoreThan(wanted - 1, true);

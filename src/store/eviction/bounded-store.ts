@@ -24,6 +24,9 @@ const YOUNG_FACTOR = 4;
 /** Of those that are kept for the next evictions. */
 const IDLE_MAX = 16;
 
+/** Where a record goes for another one: see `Evictor`. */
+export type VictimPlace = 'beside' | 'in table' | 'in old table';
+
 /**
  * What one client knows of a store that is bounded, for all its handles: how much the store holds,
  * and which records go. The protocol: docs/protocols/eviction.md.
@@ -40,7 +43,7 @@ export class BoundedStore {
   readonly #idle: Sampling[] = [];
   #places = 1;
   /** When the last victim of a sample of the whole store was accessed; see TICKS_PER_MS. */
-  #oldest = Number.NEGATIVE_INFINITY;
+  #victimAccess = Number.NEGATIVE_INFINITY;
   /** A key of the table that is being emptied. */
   #oldTable: Request | undefined;
   /** Of all handles: evictions that have begun and not ended. */
@@ -176,49 +179,51 @@ export class BoundedStore {
       yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
     const victim = sampling.victimOf(this.#expert());
-    if (victim !== undefined) this.#oldest = victim.access.ticks;
+    if (victim !== undefined) this.#victimAccess = victim.access.ticks;
     return victim;
   }
 
   /**
-   * As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. Where those
-   * are much younger than the victims of the whole store, as beside keys that ascend, it is one of
-   * the whole store all the same, unless it `must` make room there.
+   * As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. Where these
+   * are young, as beside the greatest of keys that ascend, the pool may hold nothing younger: then
+   * an old one elsewhere, unless it has to be `in table`.
    */
-  *findVictimBeside(
-    sampling: Sampling,
+  *findVictimFor(
+    place: VictimPlace,
     own: Request,
-    must: boolean,
+    sampling: Sampling,
   ): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
     yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
-    const victim = sampling.victimOf(this.#expert());
-    if (must || victim === undefined || !this.#isYoung(victim)) return victim;
-    return yield* this.#findInOldTable(sampling, own);
+    const neighbour = sampling.victimOf(this.#expert());
+    if (neighbour === undefined || place === 'in table') return neighbour;
+    if (this.#isYoung(neighbour)) return yield* this.#findOld(sampling, own);
+    return place === 'beside' ? neighbour : undefined;
   }
 
   /**
-   * One after the other all old records of a table, so that its memory comes free as soon as it can
-   * be merged; then those of the table that another victim stands in.
+   * One after the other all old records of a table, so that its memory comes free when it is
+   * merged; then those of the table that the next victim of the whole store stands in.
    */
-  *#findInOldTable(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
+  *#findOld(sampling: Sampling, spared: Request): Operation<Candidate | undefined> {
     if (this.#oldTable !== undefined) {
-      sampling.beginAlone(this.#pool.clock.chance, own);
+      sampling.beginAlone(this.#pool.clock.chance, spared);
       yield* this.#index.sampleBeside?.(this.#oldTable, sampling.met, sampling.visit, true) ?? [];
       const victim = sampling.victimOf(this.#expert());
       if (victim !== undefined && !this.#isYoung(victim)) return victim;
     }
-    const victim = yield* this.findVictim(sampling, own);
+    const victim = yield* this.findVictim(sampling, spared);
     if (victim === undefined) return undefined;
     this.#oldTable ??= this.#index.newRequest();
     const { outgoing, keyBytes } = victim.request;
-    this.#oldTable.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.hashSeed);
+    this.#oldTable.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
     return victim;
   }
 
+  /** Whether the store has records that are much older. */
   #isYoung({ access, isExpired }: Candidate): boolean {
     const now = this.#pool.clock.now() * TICKS_PER_MS;
-    return !isExpired && now - this.#oldest > YOUNG_FACTOR * Math.max(0, now - access.ticks);
+    return !isExpired && now - this.#victimAccess > YOUNG_FACTOR * Math.max(0, now - access.ticks);
   }
 
   #expert(): typeof LRU | typeof LFU {

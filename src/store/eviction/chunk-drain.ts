@@ -1,5 +1,6 @@
 import type { Index } from '../../indexes/contract.ts';
 import { control } from '../../pool/control.ts';
+import { blocksPerChunk, CHUNK_BYTES } from '../../pool/layout.ts';
 import { BLOCK_FREE } from '../../pool/memory/block-state.ts';
 import type { BlocksWord } from '../../pool/memory/chunk-survey.ts';
 import {
@@ -89,6 +90,19 @@ export class ChunkDrain {
   /** This client is about to take a chunk of the reserve. */
   owe(): void {
     this.#owed++;
+  }
+
+  /** Whether records in blocks fill a chunk at all, or tables keep most of them. */
+  *canPay(): Operation<boolean> {
+    const { pool } = this.#attachment;
+    let bytes = 0;
+    yield* pool.chunks.survey.emptiest(pool.clock.chance, (_, { catalog, units, free }) => {
+      if (this.#isOfRecords(catalog, units)) {
+        bytes += UNIT_BYTES * units * (blocksPerChunk(units) - free);
+      }
+      return false;
+    });
+    return bytes > CHUNK_BYTES;
   }
 
   /** Evicts at least so many bytes towards what it owes. */

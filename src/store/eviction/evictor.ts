@@ -14,7 +14,7 @@ import { blockBytesOf } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
-import type { BoundedStore } from './bounded-store.ts';
+import type { BoundedStore, VictimPlace } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { EvictionPace } from './pace.ts';
 import { Recount } from './recount.ts';
@@ -28,6 +28,8 @@ const AHEAD_MAX = 8;
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
+/** Writes that lack memory for a table, until old tables are emptied once more. */
+const LEFT_OUT = 1024;
 /** Bytes that a write pays for a chunk owed, for each byte that it stores. */
 const PAYMENT = 1.25;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
@@ -49,6 +51,8 @@ export class Evictor {
   readonly drain: ChunkDrain;
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
+  /** For how many writes that lack memory no old table is emptied, because none came free. */
+  #leftOut = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -263,19 +267,34 @@ export class Evictor {
   }
 
   /**
-   * Evicts one of the records beside which the index keeps this one, or an old one; false when it
-   * has a block of its own, so that it can be any.
+   * Evicts one of the records beside which the index keeps this one, or an old one where those are
+   * young; false when it has a block of its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    return own.isInTable && (yield* this.#tryToEvict('beside', own));
+    const where = this.#leftOut > 0 ? 'in table' : 'beside';
+    return own.isInTable && (yield* this.#tryToEvict(where, own));
   }
 
-  /**
-   * The same where the index lacks memory for its tables, whatever block the record has. If it
-   * `must` be beside, it makes room in the very table.
-   */
-  evictInTable(own: Request, must: boolean): Operation<boolean> {
-    return this.#tryToEvict(must ? 'in table' : 'beside', own);
+  /** Where the index lacks memory for its tables: makes room in the very table. */
+  evictInTable(own: Request): Operation<boolean> {
+    return this.#tryToEvict('in table', own);
+  }
+
+  /** Or in an old table, to have its memory; false unless those in the very table are young. */
+  evictInOldTable(own: Request): Operation<boolean> {
+    return this.#tryToEvict('in old table', own);
+  }
+
+  /** Records of old tables were evicted, and no table came free: a merge may lack memory itself. */
+  noteTableStays(): void {
+    this.#leftOut = LEFT_OUT;
+  }
+
+  /** For each write that lacks memory: whether to evict in an old table. */
+  mayEmptyTable(): boolean {
+    if (this.#leftOut === 0) return true;
+    this.#leftOut--;
+    return false;
   }
 
   /** Whether an eviction can make room in the very table that has none. */
@@ -315,9 +334,9 @@ export class Evictor {
     store.underWay++;
     try {
       const victim =
-        where === 'anywhere' || own === undefined
+        own === undefined || where === 'anywhere'
           ? yield* store.findVictim(sampling, own)
-          : yield* store.findVictimBeside(sampling, own, where === 'in table');
+          : yield* store.findVictimFor(where, own, sampling);
       if (victim === undefined || !(yield* this.#remove(victim))) return false;
       yield* store.ledger.publish();
       return true;
@@ -371,8 +390,7 @@ export class Evictor {
   }
 }
 
-/** Where a record is evicted for another one: see `Evictor.evictBeside` and `evictInTable`. */
-type Where = 'anywhere' | 'beside' | 'in table';
+type Where = 'anywhere' | VictimPlace;
 
 /** Ends one of several evictions on what must not end the others. */
 function unlessLeft<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {

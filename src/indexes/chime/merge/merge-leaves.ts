@@ -169,11 +169,15 @@ function* releaseRight({ words, leaf, idLow, idHigh }: ChimeRequest): Operation<
   yield new Batch().write(leaf, 8, words, SWAP_AT);
 }
 
-/** Puts the right leaf's items into the image of the left one, by hopping; false: no room. */
+/**
+ * Puts the right leaf's items into the image of the left one: at the entries they had, so that a
+ * full leaf fits an empty one, or by hopping. False: no room.
+ */
 function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operation<boolean> {
   const { geometry } = tree;
   const { span } = geometry.shape;
-  if (4 * (countItems(tree, left) + countItems(tree, right)) > 3 * span) return false;
+  const [here, there] = [countItems(tree, left), countItems(tree, right)];
+  if (here > 0 && there > 0 && 4 * (here + there) > 3 * span) return false;
   for (let home = 0; home < span; home++) {
     // An item's home is told by the hop bitmap that names it: no key has to be hashed.
     for (let hops = hopsOf(right.words, imageOf(tree, home)); hops !== 0; hops &= hops - 1) {
@@ -181,9 +185,11 @@ function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operati
       // Items get new checksums in the left leaf. A damaged item must not come to look intact.
       if (!isWhole(tree, right, home, away)) return false;
       left.home = home;
-      const free = yield* makeRoom(tree, left);
+      const from = geometry.after(home, away);
+      const isFree = isEmpty(itemHigh(left.words, imageOf(tree, from)));
+      const free = isFree ? from : yield* makeRoom(tree, left);
       if (free < 0) return false;
-      takeItem(tree, left, free, right, geometry.after(home, away));
+      takeItem(tree, left, free, right, from);
       const homeEntry = imageOf(tree, home);
       const distance = geometry.distance(home, free);
       setHops(left.words, homeEntry, hopsOf(left.words, homeEntry) | (1 << distance));

@@ -112,8 +112,10 @@ function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeReques
 
 /** Whether to merge two leaves that have `together` items, `own` of them in the emptier one. */
 function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, together: number) {
-  const { span } = geometry.shape;
+  const { perVacancyBit, shape } = geometry;
+  const { span } = shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
+  if (own === 0 && perVacancyBit === 1) return true;
   // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
@@ -212,7 +214,8 @@ export function* mergeLeafAt(
   areWorth = isWorthMerging,
 ): Operation<boolean> {
   const { node, child } = step;
-  const others = [child + 1, child - 1].filter((i) => i >= 0 && i < childrenIn(node.image));
+  // The leaf before it first: then the few items of this one move, and the merge's intent is short.
+  const others = [child - 1, child + 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
   for (let i = 0; i < others.length; i++) {
     if (!areWorth(tree, own, own + used[i])) continue;

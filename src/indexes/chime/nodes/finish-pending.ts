@@ -104,7 +104,6 @@ function* rebuildIfRoom(
     yield* rebuildNode(tree, node, target);
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
-    tree.reclamation.hasten();
     state.lean = true;
   }
   return false;

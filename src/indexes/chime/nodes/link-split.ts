@@ -51,8 +51,6 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
   const path = rememberedPath(tree, request);
   if (path === undefined) return false;
   const bench = tree.spareBenches.take();
-  // Without a node that leads to it the sibling is found, but by way of all leaves before it.
-  tree.allocator.reserveAllowed = 1;
   try {
     const node = yield* visitRemembered(tree, path, bench);
     if (node === undefined) return false;
@@ -66,10 +64,8 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
     return true;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
-    tree.reclamation.hasten();
     return false;
   } finally {
-    tree.allocator.reserveAllowed = 0;
     tree.spareBenches.give(bench);
   }
 }
