@@ -266,12 +266,11 @@ export class FullPool {
     const { catalog, units, count } = lacking;
     const { cache } = allocator.sizeClass(catalog, units);
     const isEnough = () => cache.length + reclamation.waitingOf(catalog, units) >= count;
-    for (let evicted = 0; !isEnough(); evicted++) {
-      if (evicted === TABLE_EVICTIONS_MAX) evictor.noteTableStays();
-      if (evicted === TABLE_EVICTIONS_MAX || !(yield* evictor.evictInOldTable(request)))
-        return false;
+    for (let evicted = 0; !isEnough() && evicted < TABLE_EVICTIONS_MAX; evicted++) {
+      if (!(yield* evictor.evictInOldTable(request))) return false;
     }
-    return yield* this.#ripened();
+    evictor.noteTables(isEnough());
+    return isEnough() && (yield* this.#ripened());
   }
 
   #isOfTable(lacking: Lacking | undefined): boolean {

@@ -28,8 +28,8 @@ const AHEAD_MAX = 8;
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
-/** Writes that lack memory for a table, until old tables are emptied once more. */
-const LEFT_OUT = 1024;
+/** Most writes that lack memory for a table until old tables are emptied once more. */
+const LEFT_OUT_MAX = 4096;
 /** Bytes that a write pays for a chunk owed, for each byte that it stores. */
 const PAYMENT = 1.25;
 /** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
@@ -53,6 +53,7 @@ export class Evictor {
   readonly #pace: EvictionPace | undefined;
   /** For how many writes that lack memory no old table is emptied, because none came free. */
   #leftOut = 0;
+  #leaveOut = 1;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -285,9 +286,13 @@ export class Evictor {
     return this.#tryToEvict('in old table', own);
   }
 
-  /** Records of old tables were evicted, and no table came free: a merge may lack memory itself. */
-  noteTableStays(): void {
-    this.#leftOut = LEFT_OUT;
+  /**
+   * Records of old tables were evicted: whether a table came free, which others may have taken. A
+   * merge may lack memory itself, so each time in vain doubles for how long this is left out.
+   */
+  noteTables(cameFree: boolean): void {
+    this.#leaveOut = cameFree ? 1 : Math.min(2 * this.#leaveOut, LEFT_OUT_MAX);
+    if (!cameFree) this.#leftOut = this.#leaveOut;
   }
 
   /** For each write that lacks memory: whether to evict in an old table. */

@@ -9,7 +9,6 @@ import {
 } from '../../../verbs/index.ts';
 import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
-import { unitsBeside } from '../geometry.ts';
 import { finishPending } from '../nodes/finish-pending.ts';
 import {
   CHILDREN_AT,
@@ -21,8 +20,9 @@ import {
   NODE_SIZE_MAX,
   pairIn,
   separatorIn,
+  sizeOf,
 } from '../nodes/internal-node.ts';
-import { ABSORB, addressOfLink, FROZEN, isInternal, type Link, sizeOfLink } from '../nodes/link.ts';
+import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from '../nodes/link.ts';
 import {
   isInUse,
   linkAddress,
@@ -223,7 +223,7 @@ export function* mergeLeafAt(
     const nodes = new NewNodes(tree);
     try {
       // The parent's copy: else the merged leaf would stay as long as the pool is full.
-      yield* nodes.reserve(unitsBeside(1 << sizeOfLink(node.high)));
+      yield* nodes.reserve(sizeOf(routesOf(node)));
       // Others are at work on this node. What they leave is looked at again: after the last
       // deletion of many at once nobody else comes by.
       if (!(yield* mark(node, left))) return true;
@@ -354,11 +354,9 @@ function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Oper
 }
 
 /** For a copy of a node, which may be larger; no node is larger than the largest. */
-function* reserveFor(nodes: NewNodes, { high }: Visit): Operation<void> {
-  const size = sizeOfLink(high);
-  for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) {
-    yield* nodes.reserve(unitsBeside(1 << one));
-  }
+function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
+  const size = sizeOf(routesOf(node));
+  for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) yield* nodes.reserve(one);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { invariant } from '../../../errors.ts';
+import { hasCode, invariant } from '../../../errors.ts';
 import {
   type Address,
   Batch,
@@ -220,12 +220,21 @@ function noteFrozen(words: Int32Array, bitOf: (i: number) => number, swaps: Scra
   }
 }
 
+interface NodeBlock {
+  address: Address;
+  /** The logarithm of its units. */
+  size: number;
+}
+
+/** The largest block that a smaller node takes: 16 KiB. */
+const LARGER_MAX = 8;
+
 /** Nodes that nobody knows yet: written, and then linked or given back, all together. */
 export class NewNodes {
   readonly #tree: NodeClient;
-  readonly #blocks: { address: Address; units: number }[] = [];
+  readonly #blocks: NodeBlock[] = [];
   /** Of these, the ones that are only reserved. */
-  readonly #spare: { address: Address; units: number }[] = [];
+  readonly #spare: NodeBlock[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
   /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
   #bench: Bench | undefined;
@@ -235,19 +244,40 @@ export class NewNodes {
     this.#tree = tree;
   }
 
-  *#allocate(units: number): Operation<Address> {
-    const spare = this.#spare.findIndex((block) => block.units === units);
-    if (spare >= 0) return this.#spare.splice(spare, 1)[0].address;
-    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
-    this.#blocks.push({ address, units });
-    return address;
+  *#take(size: number): Operation<NodeBlock> {
+    const spare = this.#spare.findIndex((block) => block.size >= size);
+    if (spare >= 0) return this.#spare.splice(spare, 1)[0];
+    const block = yield* this.#allocate(size);
+    this.#blocks.push(block);
+    return block;
   }
 
   /** Claims a block ahead, so that what has been begun need not stop for want of it. */
-  *reserve(units: number): Operation<void> {
-    const address = yield* this.#tree.allocator.allocate(this.#tree.catalog, units);
-    this.#blocks.push({ address, units });
-    this.#spare.push({ address, units });
+  *reserve(size: number): Operation<void> {
+    const block = yield* this.#allocate(size);
+    this.#blocks.push(block);
+    this.#spare.push(block);
+  }
+
+  /**
+   * A larger block where there is none of its size: each size needs a chunk, and a full pool may
+   * have none for one that the tree did without so far.
+   */
+  *#allocate(size: number): Operation<NodeBlock> {
+    const { allocator, catalog } = this.#tree;
+    let first: unknown;
+    for (let larger = size; larger === size || larger <= LARGER_MAX; larger++) {
+      try {
+        return {
+          address: yield* allocator.allocate(catalog, unitsBeside(1 << larger)),
+          size: larger,
+        };
+      } catch (error) {
+        if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+        first ??= error;
+      }
+    }
+    throw first;
   }
 
   *internal(routes: Routes, flags: number): Operation<Link> {
@@ -274,11 +304,11 @@ export class NewNodes {
     flags: number,
     encode: (image: Scratch, at: number) => void,
   ): Operation<{ link: Link; image: Scratch; at: number }> {
-    const address = yield* this.#allocate(unitsBeside(1 << size));
+    const block = yield* this.#take(size);
     const bytes = UNIT_BYTES << size;
     const { image, at } = this.#room(bytes);
     encode(image, at);
-    const link = this.#write(address, INTERNAL | flags, size, image, at, bytes);
+    const link = this.#write(block, INTERNAL | flags, image, at, bytes);
     return { link, image, at };
   }
 
@@ -292,9 +322,8 @@ export class NewNodes {
   }
 
   #write(
-    address: Address,
+    { address, size }: NodeBlock,
     flags: number,
-    size: number,
     image: Scratch,
     at: number,
     bytes: number,
@@ -326,10 +355,10 @@ export class NewNodes {
     this.#giveBack(this.#blocks);
   }
 
-  #giveBack(blocks: readonly { address: Address; units: number }[]): void {
+  #giveBack(blocks: readonly NodeBlock[]): void {
     const { allocator, catalog, spareBenches } = this.#tree;
-    for (const { address, units } of blocks) {
-      allocator.sizeClass(catalog, units).cache.push(address);
+    for (const { address, size } of blocks) {
+      allocator.sizeClass(catalog, unitsBeside(1 << size)).cache.push(address);
     }
     if (this.#bench !== undefined) spareBenches.give(this.#bench);
     this.#bench = undefined;
