@@ -200,7 +200,7 @@ export class Yard {
     memory.put(0, formatSuperblock(PARAMETERS));
     const { slots } = this;
     this.index = {
-      catalog: STORE,
+      records: { catalog: STORE },
       *eachReachable(visit: (address: Address) => void) {
         for (const slot of [...slots.keys()].sort((a, b) => a - b)) {
           yield pause();
