@@ -191,7 +191,6 @@ export interface RecordBlock {
  */
 export interface Index {
   readonly manifest: IndexManifest;
-  readonly parameters: IndexParameters;
   readonly records: RecordIo;
   /** Of this client: how often an operation had to begin again or wait, by reason. */
   readonly retries: Readonly<Record<string, number>>;
@@ -231,10 +230,6 @@ export interface Index {
    * several times. It reads the found record, or none when the key is absent (`present` false).
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
-  /** Has the record that `search` found, which slides, begin its time anew. */
-  touch(request: Request): Operation<void>;
-  /** Has the record that `write` stored go on with the uses of the found one, which it replaced. */
-  inheritUses(request: Request): Operation<void>;
   /** Counts by a walk over the tables. */
   shape(): Operation<IndexShape>;
   /**

@@ -180,11 +180,11 @@ export class Caller {
     const request = this.#request;
     const { clock, now } = this.#log;
     const slides = (request.foundFlags & FLAG_SLIDING) !== 0;
-    if (!slides) return yield* this.#index.touch(request);
+    if (!slides) return yield* this.#index.records.touch(request);
     const record = this.current as CallRecord;
     record.usedAt = now();
     const ends = clock.use(encodeState(foundState(request)), record.usedAt);
-    yield* this.#index.touch(request);
+    yield* this.#index.records.touch(request);
     ends();
   }
 

@@ -47,7 +47,7 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
-    super(table, table.shape);
+    super(table);
     this.table = table;
   }
 

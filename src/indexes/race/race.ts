@@ -54,7 +54,7 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   readonly #protocol: SlotProtocol<RaceRequest>;
 
   constructor(table: RaceTable) {
-    super(table, table.geometry.shape);
+    super(table);
     this.table = table;
     this.slots = new RaceSlots(table);
     const { slots } = this;

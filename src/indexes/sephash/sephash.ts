@@ -47,7 +47,7 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   readonly #idleSamplers: SepHashParts[] = [];
 
   constructor(table: SepHashTable) {
-    super(table, table.geometry.shape);
+    super(table);
     this.table = table;
   }
 

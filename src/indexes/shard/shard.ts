@@ -67,7 +67,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   constructor(partitions: Partitions) {
     const [table] = partitions.tables;
-    super(table, table.geometry.shape);
+    super(table);
     this.partitions = partitions;
     this.table = table;
     this.placement = placementOf(partitions);

@@ -1,5 +1,3 @@
-import type { Operation } from '../../verbs/index.ts';
-import type { IndexParameters } from '../contract.ts';
 import type { RecordIo } from './record-io.ts';
 import type { Request } from './request.ts';
 
@@ -10,18 +8,12 @@ export interface IndexClient<R extends Request> {
   newRequest(): R;
 }
 
-/** What the index contract wants to know of any index, as the client's handle and shape tell it. */
+/** What the index contract wants to know of any index, as the client's handle tells it. */
 export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
   protected readonly client: C;
-  readonly #shape: object & { readonly seed: number };
 
-  constructor(client: C, shape: object & { readonly seed: number }) {
+  constructor(client: C) {
     this.client = client;
-    this.#shape = shape;
-  }
-
-  get parameters(): IndexParameters {
-    return { ...this.#shape };
   }
 
   get records(): RecordIo {
@@ -34,13 +26,5 @@ export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
 
   newRequest(): R {
     return this.client.newRequest();
-  }
-
-  touch(request: R): Operation<void> {
-    return this.records.touch(request);
-  }
-
-  inheritUses(request: R): Operation<void> {
-    return this.records.inheritUses(request);
   }
 }

@@ -13,6 +13,7 @@ import type { IndexPicture } from '../../picture.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
 import { LockTable, type PlannedWrite } from '../delegation.ts';
+import type { UsesInTable } from '../record-io.ts';
 import { writeTogether } from '../write-combining.ts';
 import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
@@ -24,7 +25,7 @@ import { searchLeaf, searchLeaves } from './search-leaf.ts';
 /** What the index contract asks for of operations on one key, over a client's handle. */
 export abstract class LeafIndex<C extends LeafClient>
   extends ClientIndex<LeafRequest, C>
-  implements Index
+  implements Index, UsesInTable
 {
   abstract readonly manifest: IndexManifest;
   readonly #protocol: SlotProtocol<LeafRequest>;
@@ -33,8 +34,9 @@ export abstract class LeafIndex<C extends LeafClient>
   readonly #sampled: LeafRequest[][] = [];
 
   constructor(client: C) {
-    super(client, client.geometry.shape);
+    super(client);
     this.#protocol = leafProtocol(client);
+    client.records.inTable = this;
   }
 
   abstract get resizes(): Readonly<Record<string, number>>;
@@ -53,21 +55,16 @@ export abstract class LeafIndex<C extends LeafClient>
     client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
   }
 
-  override *touch(request: LeafRequest): Operation<void> {
-    if (!request.foundInline) return yield* super.touch(request);
-    yield* this.#noteUse(request);
+  *touch(request: LeafRequest): Operation<void> {
+    yield* this.inheritUses(request);
     if (this.records.slides(request)) yield* touchInline(this.client, request);
-  }
-
-  override inheritUses(request: LeafRequest): Operation<void> {
-    return request.inline ? this.#noteUse(request) : super.inheritUses(request);
   }
 
   /**
    * One WRITE that is not waited for, without the lock: the item may have moved, and another one be
    * there. Then that one counts as used: nothing but the choice of what is evicted goes by it.
    */
-  *#noteUse(request: LeafRequest): Operation<void> {
+  *inheritUses(request: LeafRequest): Operation<void> {
     const { accessAt } = this.client.geometry;
     if (accessAt === 0) return;
     const word = request.leaf + request.entry - IMAGE_AT + accessAt;
