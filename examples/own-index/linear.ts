@@ -35,6 +35,7 @@ const MANIFEST: contract.IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  resizes: [],
 };
 /** Slots that a count or a check reads at once. */
 const STRIDE = 512;
@@ -90,8 +91,7 @@ class LinearIndex
   readonly manifest = MANIFEST;
   readonly parameters: contract.IndexParameters & Shape;
   readonly records: RecordIo;
-  readonly retries: Record<ClaimRetry, number> = { slotChanged: 0, pendingKey: 0, withdrawn: 0 };
-  readonly resizes = {};
+  readonly counters: Record<ClaimRetry, number> = { slotChanged: 0, pendingKey: 0, withdrawn: 0 };
   readonly root: Address;
   patience = { polls: 40, microseconds: 50 };
 
@@ -99,14 +99,11 @@ class LinearIndex
     this.records = records;
     this.root = root;
     this.parameters = { ...shape };
+    records.tableUnits = () => [unitsOf(shape)];
   }
 
   get size(): number {
     return sizeOf(this.parameters);
-  }
-
-  get tableUnits(): readonly number[] {
-    return [unitsOf(this.parameters)];
   }
 
   newRequest(): SlotRequest {
@@ -147,7 +144,7 @@ class LinearIndex
   }
 
   retry(request: SlotRequest, reason: ClaimRetry, attempt: number): Operation<void> {
-    return backOff(this.retries, request, reason, attempt);
+    return backOff(this.counters, request, reason, attempt);
   }
 
   // What operations on one key are made of.
@@ -270,14 +267,6 @@ class LinearIndex
 
   modify(request: SlotRequest, compute: (present: boolean) => void): Operation<contract.Outcome> {
     return operations.modifySlot(this, request, compute);
-  }
-
-  touch(request: SlotRequest): Operation<void> {
-    return this.records.touch(request);
-  }
-
-  inheritUses(request: SlotRequest): Operation<void> {
-    return this.records.inheritUses(request);
   }
 
   *shape(): Operation<contract.IndexShape> {

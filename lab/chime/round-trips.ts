@@ -1,6 +1,7 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
 import type { Operation } from '../../src/verbs/index.ts';
+import { growthsOf } from '../support/counters.ts';
 import type { OwnIndex } from '../support/own-index.ts';
 import { table } from '../support/text.ts';
 import { keyOf, loaded, valueFor } from './loaded.ts';
@@ -79,10 +80,6 @@ function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<u
   }
   request.setKey(key, index.records.seed);
   return kind === 'search' ? index.search(request) : index.remove(request);
-}
-
-function growthsOf({ resizes }: ChimeIndex): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }
 
 export function describeTrips(rows: readonly TripsRow[]): string {

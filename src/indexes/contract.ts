@@ -14,6 +14,8 @@ export interface IndexManifest {
   orderedWalk: boolean;
   lockFreeReads: boolean;
   onlineResize: boolean;
+  /** Those of its counters that say what a client did to let the index grow. */
+  resizes: readonly string[];
   /**
    * Whether a client that dies may leave a lock behind, which another one takes over as soon as it
    * learns of the death. Where no client could learn of it, such an index is not opened.
@@ -22,6 +24,15 @@ export interface IndexManifest {
   /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
   delegation?: true;
   hotspots?: true;
+  /**
+   * Whether removed records keep their blocks until a merge, so that a store which evicts must
+   * evict ahead of its need. `compact` can then free some of them.
+   */
+  retiresLate?: true;
+  /** Whether short records stand in the tables, so that an eviction can make room in one of them. */
+  evictsInTable?: true;
+  /** Whether it is made of parts, each on one memory node: `PlacedIndex`. */
+  placed?: true;
   /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
   marksCurrent?: true;
 }
@@ -59,6 +70,9 @@ export const REPLACED = 2;
 /** Stored, by an index that does not look for an old record first; only with ALWAYS. */
 export const STORED = 3;
 export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED | typeof STORED;
+
+/** How often something happened, by name. */
+export type Counters = Readonly<Record<string, number>>;
 
 /** Named numbers that say how an index was built; unsigned 32-bit, `seed` is one of them. */
 export type IndexParameters = Readonly<Record<string, number>>;
@@ -192,12 +206,11 @@ export interface RecordBlock {
 export interface Index {
   readonly manifest: IndexManifest;
   readonly records: RecordIo;
-  /** Of this client: how often an operation had to begin again or wait, by reason. */
-  readonly retries: Readonly<Record<string, number>>;
-  /** Of this client: what it did to let the index grow. */
-  readonly resizes: Readonly<Record<string, number>>;
-  /** Lines of the blocks that are the index itself, to tell their memory from that of records. */
-  readonly tableUnits: readonly number[];
+  /**
+   * Of this client: how often an operation had to begin again or wait, by reason, and how often it
+   * did what `IndexManifest.resizes` names.
+   */
+  readonly counters: Counters;
   /** Changes the settings that are named. An index lacks it that has none of them. */
   configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
@@ -244,21 +257,14 @@ export interface Index {
    * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
    * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
    * wants the keys only; a record may have been replaced since. `request` is lent for it.
+   *
+   * With an outgoing record as the place (`IndexManifest.evictsInTable`), all that stand where a
+   * table would keep it: only there does an eviction make room for it. None where there is room.
    */
   sample(
     request: Request,
-    places: readonly number[],
+    places: readonly number[] | Request,
     enough: number,
-    visit: (request: Request, keyBytes: number) => void,
-  ): Operation<void>;
-  /**
-   * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
-   * one of its tables: only there does an eviction make room for it. Visits none where there is
-   * room.
-   */
-  sampleBeside?(
-    own: Request,
-    request: Request,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
@@ -275,16 +281,16 @@ export interface Index {
    * it does not rely on free memory. `grace` returns when no client holds an address any more that
    * was unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion
    * met the full pool. Returns how many parts of the index it has changed.
+   *
+   * Without `grace` (`IndexManifest.retiresLate`) it only frees the blocks of some removed records,
+   * in a bounded number of steps, and any client runs it.
    */
-  compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
-  /**
-   * Frees the blocks of some removed records that wait for a merge, in a bounded number of steps;
-   * returns whether there were any. An index has it if it does not retire a removed record at once:
-   * so a store that evicts must evict ahead of its need.
-   */
-  releaseSome?(): Operation<boolean>;
-  /** Of an index that is made of parts, each on one memory node. */
-  readonly placement?: NodePlacement;
+  compact?(grace?: () => Operation<boolean>, forDeletion?: boolean): Operation<number>;
+}
+
+/** An index that is made of parts, each on one memory node: those whose manifest says so. */
+export interface PlacedIndex extends Index {
+  readonly placement: NodePlacement;
 }
 
 /** What of an index is on one memory node. */
@@ -332,4 +338,20 @@ export interface OrderedIndex extends Index {
 
 export function isOrdered(index: Index): index is OrderedIndex {
   return index.manifest.ordered;
+}
+
+export function isPlaced(index: Index): index is PlacedIndex {
+  return index.manifest.placed === true;
+}
+
+/** The counters of what a client did to let the index grow. */
+export function resizesOf({ counters, manifest }: Index): Counters {
+  return Object.fromEntries(manifest.resizes.map((name) => [name, counters[name]]));
+}
+
+/** The counters of why operations began again or waited. */
+export function retriesOf({ counters, manifest }: Index): Counters {
+  return Object.fromEntries(
+    Object.entries(counters).filter(([name]) => !manifest.resizes.includes(name)),
+  );
 }

@@ -112,12 +112,3 @@ export function giveUpSoon<R, Q>(table: Retrying<R, Q>, attempts: number): void 
 export function oftenOneNode({ seed }: IndexParameters): number {
   return seed % 4 === 0 ? 2 : 1;
 }
-
-/** What a client did to let the index grow. */
-export function growthsOf({ resizes }: Index): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
-}
-
-export function retriesOf({ retries }: Index): number {
-  return Object.values(retries).reduce((sum, count) => sum + count, 0);
-}

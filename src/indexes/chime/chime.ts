@@ -4,6 +4,7 @@ import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
+  Counters,
   IndexKind,
   IndexManifest,
   IndexParameters,
@@ -36,6 +37,8 @@ export const CHIME_MANIFEST: IndexManifest = {
   orderedWalk: true,
   lockFreeReads: false,
   onlineResize: true,
+  resizes: ['splits', 'hops', 'rebuilds', 'merges'],
+  evictsInTable: true,
   locks: true,
   delegation: true,
   hotspots: true,
@@ -48,6 +51,10 @@ const NODE_UNITS = Array.from({ length: 12 }, (_, size) => unitsBeside(2 ** size
 export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   readonly manifest = CHIME_MANIFEST;
 
+  constructor(tree: ChimeTree) {
+    super(tree, () => [tree.geometry.leafUnits, ...NODE_UNITS]);
+  }
+
   get tree(): ChimeTree {
     return this.client;
   }
@@ -56,13 +63,9 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return this.tree.newRequest();
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, hops, rebuilds, merges } = this.tree;
-    return { splits, hops, rebuilds, merges };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.tree.geometry.leafUnits, ...NODE_UNITS];
+  get counters(): Counters {
+    const { retries, splits, hops, rebuilds, merges } = this.tree;
+    return { ...retries, splits, hops, rebuilds, merges };
   }
 
   shape(): Operation<IndexShape> {

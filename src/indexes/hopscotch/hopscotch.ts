@@ -3,6 +3,7 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type {
   CheckSink,
+  Counters,
   IndexKind,
   IndexManifest,
   IndexParameters,
@@ -29,6 +30,8 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: false,
   onlineResize: true,
+  resizes: ['splits', 'hops'],
+  evictsInTable: true,
   locks: true,
   delegation: true,
   hotspots: true,
@@ -42,13 +45,9 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
     return this.client;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, hops } = this.table;
-    return { splits, hops };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.table.geometry.leafUnits];
+  get counters(): Counters {
+    const { retries, splits, hops } = this.table;
+    return { ...retries, splits, hops };
   }
 
   shape(): Operation<IndexShape> {

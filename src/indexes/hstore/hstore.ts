@@ -3,6 +3,7 @@ import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verb
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -38,6 +39,7 @@ const HSTORE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: false,
+  resizes: ['chained'],
   marksCurrent: true,
 };
 
@@ -47,18 +49,14 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
-    super(table);
+    // Chained buckets are as long as short records; the table itself is a span.
+    super(table, () => []);
     this.table = table;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
+  get counters(): Counters {
     const chained = this.table.pairs.reduce((sum, pair) => sum + pair.chained, 0);
-    return { chained };
-  }
-
-  /** Chained buckets are as long as short records; the table itself is a span. */
-  get tableUnits(): readonly number[] {
-    return [];
+    return { ...this.table.retries, chained };
   }
 
   search(request: HStoreRequest): Operation<boolean> {

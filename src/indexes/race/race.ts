@@ -4,6 +4,7 @@ import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -43,6 +44,7 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  resizes: ['splits', 'doublings'],
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
@@ -54,7 +56,7 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   readonly #protocol: SlotProtocol<RaceRequest>;
 
   constructor(table: RaceTable) {
-    super(table);
+    super(table, () => [table.geometry.subtableUnits]);
     this.table = table;
     this.slots = new RaceSlots(table);
     const { slots } = this;
@@ -67,13 +69,9 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     };
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, doublings } = this.table;
-    return { splits, doublings };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.table.geometry.subtableUnits];
+  get counters(): Counters {
+    const { retries, splits, doublings } = this.table;
+    return { ...retries, splits, doublings };
   }
 
   search(request: RaceRequest): Operation<boolean> {

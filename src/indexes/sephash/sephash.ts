@@ -4,6 +4,7 @@ import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -36,28 +37,26 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   orderedWalk: false,
   lockFreeReads: true,
   onlineResize: true,
+  resizes: ['merges', 'splits', 'doublings'],
+  retiresLate: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
 export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> implements Index {
   readonly manifest = SEPHASH_MANIFEST;
   readonly table: SepHashTable;
-  /** Suffix of the segment with which `releaseSome` goes on. */
+  /** Suffix of the segment with which `compact` goes on. */
   #releasedUpTo = 0;
   readonly #idleSamplers: SepHashParts[] = [];
 
   constructor(table: SepHashTable) {
-    super(table);
+    super(table, () => table.geometry.tableUnits);
     this.table = table;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { merges, splits, doublings } = this.table;
-    return { merges, splits, doublings };
-  }
-
-  get tableUnits(): readonly number[] {
-    return this.table.geometry.tableUnits;
+  get counters(): Counters {
+    const { retries, merges, splits, doublings } = this.table;
+    return { ...retries, merges, splits, doublings };
   }
 
   search(request: SepHashRequest): Operation<boolean> {
@@ -118,15 +117,12 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return checkTable(this.table, sink);
   }
 
-  *releaseSome(): Operation<boolean> {
-    const compaction = new Compaction(this.table, undefined, false);
+  *compact(grace?: () => Operation<boolean>, forDeletion = false): Operation<number> {
+    const compaction = new Compaction(this.table, grace, forDeletion);
+    if (grace !== undefined) return yield* compaction.run();
     const { next, merged } = yield* compaction.some(this.#releasedUpTo);
     this.#releasedUpTo = next;
-    return merged;
-  }
-
-  compact(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number> {
-    return new Compaction(this.table, grace, forDeletion).run();
+    return merged ? 1 : 0;
   }
 
   eachReachable(visit: (address: Address) => void): Operation<void> {

@@ -4,7 +4,6 @@ import type { Request } from './request.ts';
 /** A client's handle of an index: its table, or its tree. */
 export interface IndexClient<R extends Request> {
   readonly records: RecordIo;
-  readonly retries: Readonly<Record<string, number>>;
   newRequest(): R;
 }
 
@@ -12,16 +11,13 @@ export interface IndexClient<R extends Request> {
 export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
   protected readonly client: C;
 
-  constructor(client: C) {
+  constructor(client: C, tableUnits: () => readonly number[]) {
     this.client = client;
+    client.records.tableUnits = tableUnits;
   }
 
   get records(): RecordIo {
     return this.client.records;
-  }
-
-  get retries(): Readonly<Record<string, number>> {
-    return this.client.retries;
   }
 
   newRequest(): R {

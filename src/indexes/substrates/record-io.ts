@@ -81,6 +81,8 @@ export class RecordIo {
   readonly seed: number;
   /** Of an index that has records with `Request.foundInline` or `isInTable`. */
   inTable: UsesInTable | undefined;
+  /** Lines of the blocks of the store that are the index itself, and no records. */
+  tableUnits: () => readonly number[] = () => [];
 
   constructor(pool: PoolOfRecords, catalog: number, seed: number) {
     const { allocator, reclamation, clock, unwaited } = pool;

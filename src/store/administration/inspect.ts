@@ -114,7 +114,7 @@ function* reportReady(
       parameters: shownParameters(kind, parameters),
       ...shape,
       loadFactor: shape.records / shape.slots,
-      memory: sumByKind(words, opened.entry.id, index.tableUnits),
+      memory: sumByKind(words, index.records),
     };
   } finally {
     pool.stores.close(opened.store);

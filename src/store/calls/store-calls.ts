@@ -9,6 +9,8 @@ import {
   isOrdered,
   type Outcome,
   REFUSED,
+  resizesOf,
+  retriesOf,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { checkValue } from '../../records/codec.ts';
@@ -421,7 +423,7 @@ export class StoreCalls<V> {
     const { attachment, index } = this.#access;
     attachment.refuseClosed();
     const traffic = attachment.traffic.snapshot();
-    return { traffic, retries: { ...index.retries }, resizes: { ...index.resizes } };
+    return { traffic, retries: retriesOf(index), resizes: resizesOf(index) };
   }
 
   *stats(): Operation<StoreStats> {

@@ -170,10 +170,11 @@ export class BoundedStore {
     return sampling.victimOf(this.#expert());
   }
 
-  /** As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. */
+  /** As `findVictim`, of the records beside an outgoing one: see `Index.sample`. */
   *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
-    yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
+    if (!this.#index.manifest.evictsInTable) return undefined;
+    yield* this.#index.sample(sampling.met, own, SAMPLE, sampling.visit);
     return sampling.victimOf(this.#expert());
   }
 

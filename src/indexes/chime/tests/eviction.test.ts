@@ -81,10 +81,10 @@ test('accesses go with their items: by updates, hops, splits and merges', (t) =>
     keys.map((_, i) => i + 1),
   );
   for (let i = 0; i < 100; i++) put(`key ${i % 12} and ${i}`);
-  assert.ok(index.resizes.splits > 4);
+  assert.ok(index.counters.splits > 4);
   assert.deepEqual(keys.map(uses), before);
   for (let i = 0; i < 100; i++) run(index.remove(requestFor(client, `key ${i % 12} and ${i}`)));
-  assert.ok(index.resizes.merges > 0);
+  assert.ok(index.counters.merges > 0);
   assert.deepEqual(keys.map(uses), before);
   // In the leaf and out of it again.
   for (const [i, value] of ['w', 'long'.repeat(50), 'longer'.repeat(50), 'v'].entries()) {

@@ -3,6 +3,7 @@ import type {
   CheckSink,
   ClientSettings,
   Condition,
+  Counters,
   Index,
   IndexManifest,
   IndexShape,
@@ -33,14 +34,13 @@ export abstract class LeafIndex<C extends LeafClient>
   /** What samples read leaves into. */
   readonly #sampled: LeafRequest[][] = [];
 
-  constructor(client: C) {
-    super(client);
+  constructor(client: C, tableUnits = () => [client.geometry.leafUnits]) {
+    super(client, tableUnits);
     this.#protocol = leafProtocol(client);
     client.records.inTable = this;
   }
 
-  abstract get resizes(): Readonly<Record<string, number>>;
-  abstract get tableUnits(): readonly number[];
+  abstract get counters(): Counters;
   abstract shape(): Operation<IndexShape>;
   abstract picture(partsMax: number): Operation<IndexPicture>;
   abstract walk(cursor?: number): IndexWalk;
@@ -73,22 +73,16 @@ export abstract class LeafIndex<C extends LeafClient>
 
   *sample(
     request: LeafRequest,
-    places: readonly number[],
+    places: readonly number[] | LeafRequest,
     enough: number,
     visit: (request: LeafRequest, keyBytes: number) => void,
   ): Operation<void> {
     const requests = this.#sampled.pop() ?? [];
-    yield* sampleLeaves(this.client, requests, request, places, enough, visit);
-    this.#sampled.push(requests);
-  }
-
-  *sampleBeside(
-    own: LeafRequest,
-    request: LeafRequest,
-    visit: (request: LeafRequest, keyBytes: number) => void,
-  ): Operation<void> {
-    const requests = this.#sampled.pop() ?? [];
-    yield* sampleNeighbourhood(this.client, requests, own, request, visit);
+    if ('outgoing' in places) {
+      yield* sampleNeighbourhood(this.client, requests, places, request, visit);
+    } else {
+      yield* sampleLeaves(this.client, requests, request, places, enough, visit);
+    }
     this.#sampled.push(requests);
   }
 
