@@ -19,8 +19,7 @@ import { BUCKETS_AT, SlotRequest } from '../../src/indexes/substrates/claims/slo
 import { inRange } from '../../src/indexes/substrates/parameters.ts';
 import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import { checkEach, checkRecord } from '../../src/indexes/traversal/check-records.ts';
-import { type PartOrder, type Parts, PartsWalk } from '../../src/indexes/traversal/parts.ts';
-import { eachReachable } from '../../src/indexes/traversal/reachable.ts';
+import type { PartOrder, Parts } from '../../src/indexes/traversal/parts.ts';
 import { partOf, visitSample } from '../../src/indexes/traversal/sample.ts';
 import { SLOT_UNITS_MAX } from '../../src/records/layout.ts';
 import * as verbs from '../../src/verbs/index.ts';
@@ -283,12 +282,8 @@ class LinearIndex
     return pictureOf([{ ...layer, isExact: true, shown: [table] }]);
   }
 
-  walk(cursor = 0): PartsWalk<SlotRequest> {
-    return new PartsWalk(new LinearParts(this, cursor), this.records, this.newRequest());
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(new LinearParts(this), this.records, this.newRequest(), visit);
+  parts(cursor = 0): LinearParts {
+    return new LinearParts(this, cursor);
   }
 
   *sample(

@@ -1,5 +1,6 @@
 import type { Index } from '../../src/indexes/contract.ts';
 import { sweep } from '../../src/indexes/sweep.ts';
+import { eachReachable } from '../../src/indexes/traversal/reachable.ts';
 import { control } from '../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
@@ -46,7 +47,7 @@ class Survey {
     const reached = new Set<Address>();
     pool.enter();
     try {
-      pool.run(index.eachReachable((address) => void reached.add(address)));
+      pool.run(eachReachable(index, (address) => void reached.add(address)));
     } finally {
       pool.exit();
     }

@@ -4,6 +4,7 @@ import type { Address, Batch, Operation, Scratch } from '../verbs/index.ts';
 import type { IndexPicture } from './picture.ts';
 import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
+import type { Parts } from './traversal/parts.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
 export interface IndexManifest {
@@ -29,7 +30,7 @@ export interface IndexManifest {
    * evict ahead of its need. `compact` can then free some of them.
    */
   retiresLate?: true;
-  /** Whether short records stand in the tables, so that an eviction can make room in one of them. */
+  /** Whether short records stand in the tables, so that an eviction can make room in a table. */
   evictsInTable?: true;
   /** Whether it is made of parts, each on one memory node: `PlacedIndex`. */
   placed?: true;
@@ -250,8 +251,13 @@ export interface Index {
    * READs alone. No more than that is read, but for the directory when the index was opened.
    */
   picture(partsMax: number): Operation<IndexPicture>;
-  /** Begins a walk, or goes on at a cursor. Raises SW_INVALID_ARGUMENT for what is no cursor. */
-  walk(cursor?: number): IndexWalk;
+  /**
+   * The parts of the index, from the beginning or a cursor: walks are made of them (`walkOf`).
+   * Raises SW_INVALID_ARGUMENT for what is no cursor. With `whole`, which begins at the beginning,
+   * they name all blocks that are reachable from the beginning to the end: those of the index
+   * itself and those of all records, maybe more. Sweeps go through these (`eachReachable`).
+   */
+  parts(cursor?: number, whole?: boolean): Parts;
   /**
    * Visits some of the records, up to about `enough`: those in the places of the index that
    * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
@@ -269,11 +275,6 @@ export interface Index {
   ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
-  /**
-   * Visits every block that is reachable from the beginning to the end: those of the index itself
-   * and those of all records. More may be visited, never fewer.
-   */
-  eachReachable(visit: (address: Address) => void): Operation<void>;
   /**
    * Lets go of memory that the index does not need, such as records of deleted keys that wait for a
    * merge, claims of dead clients, or leaves that could be packed, and does what deletions wait
@@ -332,8 +333,11 @@ export interface OrderedIndex extends Index {
    */
   load?(entries: Iterable<readonly [Bytes, Bytes]>, version: number): Operation<number>;
   scan(range?: KeyRange): IndexScan;
-  /** A walk goes through the keys in order, or through those of a range (forward). */
-  walk(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
+  /**
+   * With `orderedWalk`: a walk through the keys in order, or through those of a range (forward).
+   * The parts of such an index are for sweeps only.
+   */
+  walk?(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
 }
 
 export function isOrdered(index: Index): index is OrderedIndex {

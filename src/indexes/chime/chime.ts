@@ -18,8 +18,8 @@ import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check/check.ts';
+import { ChimeParts } from './check/parts.ts';
 import { paint } from './check/picture.ts';
-import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { mergeUnderfull } from './merge/merge-underfull.ts';
@@ -103,8 +103,8 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return checkTree(this.tree, sink);
   }
 
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.tree, visit);
+  parts(): ChimeParts {
+    return new ChimeParts(this.tree);
   }
 }
 

@@ -1,5 +1,5 @@
 import { invariant } from '../../errors.ts';
-import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -14,7 +14,6 @@ import type {
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
-import { PartsWalk } from '../traversal/parts.ts';
 import { checkTable } from './check.ts';
 import { HStoreParts } from './client/parts.ts';
 import { paint } from './client/picture.ts';
@@ -29,7 +28,6 @@ import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
 import { HSTORE_PARAMETER_NAMES, type HStoreShape, hstoreShape } from './protocol/parameters.ts';
 import { SLOTS } from './protocol/slot.ts';
-import { eachReachable } from './reachable.ts';
 import { answerAbandoned } from './recovery/abandoned-requests.ts';
 import { TableImage } from './recovery/table-image.ts';
 
@@ -102,8 +100,8 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     return paint(this.table);
   }
 
-  walk(cursor = 0): PartsWalk<HStoreRequest> {
-    return new PartsWalk(new HStoreParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0, whole = false): HStoreParts {
+    return new HStoreParts(this.table, cursor, whole);
   }
 
   sample(
@@ -126,10 +124,6 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
   }
 }
 

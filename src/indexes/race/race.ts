@@ -23,8 +23,6 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
@@ -97,8 +95,8 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<RaceRequest> {
-    return new PartsWalk(new RaceParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0): RaceParts {
+    return new RaceParts(this.table, cursor);
   }
 
   sample(
@@ -112,10 +110,6 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(new RaceParts(this.table), this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {

@@ -16,8 +16,6 @@ import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
@@ -100,8 +98,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<SepHashRequest> {
-    return new PartsWalk(new SepHashParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0, whole = false): SepHashParts {
+    return new SepHashParts(this.table, cursor, whole);
   }
 
   sample(
@@ -123,11 +121,6 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     const { next, merged } = yield* compaction.some(this.#releasedUpTo);
     this.#releasedUpTo = next;
     return merged ? 1 : 0;
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    const segments = new SepHashParts(this.table, 0, true);
-    return eachReachable(segments, this.records, this.newRequest(), visit);
   }
 }
 

@@ -27,8 +27,6 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTables } from './check.ts';
 import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
@@ -191,9 +189,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return paint(this.partitions, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<ShardRequest> {
-    const parts = new ShardParts(this.partitions, cursor);
-    return new PartsWalk(parts, this.records, this.newRequest());
+  parts(cursor = 0, whole = false): ShardParts {
+    return new ShardParts(this.partitions, cursor, whole);
   }
 
   *sample(
@@ -210,12 +207,6 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   *check(sink: CheckSink): Operation<number> {
     yield* this.partitions.refresh();
     return yield* checkTables(this.partitions, sink);
-  }
-
-  *eachReachable(visit: (address: Address) => void): Operation<void> {
-    yield* this.partitions.refresh();
-    const parts = new ShardParts(this.partitions);
-    yield* eachReachable(parts, this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {

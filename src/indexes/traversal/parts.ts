@@ -1,7 +1,5 @@
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
-import { visitRecords } from './visit-records.ts';
 
 /** In which order parts come, and how far a traversal is. */
 export interface PartOrder {
@@ -33,39 +31,4 @@ export interface Parts<R extends Request = Request> {
   eachBlock?(visit: (address: Address) => void): void;
   /** Behind the last part: visits the blocks of the index that are of no part. */
   eachOtherBlock?(visit: (address: Address) => void): Operation<void>;
-}
-
-/** A walk over all records, a part at a time. */
-export class PartsWalk<R extends Request> {
-  readonly #parts: Parts<R>;
-  readonly #records: RecordIo;
-  readonly #request: R;
-
-  constructor(parts: Parts<R>, records: RecordIo, request: R) {
-    this.#parts = parts;
-    this.#records = records;
-    this.#request = request;
-  }
-
-  get done(): boolean {
-    return this.#parts.order.done;
-  }
-
-  get cursor(): number {
-    return this.#parts.order.cursor;
-  }
-
-  *next(visit: (request: R, keyBytes: number) => void, keysOnly = false): Operation<void> {
-    const parts = this.#parts;
-    const request = this.#request;
-    yield* parts.read();
-    parts.eachInline?.(request, visit);
-    request.candidateCount = 0;
-    parts.eachSlot((record, units, isClaim) => {
-      if (!isClaim) request.noteRecord(record, units);
-    });
-    const isHere = (one: R, i: number) => parts.isHere(one, i);
-    yield* visitRecords(this.#records, request, isHere, visit, keysOnly, parts.unitsMax);
-    parts.order.pass();
-  }
 }

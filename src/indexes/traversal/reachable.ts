@@ -1,4 +1,5 @@
 import type { Address, Operation } from '../../verbs/index.ts';
+import type { Index } from '../contract.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
 import type { Parts } from './parts.ts';
@@ -7,23 +8,23 @@ import type { Parts } from './parts.ts';
  * Visits every block that is reachable from the beginning to the end: those of the index itself and
  * those of all records. More may be visited, never fewer.
  */
-export function* eachReachable<R extends Request>(
-  parts: Parts<R>,
-  records: RecordIo,
-  request: R,
+export function* eachReachable(
+  index: Pick<Index, 'parts' | 'records' | 'newRequest'>,
   visit: (address: Address) => void,
 ): Operation<void> {
+  const parts = index.parts(0, true);
+  const request = index.newRequest();
   for (; !parts.order.done; parts.order.pass()) {
     yield* parts.read();
     parts.eachBlock?.(visit);
-    yield* eachRecordBlock(parts, records, request, visit);
+    yield* eachRecordBlock(parts, index.records, request, visit);
   }
   yield* parts.eachOtherBlock?.(visit) ?? [];
 }
 
 /** Visits all blocks of the records that slots name. */
-export function* eachRecordBlock(
-  slots: Pick<Parts, 'eachSlot' | 'unitsMax'>,
+function* eachRecordBlock(
+  slots: Parts,
   records: RecordIo,
   request: Request,
   visit: (address: Address) => void,

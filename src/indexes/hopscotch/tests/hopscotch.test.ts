@@ -25,6 +25,7 @@ import {
   REPLACED,
   retriesOf,
 } from '../../contract.ts';
+import { walkOf } from '../../traversal/walk.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../hopscotch.ts';
 
 type Client = ByHand<HopscotchIndex>;
@@ -134,12 +135,12 @@ test('a client that is many splits behind finds everything, and so does a walk',
   // By cursors alone: nothing is remembered between two pages.
   let cursor = 0;
   do {
-    const walk = index.walk(cursor);
+    const walk = walkOf(index, cursor);
     pool.run(walk.next((request) => met.push(foundText(request))));
     cursor = walk.cursor;
   } while (cursor !== 0);
   assert.deepEqual(met.sort(), keys.map((key) => `${key} one`).sort());
-  assert.throws(() => index.walk(2 ** 40), { code: 'SW_INVALID_ARGUMENT' });
+  assert.throws(() => walkOf(index, 2 ** 40), { code: 'SW_INVALID_ARGUMENT' });
   assert.deepEqual(checked(reader), { problems: [], records: 500 });
   const { subtables, records, globalDepth } = pool.run(index.shape());
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
@@ -378,7 +379,7 @@ for (const late of [1, 2, 3])
     const keys: string[] = [];
     const { pool, index } = splitter;
     for (let i = 0; index.counters.splits === 0; i++) {
-      const walk = reader.index.walk();
+      const walk = walkOf(reader.index);
       const met: string[] = [];
       const reading = walk.next((request) => met.push(foundText(request)));
       const batch = reading.next().value as Batch;

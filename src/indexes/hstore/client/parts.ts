@@ -5,6 +5,7 @@ import type { PartOrder, Parts } from '../../traversal/parts.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { type NamedSlot, recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
+import { eachWaiting, recordBlock } from '../reachable.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 
@@ -13,22 +14,26 @@ const EMPTY_STEPS = 64;
 
 /**
  * The buckets of one pair after the other, some at a time, each with its chain. A key never leaves
- * its chain and never changes its slot.
+ * its chain and never changes its slot. The `whole` index is that and what waits to be answered.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
   readonly order: BucketOrder;
   readonly unitsMax = SLOT_UNITS_MAX;
   readonly #table: HStoreTable;
   readonly #request: HStoreRequest;
+  readonly #isWhole: boolean;
+  /** Blocks that requests which wait name, and those of the last turns. */
+  #waiting: Address[] = [];
   slots: NamedSlot[] = [];
   chained: Address[] = [];
   /** How often it met a table that was lost. */
   restored = 0;
 
   /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
-  constructor(table: HStoreTable, cursor = 0) {
+  constructor(table: HStoreTable, cursor = 0, whole = false) {
     const { buckets } = table.shape;
     this.#table = table;
+    this.#isWhole = whole;
     this.#request = table.newRequest();
     this.order = new BucketOrder(cursor, table.pairs.length * buckets);
     const isCursor = Number.isSafeInteger(cursor) && cursor >= 0 && !this.order.done;
@@ -42,11 +47,23 @@ export class HStoreParts implements Parts<HStoreRequest> {
     this.slots = [];
     this.chained = [];
     order.next = order.position;
+    this.#waiting = [];
+    if (this.#isWhole && order.position === 0) yield* this.#readWaiting();
     for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0 && !order.isLast; step++) {
       const first = order.next % buckets;
       const count = Math.min(STEP_BUCKETS, buckets - first);
       this.chained.push(...(yield* this.#readBuckets(first, count)));
       order.next += count;
+    }
+  }
+
+  /** Before the tables: a request that is answered meanwhile has its record there then. */
+  *#readWaiting(): Operation<void> {
+    const note = (block: Address) => this.#waiting.push(block);
+    for (const pair of this.#table.pairs) {
+      const record = yield* recordBlock(pair);
+      if (record) note(record.address);
+      yield* eachWaiting(this.#table, pair, note);
     }
   }
 
@@ -77,6 +94,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
   }
 
   eachBlock(visit: (address: Address) => void): void {
+    for (const block of this.#waiting) visit(block);
     for (const bucket of this.chained) visit(bucket);
   }
 }

@@ -1,4 +1,4 @@
-import type { Address, Batch, Operation } from '../../../verbs/index.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
   ClientSettings,
@@ -7,10 +7,10 @@ import type {
   Index,
   IndexManifest,
   IndexShape,
-  IndexWalk,
   Outcome,
 } from '../../contract.ts';
 import type { IndexPicture } from '../../picture.ts';
+import type { Parts } from '../../traversal/parts.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
 import { LockTable, type PlannedWrite } from '../delegation.ts';
@@ -43,9 +43,8 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract get counters(): Counters;
   abstract shape(): Operation<IndexShape>;
   abstract picture(partsMax: number): Operation<IndexPicture>;
-  abstract walk(cursor?: number): IndexWalk;
+  abstract parts(cursor?: number): Parts<LeafRequest>;
   abstract check(sink: CheckSink): Operation<number>;
-  abstract eachReachable(visit: (address: Address) => void): Operation<void>;
 
   configure({ delegation, hotspots, proofOnMiss, lockTimeoutMs }: ClientSettings): void {
     const { client } = this;
