@@ -1,5 +1,6 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { growthsOf } from '../support/counters.ts';
 import type { OwnIndex } from '../support/own-index.ts';
@@ -35,7 +36,7 @@ interface Trips {
 export function measureTrips(seed: number): TripsRow[] {
   return SHAPES.flatMap((shape) => {
     const own = loaded(RECORDS, shape, seed);
-    const { globalDepth: height } = own.pool.run(own.index.shape());
+    const { globalDepth: height } = own.pool.run(shapeOf(own.index));
     return KINDS.map((kind) => ({
       height,
       kind,

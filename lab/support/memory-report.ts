@@ -1,5 +1,6 @@
 import type { Index } from '../../src/indexes/contract.ts';
 import { sweep } from '../../src/indexes/sweep.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import { eachReachable } from '../../src/indexes/traversal/reachable.ts';
 import { control } from '../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
@@ -20,7 +21,7 @@ export function describeMemory(url: string, storeName: string, sweeps: boolean):
   try {
     const { index } = client.open({ store: storeName });
     const { pool } = client;
-    const { subtables } = pool.run(index.shape());
+    const { subtables } = pool.run(shapeOf(index));
     const lines = [`${subtables} subtables`, ...new Survey(pool, index).lines];
     if (!sweeps) return lines;
     pool.betweenOperations(() => sweep(pool, index));

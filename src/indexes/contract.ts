@@ -13,7 +13,6 @@ export interface IndexManifest {
   ordered: boolean;
   /** Whether walks, too, come in the order of the keys, and a walk's hint leads straight there. */
   orderedWalk: boolean;
-  lockFreeReads: boolean;
   onlineResize: boolean;
   /** Those of its counters that say what a client did to let the index grow. */
   resizes: readonly string[];
@@ -244,13 +243,14 @@ export interface Index {
    * several times. It reads the found record, or none when the key is absent (`present` false).
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
-  /** Counts by a walk over the tables. */
-  shape(): Operation<IndexShape>;
+  /** Counts by a walk over the tables; `shapeOf` does without. */
+  shape?(): Operation<IndexShape>;
   /**
    * What the index looks like: of each of its layers up to `partsMax` parts, read as they are, by
    * READs alone. No more than that is read, but for the directory when the index was opened.
+   * `pictureFrom` does without.
    */
-  picture(partsMax: number): Operation<IndexPicture>;
+  picture?(partsMax: number): Operation<IndexPicture>;
   /**
    * The parts of the index, from the beginning or a cursor: walks are made of them (`walkOf`).
    * Raises SW_INVALID_ARGUMENT for what is no cursor. With `whole`, which begins at the beginning,
@@ -262,12 +262,13 @@ export interface Index {
    * Visits some of the records, up to about `enough`: those in the places of the index that
    * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
    * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
-   * wants the keys only; a record may have been replaced since. `request` is lent for it.
+   * wants the keys only; a record may have been replaced since. `request` is lent for it. An index
+   * that lacks this is sampled by its parts (`sampleOf`).
    *
    * With an outgoing record as the place (`IndexManifest.evictsInTable`), all that stand where a
    * table would keep it: only there does an eviction make room for it. None where there is room.
    */
-  sample(
+  sample?(
     request: Request,
     places: readonly number[] | Request,
     enough: number,

@@ -1,5 +1,6 @@
 import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
 import { createStore, openIndex } from '../../../src/indexes/kinds.ts';
+import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
 import type { CatalogEntry } from '../../../src/pool/catalog.ts';
 import type { ClientRow } from '../../../src/pool/clients/membership.ts';
 import { currentThread } from '../../../src/pool/clients/thread-identity.ts';
@@ -213,7 +214,7 @@ export class ScopeModel implements Model {
     for (; this.#part < PARTS; this.#part++) {
       const place = this.#part / PARTS;
       let met = 0;
-      pool.run(index.sample(index.newRequest(), [place], 1, () => met++));
+      pool.run(sampleOf(index, index.newRequest(), [place], 1, () => met++));
       if (met > 0) return place;
     }
     throw new Error('no sample meets the record');

@@ -90,6 +90,18 @@ export interface Subject {
   pendingBlocks?(index: Index): Operation<Address[]>;
 }
 
+/** The claims of insertions that nobody commits or withdraws any more, until their keys are met. */
+export function* claimsOf(index: Index): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const parts = index.parts(); !parts.order.done; parts.order.pass()) {
+    yield* parts.read();
+    parts.eachSlot((record, _, isClaim) => {
+      if (isClaim) found.push(record);
+    });
+  }
+  return found;
+}
+
 /** Draws one of some choices. */
 export function picker(prng: Prng): <T>(...choices: T[]) => T {
   return (...choices) => choices[prng.below(choices.length)];

@@ -35,7 +35,6 @@ export const CHIME_MANIFEST: IndexManifest = {
   name: 'chime',
   ordered: true,
   orderedWalk: true,
-  lockFreeReads: false,
   onlineResize: true,
   resizes: ['splits', 'hops', 'rebuilds', 'merges'],
   evictsInTable: true,

@@ -25,7 +25,6 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   name: 'hopscotch',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: false,
   onlineResize: true,
   resizes: ['splits', 'hops'],
   evictsInTable: true,

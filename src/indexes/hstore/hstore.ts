@@ -35,7 +35,6 @@ const HSTORE_MANIFEST: IndexManifest = {
   name: 'hstore',
   ordered: true,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: false,
   resizes: ['chained'],
   marksCurrent: true,

@@ -40,7 +40,6 @@ export const RACE_MANIFEST: IndexManifest = {
   name: 'race',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
   resizes: ['splits', 'doublings'],
 };

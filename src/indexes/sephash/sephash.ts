@@ -33,7 +33,6 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
   resizes: ['merges', 'splits', 'doublings'],
   retiresLate: true,

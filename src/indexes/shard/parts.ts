@@ -1,5 +1,4 @@
 import { invariant, StepwellError } from '../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
@@ -36,7 +35,6 @@ interface BucketPosition {
  */
 export class ShardParts implements Parts<ShardRequest> {
   readonly order: BucketOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
   readonly #partitions: Partitions;
   /** Whether the tables are to be looked up before the first part, whatever this client knows. */
   #isToRefresh: boolean;

@@ -47,7 +47,6 @@ export const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
   resizes: ['resizes', 'postponed', 'bucketsMoved'],
   delegation: true,

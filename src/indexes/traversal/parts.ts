@@ -8,6 +8,8 @@ export interface PartOrder {
   readonly cursor: number;
   /** Goes on behind the part that was read. */
   pass(): void;
+  /** Goes to the part at a place of [0, 1). An index that has `sample` lacks it. */
+  seek?(place: number): void;
 }
 
 /**
@@ -17,14 +19,22 @@ export interface PartOrder {
  */
 export interface Parts<R extends Request = Request> {
   readonly order: PartOrder;
-  /** The greatest length, in lines, that a slot can tell: a longer record has it, too. */
-  readonly unitsMax: number;
+  /**
+   * The greatest length, in lines, that a slot can tell: a longer record has it, too. Left out where
+   * it is SLOT_UNITS_MAX.
+   */
+  readonly unitsMax?: number;
   /** Reads the next part; only before the end. What follows is about the part read last. */
   read(): Operation<void>;
+  /** How many slots it has. An index that has `shape` and `picture` lacks it. */
+  readonly slotCount?: number;
   /** Visits what names a record; `isClaim` where the record is not committed yet. */
   eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void;
-  /** Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. */
-  isHere(request: R, i: number): boolean;
+  /**
+   * Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. Left out where
+   * all are.
+   */
+  isHere?(request: R, i: number): boolean;
   /** Visits the records that stand in the part itself, as `IndexWalk.next` does. */
   eachInline?(request: R, visit: (request: R, keyBytes: number) => void): void;
   /** Visits the blocks that are the part. */

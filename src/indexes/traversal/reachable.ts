@@ -1,3 +1,4 @@
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Index } from '../contract.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
@@ -29,15 +30,16 @@ function* eachRecordBlock(
   request: Request,
   visit: (address: Address) => void,
 ): Operation<void> {
+  const { unitsMax = SLOT_UNITS_MAX } = slots;
   const long: Address[] = [];
   slots.eachSlot((record, units, isClaim) => {
     visit(record);
     // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
     // what hangs on a dead client's claim is never read again.
-    if (units >= slots.unitsMax && !isClaim) long.push(record);
+    if (units >= unitsMax && !isClaim) long.push(record);
   });
   for (const record of long) {
-    yield* records.adopt(request, record, slots.unitsMax);
+    yield* records.adopt(request, record, unitsMax);
     for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
   }
 }

@@ -47,7 +47,7 @@ export class PartsWalk<R extends Request> {
     parts.eachSlot((record, units, isClaim) => {
       if (!isClaim) request.noteRecord(record, units);
     });
-    const isHere = (one: R, i: number) => parts.isHere(one, i);
+    const isHere = (one: R, i: number) => parts.isHere?.(one, i) ?? true;
     yield* visitRecords(this.#records, request, isHere, visit, keysOnly, parts.unitsMax);
     parts.order.pass();
   }

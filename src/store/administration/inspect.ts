@@ -1,4 +1,5 @@
 import { kindOf, knownKind, openIndex, unpackParameters } from '../../indexes/kinds.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
@@ -104,7 +105,7 @@ function* reportReady(
   if (opened === undefined) return undefined;
   try {
     const index = yield* openIndex(pool, opened.entry);
-    const shape = yield* index.shape();
+    const shape = yield* shapeOf(index);
     const kind = kindOf(opened.entry);
     const { seed: _, without: __, ...parameters } = unpackParameters(kind, opened.entry.parameters);
     return {

@@ -1,5 +1,6 @@
 import { type Index, resizesOf, retriesOf } from '../../indexes/contract.ts';
 import type { RecordIo } from '../../indexes/substrates/record-io.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
 import { blocksPerChunk, CHUNK_BYTES, type PoolLayout } from '../../pool/layout.ts';
@@ -26,7 +27,7 @@ export function* readChunkWords(pool: Pool): Operation<ChunkWord[]> {
 
 /** All of the statistics but the traffic. */
 export function* measureStore(pool: Pool, index: Index): Operation<Omit<StoreStats, 'traffic'>> {
-  const shape = yield* index.shape();
+  const shape = yield* shapeOf(index);
   const words = yield* readChunkWords(pool);
   return {
     retries: retriesOf(index),

@@ -13,6 +13,7 @@ import {
   retriesOf,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import { checkValue } from '../../records/codec.ts';
 import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -407,7 +408,7 @@ export class StoreCalls<V> {
       while (!walk.done) size += (yield* walk.keys()).length;
       return size;
     }
-    return (yield* inSection(attachment, () => index.shape())).records;
+    return (yield* inSection(attachment, () => shapeOf(index))).records;
   }
 
   *#isTimed(): Operation<boolean> {

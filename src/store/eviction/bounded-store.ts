@@ -1,5 +1,6 @@
 import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { sampleOf } from '../../indexes/traversal/sample.ts';
 import { type Bound, historyOf } from '../../pool/bound.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -165,7 +166,7 @@ export class BoundedStore {
     const { chance } = this.#pool.clock;
     do {
       sampling.begin(this.#places, chance, spared);
-      yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
+      yield* sampleOf(this.#index, sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
     return sampling.victimOf(this.#expert());
   }
@@ -173,8 +174,7 @@ export class BoundedStore {
   /** As `findVictim`, of the records beside an outgoing one: see `Index.sample`. */
   *findVictimBeside(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
-    if (!this.#index.manifest.evictsInTable) return undefined;
-    yield* this.#index.sample(sampling.met, own, SAMPLE, sampling.visit);
+    yield* this.#index.sample?.(sampling.met, own, SAMPLE, sampling.visit) ?? [];
     return sampling.victimOf(this.#expert());
   }
 

@@ -186,7 +186,6 @@ export class UnderWay<T> {
 /** A slot of a yard at a time. */
 class YardParts implements Parts, PartOrder {
   readonly order = this;
-  readonly unitsMax = Number.POSITIVE_INFINITY;
   readonly cursor = 0;
   readonly #slots: Yard['slots'];
   readonly #left: number[];
@@ -211,10 +210,6 @@ class YardParts implements Parts, PartOrder {
   }
 
   eachSlot(): void {}
-
-  isHere(): boolean {
-    return true;
-  }
 
   eachBlock(visit: (address: Address) => void): void {
     if (this.#held) visit(this.#held.address);

@@ -1,4 +1,3 @@
-import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { eachIndirect } from '../../substrates/leaf/picture.ts';
 import type { PartOrder, Parts } from '../../traversal/parts.ts';
@@ -14,7 +13,6 @@ import { NodeWalk } from './nodes-of.ts';
  */
 export class ChimeParts implements Parts, PartOrder {
   readonly order: PartOrder = this;
-  readonly unitsMax = SLOT_UNITS_MAX;
   readonly cursor = 0;
   done = false;
   readonly #tree: ChimeTree;
@@ -52,10 +50,6 @@ export class ChimeParts implements Parts, PartOrder {
 
   eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
     for (const { address, units } of this.#records) visit(address, units, false);
-  }
-
-  isHere(): boolean {
-    return true;
   }
 
   eachBlock(visit: (address: Address) => void): void {

@@ -1,7 +1,6 @@
-import { StepwellError } from '../../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
-import type { PartOrder, Parts } from '../../traversal/parts.ts';
+import type { Parts } from '../../traversal/parts.ts';
+import { RangeOrder } from '../../traversal/range-order.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { type NamedSlot, recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
@@ -17,8 +16,7 @@ const EMPTY_STEPS = 64;
  * its chain and never changes its slot. The `whole` index is that and what waits to be answered.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
-  readonly order: BucketOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
+  readonly order: RangeOrder;
   readonly #table: HStoreTable;
   readonly #request: HStoreRequest;
   readonly #isWhole: boolean;
@@ -35,10 +33,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
     this.#table = table;
     this.#isWhole = whole;
     this.#request = table.newRequest();
-    this.order = new BucketOrder(cursor, table.pairs.length * buckets);
-    const isCursor = Number.isSafeInteger(cursor) && cursor >= 0 && !this.order.done;
-    if (isCursor && (cursor % buckets) % STEP_BUCKETS === 0) return;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    this.order = new RangeOrder(table.pairs.length * buckets, STEP_BUCKETS, cursor, buckets);
   }
 
   *read(): Operation<void> {
@@ -49,7 +44,8 @@ export class HStoreParts implements Parts<HStoreRequest> {
     order.next = order.position;
     this.#waiting = [];
     if (this.#isWhole && order.position === 0) yield* this.#readWaiting();
-    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0 && !order.isLast; step++) {
+    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0; step++) {
+      if (order.next === order.end) break;
       const first = order.next % buckets;
       const count = Math.min(STEP_BUCKETS, buckets - first);
       this.chained.push(...(yield* this.#readBuckets(first, count)));
@@ -89,42 +85,8 @@ export class HStoreParts implements Parts<HStoreRequest> {
     for (const slot of this.slots) visit(recordOf(slot), unitsOfSlot(slot.high), false);
   }
 
-  isHere(): boolean {
-    return true;
-  }
-
   eachBlock(visit: (address: Address) => void): void {
     for (const block of this.#waiting) visit(block);
     for (const bucket of this.chained) visit(bucket);
-  }
-}
-
-/** Buckets of all pairs, numbered through. */
-class BucketOrder implements PartOrder {
-  position: number;
-  /** Where the part that was read ends. */
-  next = 0;
-  readonly #end: number;
-
-  constructor(position: number, end: number) {
-    this.position = position;
-    this.#end = end;
-  }
-
-  get done(): boolean {
-    return this.position >= this.#end;
-  }
-
-  /** Whether the part that was read is the last one. */
-  get isLast(): boolean {
-    return this.next >= this.#end;
-  }
-
-  get cursor(): number {
-    return this.done ? 0 : this.position;
-  }
-
-  pass(): void {
-    this.position = this.next;
   }
 }
