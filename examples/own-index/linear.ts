@@ -27,7 +27,7 @@ const MANIFEST: contract.IndexManifest = {
   resizes: [],
 };
 /** Slots that are read at once where all of them are. */
-const PART = 64;
+const PART = 128;
 const PENDING = 1 << 13;
 /** Nothing ever moves, so the only flag of a slot is that of a claim. */
 const FORMAT: claims.SlotFormat = {
