@@ -20,8 +20,8 @@ export interface PartOrder {
 export interface Parts<R extends Request = Request> {
   readonly order: PartOrder;
   /**
-   * The greatest length, in lines, that a slot can tell: a longer record has it, too. Left out where
-   * it is SLOT_UNITS_MAX.
+   * The greatest length, in lines, that a slot can tell: a longer record has it, too. SLOT_UNITS_MAX
+   * when left out.
    */
   readonly unitsMax?: number;
   /** Reads the next part; only before the end. What follows is about the part read last. */
@@ -31,8 +31,8 @@ export interface Parts<R extends Request = Request> {
   /** Visits what names a record; `isClaim` where the record is not committed yet. */
   eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void;
   /**
-   * Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. Left out where
-   * all are.
+   * Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. All are when
+   * left out.
    */
   isHere?(request: R, i: number): boolean;
   /** Visits the records that stand in the part itself, as `IndexWalk.next` does. */

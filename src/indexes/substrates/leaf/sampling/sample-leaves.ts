@@ -48,8 +48,8 @@ export function* sampleLeaves<R extends LeafRequest>(
 
 /**
  * `Index.sample` beside a record: the entries in which its key may stand, of the leaf that this
- * client takes for its leaf, unless several are empty. It has just written there, or found no room: then
- * none was empty, but another client may have emptied one since.
+ * client takes for its leaf, unless several are empty. It has just written there, or found no
+ * room: then none was empty, but another client may have emptied one since.
  */
 export function* sampleNeighbourhood<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
