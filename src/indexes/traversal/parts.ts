@@ -20,8 +20,8 @@ export interface PartOrder {
 export interface Parts<R extends Request = Request> {
   readonly order: PartOrder;
   /**
-   * The greatest length, in lines, that a slot can tell: a longer record has it, too. SLOT_UNITS_MAX
-   * when left out.
+   * The greatest length, in lines, that a slot can tell: a longer record has it, too. It is
+   * SLOT_UNITS_MAX when left out.
    */
   readonly unitsMax?: number;
   /** Reads the next part; only before the end. What follows is about the part read last. */
