@@ -83,7 +83,9 @@ class Derivation {
   /** A caller that does not know that its callback is an operation would not hand it the fabric. */
   #checkCallback(node: Functional): void {
     if (!isCallback(node)) return;
-    const expected = this.#checker.getContextualType(node)?.getCallSignatures()[0]?.declaration;
+    const type = this.#checker.getContextualType(node);
+    const [signature] = (type && this.#checker.getNonNullableType(type).getCallSignatures()) ?? [];
+    const expected = signature?.declaration;
     const { parent } = node;
     const isArgument = ts.isCallExpression(parent) && parent.arguments.includes(node);
     if (!isArgument || (expected && /\bOperation</.test(expected.type?.getText() ?? ''))) return;

@@ -40,26 +40,25 @@ export function isHeard(name: EventName): boolean {
 /** Publishes what was added to counters since the last look, as long as there are subscribers. */
 export class ResizeNews {
   readonly #store: string;
-  readonly #index: { readonly resizes: Readonly<Record<string, number>> };
-  #before: Record<string, number>;
+  readonly #resizes: () => Readonly<Record<string, number>>;
+  #before: Readonly<Record<string, number>>;
 
-  /** An index of several tables has no counters of its own: it adds them up anew each time. */
-  constructor(store: string, index: { readonly resizes: Readonly<Record<string, number>> }) {
+  constructor(store: string, resizes: () => Readonly<Record<string, number>>) {
     this.#store = store;
-    this.#index = index;
-    this.#before = { ...index.resizes };
+    this.#resizes = resizes;
+    this.#before = resizes();
   }
 
   look(): void {
     if (!isHeard('resize')) return;
-    const counters = this.#index.resizes;
+    const counters = this.#resizes();
     const resizes: Record<string, number> = {};
     for (const [what, count] of Object.entries(counters)) {
       const more = count - (this.#before[what] ?? 0);
       if (more !== 0) resizes[what] = more;
     }
     if (Object.keys(resizes).length === 0) return;
-    this.#before = { ...counters };
+    this.#before = counters;
     publish('resize', () => ({ store: this.#store, resizes }));
   }
 }

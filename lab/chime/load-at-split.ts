@@ -1,4 +1,5 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import { Prng } from '../../src/random/prng.ts';
 import { percent, table } from '../support/text.ts';
 import { loaded, PAPERS_SHAPE } from './loaded.ts';
@@ -56,7 +57,7 @@ export function measureLoad(records: number, seed: number): LoadRow[] {
   return SHAPES.map(({ span, neighbourhood }) => {
     const { index, pool } = loaded(records, { ...PAPERS_SHAPE, span, neighbourhood }, seed);
     const { splits, entriesAtSplit, cache } = (index as ChimeIndex).tree;
-    const { records: found, slots } = pool.run(index.shape());
+    const { records: found, slots } = pool.run(shapeOf(index));
     return {
       span,
       neighbourhood,

@@ -1,5 +1,6 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { ChimeGeometry, chimeShape } from '../../src/indexes/chime/geometry.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import { BYTES_READ } from '../../src/verbs/traffic.ts';
 import { figure, grouped, table } from '../support/text.ts';
@@ -34,7 +35,7 @@ export function measureMemory(records: number, seed: number): MemoryFigures {
   const own = loaded(records, PAPERS_SHAPE, seed);
   const { pool } = own;
   const { tree } = own.index as ChimeIndex;
-  const { globalDepth: height, subtables: leaves } = pool.run(own.index.shape());
+  const { globalDepth: height, subtables: leaves } = pool.run(shapeOf(own.index));
   const bytesReadPerSearch = bytesOfSearches(own, records);
   const { neighbourhood } = PAPERS_SHAPE;
   const neighbourhoodBytes = neighbourhood * tree.geometry.entryBytes;

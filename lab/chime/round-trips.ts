@@ -1,6 +1,8 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import type { Operation } from '../../src/verbs/index.ts';
+import { growthsOf } from '../support/counters.ts';
 import type { OwnIndex } from '../support/own-index.ts';
 import { table } from '../support/text.ts';
 import { keyOf, loaded, valueFor } from './loaded.ts';
@@ -34,7 +36,7 @@ interface Trips {
 export function measureTrips(seed: number): TripsRow[] {
   return SHAPES.flatMap((shape) => {
     const own = loaded(RECORDS, shape, seed);
-    const { globalDepth: height } = own.pool.run(own.index.shape());
+    const { globalDepth: height } = own.pool.run(shapeOf(own.index));
     return KINDS.map((kind) => ({
       height,
       kind,
@@ -79,10 +81,6 @@ function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<u
   }
   request.setKey(key, index.records.seed);
   return kind === 'search' ? index.search(request) : index.remove(request);
-}
-
-function growthsOf({ resizes }: ChimeIndex): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }
 
 export function describeTrips(rows: readonly TripsRow[]): string {

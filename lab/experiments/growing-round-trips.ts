@@ -3,9 +3,10 @@
  * excluded, of several indexes in one run: SHARD's Tables 1 and 3.
  */
 import { writeFileSync } from 'node:fs';
-import { ALWAYS, IF_ABSENT, IF_PRESENT, type Index } from '../../src/indexes/contract.ts';
+import { ALWAYS, IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
 import type { Operation } from '../../src/verbs/index.ts';
+import { growthsOf } from '../support/counters.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
 import { type OwnIndex, ownIndex } from '../support/own-index.ts';
@@ -122,11 +123,6 @@ function operationOn(
   // SepHash appends blindly, as its paper has it; the others look first in any case.
   if (index.manifest.name === 'sephash') return index.write(request, ALWAYS);
   return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
-}
-
-/** What the client did to let the index grow: splits, merges, resizes, buckets moved. */
-function growthsOf({ resizes }: Index): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }
 
 function report(rows: readonly Row[], records: number): void {

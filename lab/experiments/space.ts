@@ -9,6 +9,7 @@ import { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
 import { eachBucket } from '../../src/indexes/shard/shape.ts';
 import { ShardIndex } from '../../src/indexes/shard/shard.ts';
 import { isLive } from '../../src/indexes/shard/table/slot.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import { CHUNK_BYTES } from '../../src/pool/layout.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
@@ -78,7 +79,7 @@ function grow(name: string, records: number, looks: number): Look[] {
 }
 
 function lookAt({ pool, index }: OwnIndex, records: number): Look {
-  const { slots } = pool.run(index.shape());
+  const { slots } = pool.run(shapeOf(index));
   const chunks = pool.run(pool.chunks.words()).length;
   const look: Look = {
     records,

@@ -1,4 +1,4 @@
-import { ALWAYS, type Index } from '../../src/indexes/contract.ts';
+import { ALWAYS, type Index, resizesOf, retriesOf } from '../../src/indexes/contract.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
@@ -64,8 +64,8 @@ export function runPuts({ model, seed }: Settings, options: PutsOptions): Puts {
     rate: (puts * 1e9) / (network.now - begin),
     latencies,
     use: network.measure(),
-    resizes: sumOf(clients.map(({ index }) => index.resizes)),
-    retries: sumOf(clients.map(({ index }) => index.retries)),
+    resizes: sumOf(clients.map(({ index }) => resizesOf(index))),
+    retries: sumOf(clients.map(({ index }) => retriesOf(index))),
   };
 }
 

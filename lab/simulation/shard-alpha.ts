@@ -58,7 +58,7 @@ function rowOf(settings: Settings, alpha: number, isBounded: boolean): Row {
     synchronisations: traffic[ADDS] / inserts,
     resizes: sum(({ table }) => table.resizes),
     moved: sum(({ table }) => table.bucketsMoved),
-    claims: sum(({ retries }) => retries.withdrawn + retries.pendingKey),
+    claims: sum(({ counters }) => counters.withdrawn + counters.pendingKey),
     p99: latencies.quantile(0.99) / 1000,
     measuredAlpha: medianOf(measured.filter((each) => each > 0)),
   };

@@ -1,5 +1,5 @@
-import type { Index } from '../../src/indexes/contract.ts';
 import { ROUND_TRIPS } from '../../src/verbs/traffic.ts';
+import { growthsOf } from '../support/counters.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { dipsOf, type Growth, grow } from './growth.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -80,8 +80,4 @@ function rowOf(settings: Settings, name: string, growth: Growth): Row {
     ].join('; '),
     figures,
   };
-}
-
-function growthsOf({ resizes }: Index): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
 }

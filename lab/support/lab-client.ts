@@ -12,6 +12,7 @@ import { LocalPool } from '../../src/pool/local-pool.ts';
 import { createInMemory } from '../../src/store/places/memory-pools.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
+import { growthsOf } from './counters.ts';
 
 /** A bound: 16 + 32 bytes take one line, and no index takes as much again and half of it. */
 const BYTES_A_RECORD = 640;
@@ -53,7 +54,7 @@ export class LabClient<I extends Index = Index> {
 
   /** Resizes of every kind that this client has done. */
   get resizes(): number {
-    return Object.values(this.index.resizes).reduce((sum, count) => sum + count, 0);
+    return growthsOf(this.index);
   }
 
   /** The counters of the fabric: rows as in verbs/traffic.ts. */

@@ -1,5 +1,7 @@
 import type { Index } from '../../src/indexes/contract.ts';
 import { sweep } from '../../src/indexes/sweep.ts';
+import { shapeOf } from '../../src/indexes/traversal/count.ts';
+import { eachReachable } from '../../src/indexes/traversal/reachable.ts';
 import { control } from '../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
@@ -19,7 +21,7 @@ export function describeMemory(url: string, storeName: string, sweeps: boolean):
   try {
     const { index } = client.open({ store: storeName });
     const { pool } = client;
-    const { subtables } = pool.run(index.shape());
+    const { subtables } = pool.run(shapeOf(index));
     const lines = [`${subtables} subtables`, ...new Survey(pool, index).lines];
     if (!sweeps) return lines;
     pool.betweenOperations(() => sweep(pool, index));
@@ -46,7 +48,7 @@ class Survey {
     const reached = new Set<Address>();
     pool.enter();
     try {
-      pool.run(index.eachReachable((address) => void reached.add(address)));
+      pool.run(eachReachable(index, (address) => void reached.add(address)));
     } finally {
       pool.exit();
     }

@@ -4,6 +4,7 @@ import type { Address, Batch, Operation, Scratch } from '../verbs/index.ts';
 import type { IndexPicture } from './picture.ts';
 import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
+import type { Parts } from './traversal/parts.ts';
 
 /** What an index can do beyond the contract; the conformance suite reads it. */
 export interface IndexManifest {
@@ -12,8 +13,9 @@ export interface IndexManifest {
   ordered: boolean;
   /** Whether walks, too, come in the order of the keys, and a walk's hint leads straight there. */
   orderedWalk: boolean;
-  lockFreeReads: boolean;
   onlineResize: boolean;
+  /** Those of its counters that say what a client did to let the index grow. */
+  resizes: readonly string[];
   /**
    * Whether a client that dies may leave a lock behind, which another one takes over as soon as it
    * learns of the death. Where no client could learn of it, such an index is not opened.
@@ -22,6 +24,15 @@ export interface IndexManifest {
   /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
   delegation?: true;
   hotspots?: true;
+  /**
+   * Whether removed records keep their blocks until a merge, so that a store which evicts must
+   * evict ahead of its need. `compact` can then free some of them.
+   */
+  retiresLate?: true;
+  /** Whether short records stand in the tables, so that an eviction can make room in a table. */
+  evictsInTable?: true;
+  /** Whether it is made of parts, each on one memory node: `PlacedIndex`. */
+  placed?: true;
   /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
   marksCurrent?: true;
 }
@@ -59,6 +70,9 @@ export const REPLACED = 2;
 /** Stored, by an index that does not look for an old record first; only with ALWAYS. */
 export const STORED = 3;
 export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED | typeof STORED;
+
+/** How often something happened, by name. */
+export type Counters = Readonly<Record<string, number>>;
 
 /** Named numbers that say how an index was built; unsigned 32-bit, `seed` is one of them. */
 export type IndexParameters = Readonly<Record<string, number>>;
@@ -191,14 +205,12 @@ export interface RecordBlock {
  */
 export interface Index {
   readonly manifest: IndexManifest;
-  readonly parameters: IndexParameters;
   readonly records: RecordIo;
-  /** Of this client: how often an operation had to begin again or wait, by reason. */
-  readonly retries: Readonly<Record<string, number>>;
-  /** Of this client: what it did to let the index grow. */
-  readonly resizes: Readonly<Record<string, number>>;
-  /** Lines of the blocks that are the index itself, to tell their memory from that of records. */
-  readonly tableUnits: readonly number[];
+  /**
+   * Of this client: how often an operation had to begin again or wait, by reason, and how often it
+   * did what `IndexManifest.resizes` names.
+   */
+  readonly counters: Counters;
   /** Changes the settings that are named. An index lacks it that has none of them. */
   configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
@@ -231,49 +243,40 @@ export interface Index {
    * several times. It reads the found record, or none when the key is absent (`present` false).
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
-  /** Has the record that `search` found, which slides, begin its time anew. */
-  touch(request: Request): Operation<void>;
-  /** Has the record that `write` stored go on with the uses of the found one, which it replaced. */
-  inheritUses(request: Request): Operation<void>;
-  /** Counts by a walk over the tables. */
-  shape(): Operation<IndexShape>;
+  /** Counts by a walk over the tables; `shapeOf` does without. */
+  shape?(): Operation<IndexShape>;
   /**
    * What the index looks like: of each of its layers up to `partsMax` parts, read as they are, by
    * READs alone. No more than that is read, but for the directory when the index was opened.
+   * `pictureFrom` does without.
    */
-  picture(partsMax: number): Operation<IndexPicture>;
-  /** Begins a walk, or goes on at a cursor. Raises SW_INVALID_ARGUMENT for what is no cursor. */
-  walk(cursor?: number): IndexWalk;
+  picture?(partsMax: number): Operation<IndexPicture>;
+  /**
+   * The parts of the index, from the beginning or a cursor: walks are made of them (`walkOf`).
+   * Raises SW_INVALID_ARGUMENT for what is no cursor. With `whole`, which begins at the beginning,
+   * they name all blocks that are reachable from the beginning to the end: those of the index
+   * itself and those of all records, maybe more. Sweeps go through these (`eachReachable`).
+   */
+  parts(cursor?: number, whole?: boolean): Parts;
   /**
    * Visits some of the records, up to about `enough`: those in the places of the index that
    * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
    * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
-   * wants the keys only; a record may have been replaced since. `request` is lent for it.
+   * wants the keys only; a record may have been replaced since. `request` is lent for it. An index
+   * that lacks this is sampled by its parts (`sampleOf`).
+   *
+   * With an outgoing record as the place (`IndexManifest.evictsInTable`), all that stand where a
+   * table would keep it: only there does an eviction make room for it. None where there is room.
+   * All of that table where `enough` is Infinity.
    */
-  sample(
+  sample?(
     request: Request,
-    places: readonly number[],
+    places: readonly number[] | Request,
     enough: number,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
-  /**
-   * As `sample`, of the records that stand where the index would keep `own`, an outgoing record, in
-   * one of its tables: only there does an eviction make room for it. Visits none where there is
-   * room. Or of all that stand in the `whole` table.
-   */
-  sampleBeside?(
-    own: Request,
-    request: Request,
-    visit: (request: Request, keyBytes: number) => void,
-    whole?: boolean,
-  ): Operation<void>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
-  /**
-   * Visits every block that is reachable from the beginning to the end: those of the index itself
-   * and those of all records. More may be visited, never fewer.
-   */
-  eachReachable(visit: (address: Address) => void): Operation<void>;
   /**
    * Lets go of memory that the index does not need, such as records of deleted keys that wait for a
    * merge, claims of dead clients, or leaves that could be packed, and does what deletions wait
@@ -281,16 +284,16 @@ export interface Index {
    * it does not rely on free memory. `grace` returns when no client holds an address any more that
    * was unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion
    * met the full pool. Returns how many parts of the index it has changed.
+   *
+   * Without `grace` (`IndexManifest.retiresLate`) it only frees the blocks of some removed records,
+   * in a bounded number of steps, and any client runs it.
    */
-  compact?(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number>;
-  /**
-   * Frees the blocks of some removed records that wait for a merge, in a bounded number of steps;
-   * returns whether there were any. An index has it if it does not retire a removed record at once:
-   * so a store that evicts must evict ahead of its need.
-   */
-  releaseSome?(): Operation<boolean>;
-  /** Of an index that is made of parts, each on one memory node. */
-  readonly placement?: NodePlacement;
+  compact?(grace?: () => Operation<boolean>, forDeletion?: boolean): Operation<number>;
+}
+
+/** An index that is made of parts, each on one memory node: those whose manifest says so. */
+export interface PlacedIndex extends Index {
+  readonly placement: NodePlacement;
 }
 
 /** What of an index is on one memory node. */
@@ -332,10 +335,29 @@ export interface OrderedIndex extends Index {
    */
   load?(entries: Iterable<readonly [Bytes, Bytes]>, version: number): Operation<number>;
   scan(range?: KeyRange): IndexScan;
-  /** A walk goes through the keys in order, or through those of a range (forward). */
-  walk(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
+  /**
+   * With `orderedWalk`: a walk through the keys in order, or through those of a range (forward).
+   * The parts of such an index are for sweeps only.
+   */
+  walk?(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
 }
 
 export function isOrdered(index: Index): index is OrderedIndex {
   return index.manifest.ordered;
+}
+
+export function isPlaced(index: Index): index is PlacedIndex {
+  return index.manifest.placed === true;
+}
+
+/** The counters of what a client did to let the index grow. */
+export function resizesOf({ counters, manifest }: Index): Counters {
+  return Object.fromEntries(manifest.resizes.map((name) => [name, counters[name]]));
+}
+
+/** The counters of why operations began again or waited. */
+export function retriesOf({ counters, manifest }: Index): Counters {
+  return Object.fromEntries(
+    Object.entries(counters).filter(([name]) => !manifest.resizes.includes(name)),
+  );
 }

@@ -8,6 +8,7 @@ import type { Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
 import { knownKind, openIndex } from './kinds.ts';
 import { SuspectBlocks } from './suspect-blocks.ts';
+import { eachReachable } from './traversal/reachable.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
@@ -135,7 +136,7 @@ function* sweepStore(pool: Pool, index: Index): Operation<number> {
   yield* reclamation.quiesce();
   const unswept = yield* catalog.unswept(index.records.catalog);
   const suspects = yield* SuspectBlocks.in(pool, index.records.catalog);
-  yield* index.eachReachable((address) => suspects.clear(address));
+  yield* eachReachable(index, (address) => suspects.clear(address));
   const bound = yield* catalog.boundOf(index.records.catalog);
   if (bound) suspects.clear(bound.block);
   const epoch = yield* reclamation.readEpoch();

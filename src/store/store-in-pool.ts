@@ -1,7 +1,14 @@
 import { basename } from 'node:path';
 import { StepwellError } from '../errors.ts';
 import type { ClientSettings, Index, IndexKind } from '../indexes/contract.ts';
-import { findOrCreateStore, INDEX_KINDS, kindNamed, kindOf, openIndex } from '../indexes/kinds.ts';
+import {
+  findOrCreateStore,
+  INDEX_KINDS,
+  kindNamed,
+  kindOf,
+  openIndex,
+  unpackParameters,
+} from '../indexes/kinds.ts';
 import type { BoundWish } from '../pool/bound.ts';
 import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
@@ -102,7 +109,7 @@ export function* openStore(
     if (wish) refuseOtherKind(entry, wish);
     const open = known(store);
     const { index, bounded } = open ?? (yield* openBoth(pool, entry));
-    if (wish) refuseOtherShape(entry.name, index, wish);
+    if (wish) refuseOtherShape(entry, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseDelegation(options);
     configure(entry.name, index, options, open === undefined ? SETTINGS[trips] : {});
@@ -242,7 +249,9 @@ function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {
   );
 }
 
-function refuseOtherShape(store: string, { parameters }: Index, { kind, wishes }: IndexWish) {
+function refuseOtherShape({ name: store, parameters: packed }: CatalogEntry, wish: IndexWish) {
+  const { kind, wishes } = wish;
+  const parameters = unpackParameters(kind, packed);
   const differs = (name: string) => wishes[name] !== undefined && wishes[name] !== parameters[name];
   const name = Object.keys(wishes).find(differs);
   if (name === undefined) return;

@@ -82,13 +82,7 @@ test('a full pool', (t) => {
 
 test('what an index did to grow is told by how much more it is', (t) => {
   const counters = { splits: 1, merges: 0 };
-  // As SHARD does, whose partitions have counters of their own.
-  const index = {
-    get resizes() {
-      return { ...counters };
-    },
-  };
-  const news = new ResizeNews('s', index);
+  const news = new ResizeNews('s', () => ({ ...counters }));
   counters.splits = 2;
   // Nobody listens: nothing is taken for told.
   news.look();

@@ -1,7 +1,5 @@
 import { GROUP_BUCKETS, RaceParts } from '../../../src/indexes/race/parts.ts';
 import { RACE, RaceIndex } from '../../../src/indexes/race/race.ts';
-import type { RaceRequest } from '../../../src/indexes/race/request.ts';
-import { PartsWalk } from '../../../src/indexes/traversal/parts.ts';
 import type { Canary } from '../canary.ts';
 
 /** Keys that are present throughout are not met. */
@@ -13,10 +11,11 @@ export const shortWalkCanary: Canary = {
 };
 
 class ShortWalk extends RaceIndex {
-  override walk(): PartsWalk<RaceRequest> {
+  override parts(cursor = 0, whole = false): RaceParts {
+    if (whole) return super.parts();
     const buckets = this.table.geometry.buckets - GROUP_BUCKETS;
     const geometry = Object.create(this.table.geometry, { buckets: { value: buckets } });
     const table = Object.create(this.table, { geometry: { value: geometry } });
-    return new PartsWalk(new RaceParts(table), this.records, this.newRequest());
+    return new RaceParts(table, cursor);
   }
 }

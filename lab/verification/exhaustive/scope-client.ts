@@ -1,5 +1,5 @@
 import { StepwellError } from '../../../src/errors.ts';
-import type { Index } from '../../../src/indexes/contract.ts';
+import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
 import {
@@ -12,10 +12,10 @@ import {
   READ,
   WRITE,
 } from '../../../src/verbs/index.ts';
+import { retriesOf } from '../../support/counters.ts';
 import { type AdversaryFabric, Execution, WORD } from '../schedules/adversary.ts';
 import { Caller, type CallLog } from '../schedules/caller.ts';
 import { Walker } from '../schedules/walker.ts';
-import { retriesOf } from '../subjects/subject.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ScopeAction } from './scope.ts';
 
@@ -267,7 +267,7 @@ export function compact(
 }
 
 function* release(index: Index): Operation<void> {
-  yield* index.releaseSome?.() ?? [];
+  if (index.manifest.retiresLate) yield* index.compact?.() ?? [];
 }
 
 function* withoutMemory(pool: LocalPool, operation: () => Operation<void>): Operation<void> {
@@ -295,9 +295,9 @@ function* sweepExpired(pool: LocalPool, index: Index): Operation<void> {
 }
 
 /** Every part of the index to the memory node where it is to be. */
-function* migrate({ placement }: Index): Operation<void> {
-  if (!placement) throw new Error('an index that is not placed cannot migrate');
-  for (const migration of placement.rebalancing()) {
+function* migrate(index: Index): Operation<void> {
+  if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
+  for (const migration of index.placement.rebalancing()) {
     while (!migration.done) yield* migration.next();
   }
 }

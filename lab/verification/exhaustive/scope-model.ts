@@ -1,5 +1,6 @@
-import type { Index } from '../../../src/indexes/contract.ts';
+import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
 import { createStore, openIndex } from '../../../src/indexes/kinds.ts';
+import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
 import type { CatalogEntry } from '../../../src/pool/catalog.ts';
 import type { ClientRow } from '../../../src/pool/clients/membership.ts';
 import { currentThread } from '../../../src/pool/clients/thread-identity.ts';
@@ -179,8 +180,8 @@ export class ScopeModel implements Model {
   /** The index is to be on the other memory node; nothing is moved by that alone. */
   #choose(): void {
     const [{ index, pool }] = this.#clients;
+    if (!isPlaced(index)) throw new Error('an index that is not placed cannot migrate');
     const { placement } = index;
-    if (!placement) throw new Error('an index that is not placed cannot migrate');
     const before = pool.run(placement.shares()).filter(({ parts }) => parts > 0);
     pool.run(placement.changeNodes((nodes) => nodes.filter((node) => node !== before[0].node)));
   }
@@ -213,7 +214,7 @@ export class ScopeModel implements Model {
     for (; this.#part < PARTS; this.#part++) {
       const place = this.#part / PARTS;
       let met = 0;
-      pool.run(index.sample(index.newRequest(), [place], 1, () => met++));
+      pool.run(sampleOf(index, index.newRequest(), [place], 1, () => met++));
       if (met > 0) return place;
     }
     throw new Error('no sample meets the record');

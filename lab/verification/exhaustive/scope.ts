@@ -13,8 +13,8 @@ import type { Subject } from '../subjects/subject.ts';
  * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
  * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
  * for which the pool has no block; a call that is `withoutMemory` is made by such a client.
- * 'release' is `Index.releaseSome`. The clock passes the deadline of records by 'expire'; 'sweep'
- * is a turn of `ExpirySweep`.
+ * 'release' is `Index.compact` without its grace period. The clock passes the deadline of records
+ * by 'expire'; 'sweep' is a turn of `ExpirySweep`.
  */
 export type ScopeAction =
   | Call

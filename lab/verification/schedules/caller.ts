@@ -8,6 +8,7 @@ import {
   STORED,
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
+import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
 import { bytesBound } from '../../../src/records/codec.ts';
 import { FLAG_SLIDING, HEADER_BYTES } from '../../../src/records/layout.ts';
 import { type Expiry, NEVER } from '../../../src/records/times.ts';
@@ -109,7 +110,7 @@ export class Caller {
   /** What a sampled removal removes: a record that the index's sample meets, of that version. */
   *#victim(call: Call): Operation<Call> {
     const index = this.#index;
-    if (call.kind !== 'remove' || call.sampled === undefined || !index.sample) return call;
+    if (call.kind !== 'remove' || call.sampled === undefined) return call;
     const { keys } = this.#log;
     const met: Call[] = [];
     const visit = (request: Request, keyBytes: number) => {
@@ -119,7 +120,7 @@ export class Caller {
       const usedAfter = request.accessAt < 0 ? undefined : foundTicks;
       if (key >= 0) met.push({ key, kind: 'remove', expected, usedAfter });
     };
-    yield* index.sample(this.#request, [call.sampled], SAMPLE, visit);
+    yield* sampleOf(index, this.#request, [call.sampled], SAMPLE, visit);
     return met[0] ?? call;
   }
 
@@ -180,11 +181,11 @@ export class Caller {
     const request = this.#request;
     const { clock, now } = this.#log;
     const slides = (request.foundFlags & FLAG_SLIDING) !== 0;
-    if (!slides) return yield* this.#index.touch(request);
+    if (!slides) return yield* this.#index.records.touch(request);
     const record = this.current as CallRecord;
     record.usedAt = now();
     const ends = clock.use(encodeState(foundState(request)), record.usedAt);
-    yield* this.#index.touch(request);
+    yield* this.#index.records.touch(request);
     ends();
   }
 

@@ -6,6 +6,7 @@ import {
   type KeyRange,
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
+import { walkOf } from '../../../src/indexes/traversal/walk.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import { CallRecord, foundState, type KeyState } from '../checks/history.ts';
@@ -64,7 +65,7 @@ export class Walker {
     this.#log = log;
     this.#form = isOrdered(index) ? form : { order: 'any', limit: undefined, first: undefined };
     this.#walk =
-      isOrdered(index) && form.order !== 'any' ? index.scan(rangeOf(form)) : index.walk();
+      isOrdered(index) && form.order !== 'any' ? index.scan(rangeOf(form)) : walkOf(index);
     this.#began = log.now();
   }
 

@@ -1,10 +1,7 @@
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
 import { RaceGeometry } from '../../../src/indexes/race/geometry.ts';
-import { eachBucket } from '../../../src/indexes/race/parts.ts';
 import { RACE, type RaceIndex, shapeFrom } from '../../../src/indexes/race/race.ts';
-import { isLive, isVacant, pointerOf } from '../../../src/indexes/race/slot.ts';
-import type { Address, Operation } from '../../../src/verbs/index.ts';
-import { giveUpSoon, oftenOneNode, picker, type Subject } from './subject.ts';
+import { claimsOf, giveUpSoon, oftenOneNode, picker, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
 const BUCKETS_OF_KEY = 4;
@@ -36,18 +33,5 @@ export const RACE_SUBJECT: Subject = {
     (index as RaceIndex).table.patience = { polls: 1, microseconds: 1 };
   },
   hasten: (index, attempts) => giveUpSoon((index as RaceIndex).table, attempts),
-  pending: (index) => pendingRecords(index as RaceIndex),
+  pending: claimsOf,
 };
-
-/** Insertions that nobody commits or withdraws any more, until their keys are met. */
-function* pendingRecords({ table }: RaceIndex): Operation<Address[]> {
-  const found: Address[] = [];
-  yield* eachBucket(table, ({ i32 }, at) => {
-    for (let word = (at >> 2) + 2; word < (at + table.geometry.bucketBytes) >> 2; word += 2) {
-      const low = i32[word];
-      const high = i32[word + 1];
-      if (!isVacant(low, high) && !isLive(low, high)) found.push(pointerOf(low, high));
-    }
-  });
-  return found;
-}

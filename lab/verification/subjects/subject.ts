@@ -90,6 +90,18 @@ export interface Subject {
   pendingBlocks?(index: Index): Operation<Address[]>;
 }
 
+/** The claims of insertions that nobody commits or withdraws any more, until their keys are met. */
+export function* claimsOf(index: Index): Operation<Address[]> {
+  const found: Address[] = [];
+  for (const parts = index.parts(); !parts.order.done; parts.order.pass()) {
+    yield* parts.read();
+    parts.eachSlot((record, _, isClaim) => {
+      if (isClaim) found.push(record);
+    });
+  }
+  return found;
+}
+
 /** Draws one of some choices. */
 export function picker(prng: Prng): <T>(...choices: T[]) => T {
   return (...choices) => choices[prng.below(choices.length)];
@@ -111,13 +123,4 @@ export function giveUpSoon<R, Q>(table: Retrying<R, Q>, attempts: number): void 
 /** Two memory nodes in a quarter of the programs, so that a directory has more than one part. */
 export function oftenOneNode({ seed }: IndexParameters): number {
   return seed % 4 === 0 ? 2 : 1;
-}
-
-/** What a client did to let the index grow. */
-export function growthsOf({ resizes }: Index): number {
-  return Object.values(resizes).reduce((sum, count) => sum + count, 0);
-}
-
-export function retriesOf({ retries }: Index): number {
-  return Object.values(retries).reduce((sum, count) => sum + count, 0);
 }

@@ -3,7 +3,8 @@ import { test } from 'node:test';
 import { RaceParts } from '../../../src/indexes/race/parts.ts';
 import { allocateSubtable, writeSubtable } from '../../../src/indexes/race/split.ts';
 import { sweep } from '../../../src/indexes/sweep.ts';
-import { PartsWalk } from '../../../src/indexes/traversal/parts.ts';
+import { eachReachable } from '../../../src/indexes/traversal/reachable.ts';
+import { PartsWalk } from '../../../src/indexes/traversal/walk.ts';
 import { unpackChunk } from '../../../src/pool/memory/chunk-word.ts';
 import type { Address, Batch, Operation } from '../../../src/verbs/index.ts';
 import { type Client, Stage, step } from './support/stage.ts';
@@ -170,7 +171,7 @@ test('after a sweep that fails the next one brings everything back', () => {
   const [first, second] = [stage.client(), stage.client()];
   dieWithBlocks(stage);
   const failing = Object.create(first.index, {
-    eachReachable: {
+    parts: {
       value: () => {
         throw new Error('no walk');
       },
@@ -194,7 +195,7 @@ test('a sweep costs few doorbells beside its walk, however many chunks there are
     }
     return doorbells;
   };
-  const walk = doorbellsOf(sweeper.index.eachReachable(() => {}));
+  const walk = doorbellsOf(eachReachable(sweeper.index, () => {}));
   const whole = doorbellsOf(sweep(sweeper.pool, sweeper.index));
   assert.ok(walk > 50 && whole - walk < 50, `${whole}, the walk ${walk}`);
 });

@@ -4,6 +4,7 @@ import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
+  Counters,
   IndexKind,
   IndexManifest,
   IndexParameters,
@@ -17,8 +18,8 @@ import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check/check.ts';
+import { ChimeParts } from './check/parts.ts';
 import { paint } from './check/picture.ts';
-import { eachReachable } from './check/reachable.ts';
 import { shapeOf } from './check/shape.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { mergeUnderfull } from './merge/merge-underfull.ts';
@@ -34,8 +35,9 @@ export const CHIME_MANIFEST: IndexManifest = {
   name: 'chime',
   ordered: true,
   orderedWalk: true,
-  lockFreeReads: false,
   onlineResize: true,
+  resizes: ['splits', 'hops', 'rebuilds', 'merges'],
+  evictsInTable: true,
   locks: true,
   delegation: true,
   hotspots: true,
@@ -48,6 +50,10 @@ const NODE_UNITS = Array.from({ length: 12 }, (_, size) => unitsBeside(2 ** size
 export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   readonly manifest = CHIME_MANIFEST;
 
+  constructor(tree: ChimeTree) {
+    super(tree, () => [tree.geometry.leafUnits, ...NODE_UNITS]);
+  }
+
   get tree(): ChimeTree {
     return this.client;
   }
@@ -56,13 +62,9 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return this.tree.newRequest();
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, hops, rebuilds, merges } = this.tree;
-    return { splits, hops, rebuilds, merges };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.tree.geometry.leafUnits, ...NODE_UNITS];
+  get counters(): Counters {
+    const { retries, splits, hops, rebuilds, merges } = this.tree;
+    return { ...retries, splits, hops, rebuilds, merges };
   }
 
   shape(): Operation<IndexShape> {
@@ -100,8 +102,8 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return checkTree(this.tree, sink);
   }
 
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.tree, visit);
+  parts(): ChimeParts {
+    return new ChimeParts(this.tree);
   }
 }
 

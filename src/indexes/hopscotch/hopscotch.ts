@@ -3,6 +3,7 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type {
   CheckSink,
+  Counters,
   IndexKind,
   IndexManifest,
   IndexParameters,
@@ -12,10 +13,7 @@ import type { IndexPicture } from '../picture.ts';
 import { Directory } from '../substrates/directory.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
-import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { writeBounds } from './bounds.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
@@ -27,8 +25,9 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   name: 'hopscotch',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: false,
   onlineResize: true,
+  resizes: ['splits', 'hops'],
+  evictsInTable: true,
   locks: true,
   delegation: true,
   hotspots: true,
@@ -42,13 +41,9 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
     return this.client;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, hops } = this.table;
-    return { splits, hops };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.table.geometry.leafUnits];
+  get counters(): Counters {
+    const { retries, splits, hops } = this.table;
+    return { ...retries, splits, hops };
   }
 
   shape(): Operation<IndexShape> {
@@ -59,16 +54,12 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<LeafRequest> {
-    return new PartsWalk(new HopscotchParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0): HopscotchParts {
+    return new HopscotchParts(this.table, cursor);
   }
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(new HopscotchParts(this.table), this.records, this.newRequest(), visit);
   }
 }
 

@@ -1,5 +1,4 @@
 import { hasCode, invariant } from '../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
@@ -12,7 +11,6 @@ import type { HopscotchTable } from './table.ts';
 /** A segment at a time. */
 export class HopscotchParts implements Parts<LeafRequest> {
   readonly order: SuffixOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
   readonly #table: HopscotchTable;
   /** The segment that was read. */
   readonly picture: LeafRequest;
@@ -55,10 +53,6 @@ export class HopscotchParts implements Parts<LeafRequest> {
 
   eachInline(request: LeafRequest, visit: (one: LeafRequest, keyBytes: number) => void): void {
     eachInline(this.#table, this.picture, request, visit);
-  }
-
-  isHere(): boolean {
-    return true;
   }
 
   eachBlock(visit: (address: Address) => void): void {

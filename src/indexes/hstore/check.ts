@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
-import { checkEach, checkRecord } from '../traversal/check-records.ts';
+import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
 import { HStoreParts } from './client/parts.ts';
 import { search } from './client/search.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';
@@ -57,7 +57,7 @@ function* checkSlot(
   slot: NamedSlot,
   sink: CheckSink,
 ): Operation<void> {
-  const { low, high } = slot;
+  const { high } = slot;
   const record = recordOf(slot);
   const { records, pool } = table;
   const units = unitsOfSlot(high);
@@ -67,8 +67,5 @@ function* checkSlot(
   if (!(yield* isMarked(pool.allocator, slot))) {
     sink.problem(`${where}: it is not marked as current`);
   }
-  if (!(yield* search(table, request))) sink.problem(`${where}: its key is not found`);
-  else if (request.slotLow !== low || request.slotHigh !== high) {
-    sink.problem(`${where}: its key has another record`);
-  }
+  yield* checkSearch((one: HStoreRequest) => search(table, one), request, record, sink);
 }

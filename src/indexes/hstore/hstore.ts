@@ -1,8 +1,9 @@
 import { invariant } from '../../errors.ts';
-import { type Address, type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -13,7 +14,6 @@ import type {
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
-import { PartsWalk } from '../traversal/parts.ts';
 import { checkTable } from './check.ts';
 import { HStoreParts } from './client/parts.ts';
 import { paint } from './client/picture.ts';
@@ -28,7 +28,6 @@ import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
 import { HSTORE_PARAMETER_NAMES, type HStoreShape, hstoreShape } from './protocol/parameters.ts';
 import { SLOTS } from './protocol/slot.ts';
-import { eachReachable } from './reachable.ts';
 import { answerAbandoned } from './recovery/abandoned-requests.ts';
 import { TableImage } from './recovery/table-image.ts';
 
@@ -36,8 +35,8 @@ const HSTORE_MANIFEST: IndexManifest = {
   name: 'hstore',
   ordered: true,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: false,
+  resizes: ['chained'],
   marksCurrent: true,
 };
 
@@ -47,18 +46,14 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
-    super(table, table.shape);
+    // Chained buckets are as long as short records; the table itself is a span.
+    super(table, () => []);
     this.table = table;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
+  get counters(): Counters {
     const chained = this.table.pairs.reduce((sum, pair) => sum + pair.chained, 0);
-    return { chained };
-  }
-
-  /** Chained buckets are as long as short records; the table itself is a span. */
-  get tableUnits(): readonly number[] {
-    return [];
+    return { ...this.table.retries, chained };
   }
 
   search(request: HStoreRequest): Operation<boolean> {
@@ -104,8 +99,8 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     return paint(this.table);
   }
 
-  walk(cursor = 0): PartsWalk<HStoreRequest> {
-    return new PartsWalk(new HStoreParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0, whole = false): HStoreParts {
+    return new HStoreParts(this.table, cursor, whole);
   }
 
   sample(
@@ -128,10 +123,6 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(this.table, visit);
   }
 }
 

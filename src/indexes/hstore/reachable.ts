@@ -1,7 +1,5 @@
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
-import { eachReachable as eachInParts } from '../traversal/reachable.ts';
-import { HStoreParts } from './client/parts.ts';
 import type { HStoreTable } from './client/table.ts';
 import type { Pair } from './pair.ts';
 import { readState } from './protocol/pair-state.ts';
@@ -9,19 +7,6 @@ import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
 import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
 
 type Visit = (address: Address) => void;
-
-/**
- * Visits every block that a slot, a chain or a request that waits names. Requests first: one that
- * is answered meanwhile has its record in the table when that is walked.
- */
-export function* eachReachable(table: HStoreTable, visit: Visit): Operation<void> {
-  for (const pair of table.pairs) {
-    const record = yield* recordBlock(pair);
-    if (record) visit(record.address);
-    yield* eachWaiting(table, pair, visit);
-  }
-  yield* eachInParts(new HStoreParts(table), table.records, table.newRequest(), visit);
-}
 
 /** The block that the last turn of a pair has its record in, if it has one of its own. */
 export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {

@@ -1,5 +1,4 @@
 import { invariant } from '../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
@@ -23,7 +22,6 @@ const SETTLE_ROUNDS_MAX = 1000;
  */
 export class RaceParts implements Parts<RaceRequest> {
   readonly order: SuffixOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
   readonly #table: RaceTable;
   readonly #group: Scratch;
 

@@ -4,6 +4,7 @@ import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -22,8 +23,6 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert } from './insert.ts';
@@ -41,8 +40,8 @@ export const RACE_MANIFEST: IndexManifest = {
   name: 'race',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
+  resizes: ['splits', 'doublings'],
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */
@@ -54,7 +53,7 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   readonly #protocol: SlotProtocol<RaceRequest>;
 
   constructor(table: RaceTable) {
-    super(table, table.geometry.shape);
+    super(table, () => [table.geometry.subtableUnits]);
     this.table = table;
     this.slots = new RaceSlots(table);
     const { slots } = this;
@@ -67,13 +66,9 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     };
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { splits, doublings } = this.table;
-    return { splits, doublings };
-  }
-
-  get tableUnits(): readonly number[] {
-    return [this.table.geometry.subtableUnits];
+  get counters(): Counters {
+    const { retries, splits, doublings } = this.table;
+    return { ...retries, splits, doublings };
   }
 
   search(request: RaceRequest): Operation<boolean> {
@@ -99,8 +94,8 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<RaceRequest> {
-    return new PartsWalk(new RaceParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0): RaceParts {
+    return new RaceParts(this.table, cursor);
   }
 
   sample(
@@ -114,10 +109,6 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
 
   check(sink: CheckSink): Operation<number> {
     return checkTable(this.table, sink);
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    return eachReachable(new RaceParts(this.table), this.records, this.newRequest(), visit);
   }
 
   compact(grace: () => Operation<boolean>): Operation<number> {

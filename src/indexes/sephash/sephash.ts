@@ -4,6 +4,7 @@ import type { Address, Batch, Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
+  Counters,
   Index,
   IndexKind,
   IndexManifest,
@@ -15,8 +16,6 @@ import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
 import { buildSepHash } from './create.ts';
@@ -34,30 +33,27 @@ export const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
+  resizes: ['merges', 'splits', 'doublings'],
+  retiresLate: true,
 };
 
 /** The SepHash index (PVLDB 17(5), 2024) behind the index contract. */
 export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> implements Index {
   readonly manifest = SEPHASH_MANIFEST;
   readonly table: SepHashTable;
-  /** Suffix of the segment with which `releaseSome` goes on. */
+  /** Suffix of the segment with which `compact` goes on. */
   #releasedUpTo = 0;
   readonly #idleSamplers: SepHashParts[] = [];
 
   constructor(table: SepHashTable) {
-    super(table, table.geometry.shape);
+    super(table, () => table.geometry.tableUnits);
     this.table = table;
   }
 
-  get resizes(): Readonly<Record<string, number>> {
-    const { merges, splits, doublings } = this.table;
-    return { merges, splits, doublings };
-  }
-
-  get tableUnits(): readonly number[] {
-    return this.table.geometry.tableUnits;
+  get counters(): Counters {
+    const { retries, merges, splits, doublings } = this.table;
+    return { ...retries, merges, splits, doublings };
   }
 
   search(request: SepHashRequest): Operation<boolean> {
@@ -101,8 +97,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return paint(this.table, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<SepHashRequest> {
-    return new PartsWalk(new SepHashParts(this.table, cursor), this.records, this.newRequest());
+  parts(cursor = 0, whole = false): SepHashParts {
+    return new SepHashParts(this.table, cursor, whole);
   }
 
   sample(
@@ -118,20 +114,12 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
     return checkTable(this.table, sink);
   }
 
-  *releaseSome(): Operation<boolean> {
-    const compaction = new Compaction(this.table, undefined, false);
+  *compact(grace?: () => Operation<boolean>, forDeletion = false): Operation<number> {
+    const compaction = new Compaction(this.table, grace, forDeletion);
+    if (grace !== undefined) return yield* compaction.run();
     const { next, merged } = yield* compaction.some(this.#releasedUpTo);
     this.#releasedUpTo = next;
-    return merged;
-  }
-
-  compact(grace: () => Operation<boolean>, forDeletion: boolean): Operation<number> {
-    return new Compaction(this.table, grace, forDeletion).run();
-  }
-
-  eachReachable(visit: (address: Address) => void): Operation<void> {
-    const segments = new SepHashParts(this.table, 0, true);
-    return eachReachable(segments, this.records, this.newRequest(), visit);
+    return merged ? 1 : 0;
   }
 }
 

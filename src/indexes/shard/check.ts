@@ -1,7 +1,7 @@
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { checkEach, checkRecord } from '../traversal/check-records.ts';
+import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow/extend-chain.ts';
 import type { Partitions } from './partitions/partitions.ts';
@@ -173,13 +173,7 @@ function* checkKey(
     sink.problem(`${where}: wrong bucket or segment id`);
   }
   request.begin();
-  const found = yield* search(table, request);
-  const at = request.slotAt >> 2;
-  const { i32 } = request.words;
-  if (!found) sink.problem(`${where}: its key is not found`);
-  else if (pointerOf(i32[at], i32[at + 1]) !== entry.record) {
-    sink.problem(`${where}: its key has another record`);
-  }
+  yield* checkSearch((one: ShardRequest) => search(table, one), request, entry.record, sink);
 }
 
 /** Whether one of the key's hash words for the level leads to the entry's bucket. */

@@ -1,5 +1,4 @@
 import { invariant, StepwellError } from '../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
@@ -36,8 +35,9 @@ interface BucketPosition {
  */
 export class ShardParts implements Parts<ShardRequest> {
   readonly order: BucketOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
   readonly #partitions: Partitions;
+  /** Whether the tables are to be looked up before the first part, whatever this client knows. */
+  #isToRefresh: boolean;
   #table: ShardTable;
   readonly #words: Scratch;
   /** Where each level's bucket stands in the words. */
@@ -47,10 +47,11 @@ export class ShardParts implements Parts<ShardRequest> {
   #own = 0;
 
   /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
-  constructor(partitions: Partitions, cursor = 0) {
+  constructor(partitions: Partitions, cursor = 0, whole = false) {
     const { geometry, tables } = partitions;
     this.order = new BucketOrder(geometry, cursor);
     this.#partitions = partitions;
+    this.#isToRefresh = whole;
     this.#table = tables[0];
     const [level1, level2, level3] = geometry.bucketBytes;
     this.#at = [0, level1, level1 + level2];
@@ -64,7 +65,8 @@ export class ShardParts implements Parts<ShardRequest> {
   *read(): Operation<void> {
     const position = this.order.position as BucketPosition;
     const { geometry } = this.#partitions;
-    if (!this.#partitions.isCurrent) yield* this.#partitions.refresh();
+    if (this.#isToRefresh || !this.#partitions.isCurrent) yield* this.#partitions.refresh();
+    this.#isToRefresh = false;
     this.#table = this.#partitions.tables[position.partition];
     const table = this.#table;
     if (position.version > table.segments.version) yield* table.load();

@@ -6,13 +6,14 @@ import {
   type CheckSink,
   type ClientSettings,
   type Condition,
-  type Index,
+  type Counters,
   type IndexKind,
   type IndexManifest,
   type IndexParameters,
   type IndexShape,
   type NodePlacement,
   type Outcome,
+  type PlacedIndex,
   REFUSED,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
@@ -26,8 +27,6 @@ import {
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
-import { PartsWalk } from '../traversal/parts.ts';
-import { eachReachable } from '../traversal/reachable.ts';
 import { checkTables } from './check.ts';
 import { insert } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
@@ -48,13 +47,14 @@ export const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
   orderedWalk: false,
-  lockFreeReads: true,
   onlineResize: true,
+  resizes: ['resizes', 'postponed', 'bucketsMoved'],
   delegation: true,
+  placed: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */
-export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements Index {
+export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements PlacedIndex {
   readonly manifest = SHARD_MANIFEST;
   readonly partitions: Partitions;
   /** The first table: with one memory node there is no other. */
@@ -67,7 +67,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   constructor(partitions: Partitions) {
     const [table] = partitions.tables;
-    super(table, table.geometry.shape);
+    super(table, () => tableUnits(partitions));
     this.partitions = partitions;
     this.table = table;
     this.placement = placementOf(partitions);
@@ -86,37 +86,13 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return this.#slots[this.partitions.tableOf(request).partition];
   }
 
-  override get retries(): Readonly<Record<string, number>> {
-    const { tables } = this.partitions;
-    if (tables.length === 1) return this.table.retries;
+  get counters(): Counters {
     const sums: Record<string, number> = {};
-    for (const { retries } of tables) {
-      for (const [reason, count] of Object.entries(retries)) {
-        sums[reason] = (sums[reason] ?? 0) + count;
-      }
+    for (const { retries, resizes, postponed, bucketsMoved } of this.partitions.tables) {
+      const counters = { ...retries, resizes, postponed, bucketsMoved };
+      for (const [name, count] of Object.entries(counters)) sums[name] = (sums[name] ?? 0) + count;
     }
     return sums;
-  }
-
-  get resizes(): Readonly<Record<string, number>> {
-    const sums = { resizes: 0, postponed: 0, bucketsMoved: 0 };
-    for (const { resizes, postponed, bucketsMoved } of this.partitions.tables) {
-      sums.resizes += resizes;
-      sums.postponed += postponed;
-      sums.bucketsMoved += bucketsMoved;
-    }
-    return sums;
-  }
-
-  /** Without roots and lists of pieces: most blocks of a few lines are records. */
-  get tableUnits(): readonly number[] {
-    const { geometry, tables } = this.partitions;
-    const version = Math.max(...tables.map(({ segments }) => segments.version));
-    const units = new Set<number>();
-    for (let segment = 0; segment <= version; segment++) {
-      units.add(geometry.pieceUnits(geometry.firstPiece(segment)));
-    }
-    return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
   }
 
   configure({ delegation }: ClientSettings): void {
@@ -212,9 +188,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return paint(this.partitions, partsMax);
   }
 
-  walk(cursor = 0): PartsWalk<ShardRequest> {
-    const parts = new ShardParts(this.partitions, cursor);
-    return new PartsWalk(parts, this.records, this.newRequest());
+  parts(cursor = 0, whole = false): ShardParts {
+    return new ShardParts(this.partitions, cursor, whole);
   }
 
   *sample(
@@ -233,15 +208,19 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return yield* checkTables(this.partitions, sink);
   }
 
-  *eachReachable(visit: (address: Address) => void): Operation<void> {
-    yield* this.partitions.refresh();
-    const parts = new ShardParts(this.partitions);
-    yield* eachReachable(parts, this.records, this.newRequest(), visit);
-  }
-
   compact(grace: () => Operation<boolean>): Operation<number> {
     return compact(this.partitions, grace);
   }
+}
+
+/** Without roots and lists of pieces: most blocks of a few lines are records. */
+function tableUnits({ geometry, tables }: Partitions): number[] {
+  const version = Math.max(...tables.map(({ segments }) => segments.version));
+  const units = new Set<number>();
+  for (let segment = 0; segment <= version; segment++) {
+    units.add(geometry.pieceUnits(geometry.firstPiece(segment)));
+  }
+  return [...units].filter((each) => each <= BLOCK_UNITS_MAX);
 }
 
 export function* openShard(

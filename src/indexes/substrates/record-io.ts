@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import type { Reclamation } from '../../pool/clients/reclamation.ts';
 import type { Clock } from '../../pool/clock.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
@@ -59,6 +59,12 @@ interface Block {
   units: number;
 }
 
+/** Notes uses of records that an index keeps in its tables, without blocks of their own. */
+export interface UsesInTable {
+  touch(request: Request): Operation<void>;
+  inheritUses(request: Request): Operation<void>;
+}
+
 /**
  * Records as all indexes keep them: one block, or a chain for a value that a slot's length field
  * cannot express (RACE section 3.3).
@@ -73,6 +79,10 @@ export class RecordIo {
   readonly catalog: number;
   /** Seed for hashing keys. */
   readonly seed: number;
+  /** Of an index that has records with `Request.foundInline` or `isInTable`. */
+  inTable: UsesInTable | undefined;
+  /** Lines of the blocks of the store that are the index itself, and no records. */
+  tableUnits: () => readonly number[] = () => [];
 
   constructor(pool: PoolOfRecords, catalog: number, seed: number) {
     const { allocator, reclamation, clock, unwaited } = pool;
@@ -104,12 +114,14 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record was used. A WRITE of one word, outside of what the
-   * checksum covers, that is not waited for: of several clients' the last one counts. The block is
-   * not re-used while this client is in its epoch; when the record has been replaced nothing reads
-   * the word any more.
+   * Notes that the found record was used, so that one that slides begins its time anew. A WRITE of
+   * one word, outside of what the checksum covers, that is not waited for: of several clients' the
+   * last one counts. The block is not re-used while this client is in its epoch; when the record
+   * has been replaced nothing reads the word any more.
    */
-  touch({ incoming, foundAt, timesAt, foundAddress }: Request): Operation<void> {
+  touch(request: Request): Operation<void> {
+    if (request.foundInline) return this.#usesInTable.touch(request);
+    const { incoming, foundAt, timesAt, foundAddress } = request;
     return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
   }
 
@@ -118,9 +130,14 @@ export class RecordIo {
    * found one: it goes on with its uses.
    */
   inheritUses(request: Request): Operation<void> {
+    if (request.isInTable) return this.#usesInTable.inheritUses(request);
     const { written, keyBytes, chain } = request;
     const link = chain === undefined ? 0 : LINK_BYTES;
     return this.noteUse(request, written + valueOffset(keyBytes) + link);
+  }
+
+  get #usesInTable(): UsesInTable {
+    return this.inTable ?? (invariant(false, 'an index without records of its own') as never);
   }
 
   /** Notes one more use than the found record had in the access word at `address`. */

@@ -1,5 +1,5 @@
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { CheckSink } from '../contract.ts';
+import type { CheckSink, Index } from '../contract.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
 
@@ -26,6 +26,40 @@ export function* checkRecord(
     sink.reachable(block.address, block.units);
   }
   return true;
+}
+
+/** Checks that a search for the key of the record, which the request has, finds that record. */
+export function* checkSearch<R extends Request>(
+  search: (request: R) => Operation<boolean>,
+  request: R,
+  record: Address,
+  sink: Pick<CheckSink, 'problem'>,
+): Operation<void> {
+  if (!(yield* search(request))) sink.problem(`record at ${record}: its key is not found`);
+  else if (request.foundAddress !== record) {
+    sink.problem(`record at ${record}: its key has another slot`);
+  }
+}
+
+/**
+ * Checks that the records of all parts are intact, and what searches for their keys find; returns
+ * how many there are.
+ */
+export function* checkParts(index: Index, sink: CheckSink): Operation<number> {
+  const slots: { record: Address; units: number }[] = [];
+  for (const parts = index.parts(); !parts.order.done; parts.order.pass()) {
+    yield* parts.read();
+    parts.eachSlot((record, units, isClaim) => {
+      if (!isClaim) slots.push({ record, units });
+    });
+  }
+  const newRequest = () => index.newRequest();
+  const search = (request: Request) => index.search(request);
+  yield* checkEach(sink, slots, newRequest, function* (slot, request) {
+    const isIntact = yield* checkRecord(index.records, request, slot, sink);
+    if (isIntact) yield* checkSearch(search, request, slot.record, sink);
+  });
+  return slots.length;
 }
 
 /**

@@ -1,7 +1,5 @@
 import type { Address, Operation } from '../../verbs/index.ts';
-import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
-import { visitRecords } from './visit-records.ts';
 
 /** In which order parts come, and how far a traversal is. */
 export interface PartOrder {
@@ -10,6 +8,8 @@ export interface PartOrder {
   readonly cursor: number;
   /** Goes on behind the part that was read. */
   pass(): void;
+  /** Goes to the part at a place of [0, 1). An index that has `sample` lacks it. */
+  seek?(place: number): void;
 }
 
 /**
@@ -19,53 +19,26 @@ export interface PartOrder {
  */
 export interface Parts<R extends Request = Request> {
   readonly order: PartOrder;
-  /** The greatest length, in lines, that a slot can tell: a longer record has it, too. */
-  readonly unitsMax: number;
+  /**
+   * The greatest length, in lines, that a slot can tell: a longer record has it, too. It is
+   * SLOT_UNITS_MAX when left out.
+   */
+  readonly unitsMax?: number;
   /** Reads the next part; only before the end. What follows is about the part read last. */
   read(): Operation<void>;
+  /** How many slots it has. An index that has `shape` and `picture` lacks it. */
+  readonly slotCount?: number;
   /** Visits what names a record; `isClaim` where the record is not committed yet. */
   eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void;
-  /** Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. */
-  isHere(request: R, i: number): boolean;
+  /**
+   * Whether a committed record, the `i`th in the order of `eachSlot`, is of the part. All are when
+   * left out.
+   */
+  isHere?(request: R, i: number): boolean;
   /** Visits the records that stand in the part itself, as `IndexWalk.next` does. */
   eachInline?(request: R, visit: (request: R, keyBytes: number) => void): void;
   /** Visits the blocks that are the part. */
   eachBlock?(visit: (address: Address) => void): void;
   /** Behind the last part: visits the blocks of the index that are of no part. */
   eachOtherBlock?(visit: (address: Address) => void): Operation<void>;
-}
-
-/** A walk over all records, a part at a time. */
-export class PartsWalk<R extends Request> {
-  readonly #parts: Parts<R>;
-  readonly #records: RecordIo;
-  readonly #request: R;
-
-  constructor(parts: Parts<R>, records: RecordIo, request: R) {
-    this.#parts = parts;
-    this.#records = records;
-    this.#request = request;
-  }
-
-  get done(): boolean {
-    return this.#parts.order.done;
-  }
-
-  get cursor(): number {
-    return this.#parts.order.cursor;
-  }
-
-  *next(visit: (request: R, keyBytes: number) => void, keysOnly = false): Operation<void> {
-    const parts = this.#parts;
-    const request = this.#request;
-    yield* parts.read();
-    parts.eachInline?.(request, visit);
-    request.candidateCount = 0;
-    parts.eachSlot((record, units, isClaim) => {
-      if (!isClaim) request.noteRecord(record, units);
-    });
-    const isHere = (one: R, i: number) => parts.isHere(one, i);
-    yield* visitRecords(this.#records, request, isHere, visit, keysOnly, parts.unitsMax);
-    parts.order.pass();
-  }
 }

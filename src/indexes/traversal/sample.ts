@@ -1,5 +1,6 @@
 import { mix32 } from '../../random/prng.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { Index } from '../contract.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
 import { visitRecords } from './visit-records.ts';
@@ -12,6 +13,27 @@ export function partOf(place: number, parts: number): { part: number; rest: numb
   const at = place * parts;
   const part = Math.min(parts - 1, Math.max(0, Math.floor(at) || 0));
   return { part, rest: Math.min(Math.max(0, at - part) || 0, 1 - Number.EPSILON) };
+}
+
+/** `Index.sample` at places, of any index: one that lacks it reads the part at each place. */
+export function* sampleOf(
+  index: Index,
+  request: Request,
+  places: readonly number[],
+  enough: number,
+  visit: (request: Request, keyBytes: number) => void,
+): Operation<void> {
+  if (index.sample) return yield* index.sample(request, places, enough, visit);
+  const parts = index.parts();
+  request.candidateCount = 0;
+  for (const place of places) {
+    parts.order.seek?.(place);
+    yield* parts.read();
+    parts.eachSlot((record, units, isClaim) => {
+      if (!isClaim) request.noteRecord(record, units);
+    });
+  }
+  yield* visitSample(index.records, request, { place: places[0], enough }, visit);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { type ErrorCode, StepwellError } from '../../errors.ts';
 import type { CheckSink, Index } from '../../indexes/contract.ts';
 import { sweep } from '../../indexes/sweep.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
@@ -144,7 +145,7 @@ function* checkStore(
   const found = { name, records: 0, subtables: 0, slots: 0, bytes: 0, unswept, leftover };
   try {
     const index = yield* openIndex(entry);
-    const { subtables, slots, records } = yield* index.shape();
+    const { subtables, slots, records } = yield* shapeOf(index);
     Object.assign(found, { subtables, slots });
     found.records = yield* index.check({
       problem,

@@ -1,4 +1,5 @@
-import { kindOf, knownKind, openIndex } from '../../indexes/kinds.ts';
+import { kindOf, knownKind, openIndex, unpackParameters } from '../../indexes/kinds.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
@@ -104,16 +105,17 @@ function* reportReady(
   if (opened === undefined) return undefined;
   try {
     const index = yield* openIndex(pool, opened.entry);
-    const shape = yield* index.shape();
-    const { seed: _, without: __, ...parameters } = index.parameters;
+    const shape = yield* shapeOf(index);
+    const kind = kindOf(opened.entry);
+    const { seed: _, without: __, ...parameters } = unpackParameters(kind, opened.entry.parameters);
     return {
       name,
-      index: index.manifest.name,
+      index: kind.manifest.name,
       state: 'ready',
-      parameters: shownParameters(kindOf(opened.entry), parameters),
+      parameters: shownParameters(kind, parameters),
       ...shape,
       loadFactor: shape.records / shape.slots,
-      memory: sumByKind(words, opened.entry.id, index.tableUnits),
+      memory: sumByKind(words, index.records),
     };
   } finally {
     pool.stores.close(opened.store);

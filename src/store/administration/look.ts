@@ -1,5 +1,6 @@
 import { knownKind, openIndex } from '../../indexes/kinds.ts';
 import type { IndexPicture } from '../../indexes/picture.ts';
+import { pictureFrom } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import type { ClientRow } from '../../pool/clients/membership.ts';
 import type { ClientFigures } from '../../pool/clients/meter.ts';
@@ -159,7 +160,7 @@ export function* lookAtIndex(
   const opened = yield* pool.stores.open(store);
   if (opened === undefined) return undefined;
   try {
-    return yield* (yield* openIndex(pool, opened.entry)).picture(partsMax);
+    return yield* pictureFrom(yield* openIndex(pool, opened.entry), partsMax);
   } finally {
     pool.stores.close(opened.store);
   }

@@ -1,4 +1,6 @@
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, resizesOf, retriesOf } from '../../indexes/contract.ts';
+import type { RecordIo } from '../../indexes/substrates/record-io.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
 import { blocksPerChunk, CHUNK_BYTES, type PoolLayout } from '../../pool/layout.ts';
@@ -25,28 +27,28 @@ export function* readChunkWords(pool: Pool): Operation<ChunkWord[]> {
 
 /** All of the statistics but the traffic. */
 export function* measureStore(pool: Pool, index: Index): Operation<Omit<StoreStats, 'traffic'>> {
-  const shape = yield* index.shape();
+  const shape = yield* shapeOf(index);
   const words = yield* readChunkWords(pool);
   return {
-    retries: { ...index.retries },
-    resizes: { ...index.resizes },
+    retries: retriesOf(index),
+    resizes: resizesOf(index),
     ...shape,
     loadFactor: shape.records / shape.slots,
-    memory: sumByKind(words, index.records.catalog, index.tableUnits),
+    memory: sumByKind(words, index.records),
   };
 }
 
 /** Bytes of the chunks that a store holds, by what they are carved into. */
 export function sumByKind(
   words: readonly ChunkWord[],
-  catalog: number,
-  tableUnits: readonly number[],
+  { catalog, tableUnits }: Pick<RecordIo, 'catalog' | 'tableUnits'>,
 ): StoreStats['memory'] {
   const memory = { records: 0, subtables: 0, directory: 0 };
+  const ofTables = tableUnits();
   for (const { state, catalog: owner, units } of words) {
     if (owner !== catalog) continue;
     if (state === CHUNK_SPAN) memory.directory += CHUNK_BYTES;
-    else if (holdsBlocks(state) && tableUnits.includes(units)) memory.subtables += CHUNK_BYTES;
+    else if (holdsBlocks(state) && ofTables.includes(units)) memory.subtables += CHUNK_BYTES;
     else if (holdsBlocks(state)) memory.records += CHUNK_BYTES;
   }
   return memory;

@@ -1,5 +1,6 @@
 import { hasCode } from '../../errors.ts';
 import type { Index, IndexWalk } from '../../indexes/contract.ts';
+import { walkOf } from '../../indexes/traversal/walk.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
@@ -148,9 +149,9 @@ export class ExpirySweep {
   /** From the beginning when the place is none of this store. */
   #walkFrom(cursor: number): IndexWalk {
     try {
-      return this.#index.walk(cursor);
+      return walkOf(this.#index, cursor);
     } catch (error) {
-      if (hasCode(error, 'SW_INVALID_ARGUMENT')) return this.#index.walk();
+      if (hasCode(error, 'SW_INVALID_ARGUMENT')) return walkOf(this.#index);
       throw error;
     }
   }

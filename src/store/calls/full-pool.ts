@@ -224,7 +224,7 @@ export class FullPool {
     const evictor = this.#evictor as Evictor;
     if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
     if (!(yield* this.#canUseEvicted())) return false;
-    const isLate = this.#index.releaseSome !== undefined;
+    const isLate = this.#index.manifest.retiresLate === true;
     if (isLate && (yield* this.#release(lacking))) return true;
     const { catalog, units } = lacking;
     const enough = allocator.sizeClass(catalog, units).claimsMax(true);
@@ -289,13 +289,13 @@ export class FullPool {
 
   *#releaseSome(): Operation<boolean> {
     yield* this.#attachment.pool.reclamation.quiesce();
-    return (yield* this.#index.releaseSome?.() ?? []) === true;
+    return (yield* this.#index.compact?.() ?? []) !== 0;
   }
 
   #isOfRecords({ catalog, units }: Lacking): boolean {
-    const { records, tableUnits } = this.#index;
+    const { records } = this.#index;
     const isOwn = catalog === records.catalog;
-    return isOwn && units <= BLOCK_UNITS_MAX && !tableUnits.includes(units);
+    return isOwn && units <= BLOCK_UNITS_MAX && !records.tableUnits().includes(units);
   }
 
   /**

@@ -194,7 +194,7 @@ export class RecordAccess {
     if (this.settings.readOnly) return true;
     evictor?.store.ledger.countHit();
     if (evictor?.store.evicts === true || records.slides(request)) {
-      yield* this.index.touch(request);
+      yield* records.touch(request);
     }
     return true;
   }
@@ -335,7 +335,7 @@ export class RecordAccess {
   *#count(request: Request, outcome: Outcome, evictor: Evictor): Operation<void> {
     yield* evictor.written(request);
     const inherits = evictor.store.evicts && outcome === REPLACED && request.timesAt >= 0;
-    if (inherits) yield* this.index.inheritUses(request);
+    if (inherits) yield* this.index.records.inheritUses(request);
   }
 
   /** Before the first record that expires: the store may have some from now on. */

@@ -1,5 +1,6 @@
-import { type IndexWalk, isOrdered } from '../../indexes/contract.ts';
+import type { IndexWalk } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { walkOf } from '../../indexes/traversal/walk.ts';
 import { CODEC_BYTES, CODEC_STATE, decodeFrom } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Entry, Key } from '../api.ts';
@@ -30,11 +31,9 @@ export class RecordWalk<V> {
   constructor(access: RecordAccess, cursor = 0, wanted?: Key) {
     const { index, settings } = access;
     const prefix = settings.namespace?.key(wanted ?? '') ?? wanted;
-    const hinted = prefix !== undefined && isOrdered(index);
+    const hint = prefix === undefined ? undefined : rangeOf(prefixRange(prefix)).range;
     this.#access = access;
-    this.#walk = hinted
-      ? index.walk(cursor, rangeOf(prefixRange(prefix)).range)
-      : index.walk(cursor);
+    this.#walk = walkOf(index, cursor, hint);
     this.#entries = entryBuilder(settings);
   }
 
@@ -113,7 +112,7 @@ export function* copyPage(
   count: number,
 ): Operation<{ cursor: number; records: CopiedRecord[] }> {
   attachment.refuseClosed();
-  const walk = index.walk(cursor);
+  const walk = walkOf(index, cursor);
   const records: CopiedRecord[] = [];
   let bytes = 0;
   const copy = (request: Request, keyBytes: number) => {

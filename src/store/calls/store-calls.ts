@@ -9,8 +9,11 @@ import {
   isOrdered,
   type Outcome,
   REFUSED,
+  resizesOf,
+  retriesOf,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import { checkValue } from '../../records/codec.ts';
 import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
@@ -405,7 +408,7 @@ export class StoreCalls<V> {
       while (!walk.done) size += (yield* walk.keys()).length;
       return size;
     }
-    return (yield* inSection(attachment, () => index.shape())).records;
+    return (yield* inSection(attachment, () => shapeOf(index))).records;
   }
 
   *#isTimed(): Operation<boolean> {
@@ -421,7 +424,7 @@ export class StoreCalls<V> {
     const { attachment, index } = this.#access;
     attachment.refuseClosed();
     const traffic = attachment.traffic.snapshot();
-    return { traffic, retries: { ...index.retries }, resizes: { ...index.resizes } };
+    return { traffic, retries: retriesOf(index), resizes: resizesOf(index) };
   }
 
   *stats(): Operation<StoreStats> {

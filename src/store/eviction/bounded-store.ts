@@ -1,5 +1,6 @@
 import type { Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { sampleOf } from '../../indexes/traversal/sample.ts';
 import { type Bound, historyOf } from '../../pool/bound.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
@@ -176,7 +177,7 @@ export class BoundedStore {
     const { chance } = this.#pool.clock;
     do {
       sampling.begin(this.#places, chance, spared);
-      yield* this.#index.sample(sampling.met, sampling.places, SAMPLE, sampling.visit);
+      yield* sampleOf(this.#index, sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
     const victim = sampling.victimOf(this.#expert());
     if (victim !== undefined) this.#victimAccess = victim.access.ticks;
@@ -184,7 +185,7 @@ export class BoundedStore {
   }
 
   /**
-   * As `findVictim`, of the records beside an outgoing one: see `Index.sampleBeside`. Where these
+   * As `findVictim`, of the records beside an outgoing one: see `Index.sample`. Where these
    * are young, as beside the greatest of keys that ascend, the pool may hold nothing younger: then
    * an old one elsewhere, unless it has to be `in table`.
    */
@@ -194,7 +195,7 @@ export class BoundedStore {
     sampling: Sampling,
   ): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
-    yield* this.#index.sampleBeside?.(own, sampling.met, sampling.visit) ?? [];
+    yield* this.#index.sample?.(sampling.met, own, SAMPLE, sampling.visit) ?? [];
     const neighbour = sampling.victimOf(this.#expert());
     if (neighbour === undefined || place === 'in table') return neighbour;
     if (this.#isYoung(neighbour)) return yield* this.#findOld(sampling, own);
@@ -208,7 +209,8 @@ export class BoundedStore {
   *#findOld(sampling: Sampling, spared: Request): Operation<Candidate | undefined> {
     if (this.#oldTable !== undefined) {
       sampling.beginAlone(this.#pool.clock.chance, spared);
-      yield* this.#index.sampleBeside?.(this.#oldTable, sampling.met, sampling.visit, true) ?? [];
+      const all = Number.POSITIVE_INFINITY;
+      yield* this.#index.sample?.(sampling.met, this.#oldTable, all, sampling.visit) ?? [];
       const victim = sampling.victimOf(this.#expert());
       if (victim !== undefined && !this.#isYoung(victim)) return victim;
     }

@@ -153,7 +153,8 @@ export class ChunkDrain {
   }
 
   readonly #isOfRecords = (catalog: number, units: number): boolean => {
-    return catalog === this.#index.records.catalog && !this.#index.tableUnits.includes(units);
+    const { records } = this.#index;
+    return catalog === records.catalog && !records.tableUnits().includes(units);
   };
 
   *#inUse(chunk: number, sizeClass: SizeClass): Operation<Address[]> {

@@ -64,7 +64,7 @@ export class Evictor {
     this.drain = new ChunkDrain(index, attachment, evictAt);
     if (store.evicts) attachment.pool.allocator.keepReserve(index.records.catalog);
     this.#recount = new Recount(store, index, attachment);
-    if (index.releaseSome !== undefined) this.#pace = new EvictionPace(attachment, index);
+    if (index.manifest.retiresLate) this.#pace = new EvictionPace(attachment, index);
     this.#name = name;
   }
 
@@ -304,7 +304,7 @@ export class Evictor {
 
   /** Whether an eviction can make room in the very table that has none. */
   get canEvictInTable(): boolean {
-    return this.#index.sampleBeside !== undefined;
+    return this.#index.manifest.evictsInTable === true;
   }
 
   /** Without callbacks, which each write to a full store would allocate. */

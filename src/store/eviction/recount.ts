@@ -1,5 +1,6 @@
 import type { Index, IndexWalk } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { walkOf } from '../../indexes/traversal/walk.ts';
 import { blockBytesOf } from '../../records/layout.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
@@ -61,7 +62,7 @@ export class Recount {
   }
 
   *#walk(): Operation<{ records: number; bytes: number }> {
-    const walk = this.#index.walk();
+    const walk = walkOf(this.#index);
     let records = 0;
     let bytes = 0;
     const visit = ({ foundValueBytes }: Request, keyBytes: number) => {

@@ -1,7 +1,7 @@
 import { publish, ResizeNews } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, resizesOf } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
@@ -146,7 +146,7 @@ export class LocalClient {
     const attachment = new LocalAttachment(this.pool, store);
     const evictor = bounded && new Evictor(bounded, index, attachment, store.name);
     const sweep = new ExpirySweep(attachment, index, evictor);
-    const resizes = new ResizeNews(store.name, index);
+    const resizes = new ResizeNews(store.name, () => resizesOf(index));
     runTurns(sweep.pause, () => {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;

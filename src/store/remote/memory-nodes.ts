@@ -1,6 +1,6 @@
 import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
-import type { NodePlacement, PartMigration } from '../../indexes/contract.ts';
+import { isPlaced, type NodePlacement, type PartMigration } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
@@ -91,16 +91,17 @@ export async function memoryNodes(
   const session = await new RemoteClients().open(location, credentials, named);
   try {
     const change = changeOf(location, add, remove);
-    const { placement, manifest } = session.index;
+    const { index } = session;
     let moved = 0;
-    if (placement && location.endpoints.length > 1) {
-      if (add.length + remove.length > 0) await session.runOne(() => placement.changeNodes(change));
-      moved = await rebalance(session, placement, onProgress, signal);
+    if (isPlaced(index) && location.endpoints.length > 1) {
+      if (add.length + remove.length > 0)
+        await session.runOne(() => index.placement.changeNodes(change));
+      moved = await rebalance(session, index.placement, onProgress, signal);
     } else if (add.length + remove.length > 0) {
       throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
     }
     const nodes = await report(session, location);
-    return { store: name, index: manifest.name, moved, nodes };
+    return { store: name, index: index.manifest.name, moved, nodes };
   } finally {
     await session.close();
   }
@@ -172,10 +173,10 @@ async function complete(session: Session, part: PartMigration, signal: AbortSign
 
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {
   const { index } = session;
-  const { placement } = index;
-  const shares = placement ? await session.runOne(() => placement.shares()) : [];
+  const shares = isPlaced(index) ? await session.runOne(() => index.placement.shares()) : [];
   const { chunks, layout } = session.pool;
   const words = await session.runOne(() => chunks.words());
+  const tableUnits = index.records.tableUnits();
   const nodes: MemoryNodeReport[] = location.endpoints.map((endpoint, node) => ({
     number: node + 1,
     address: addressOf(endpoint),
@@ -190,7 +191,7 @@ async function report(session: Session, location: RemoteLocation): Promise<Memor
     const { memory } = nodes[layout.nodeOfChunk(chunk)];
     if (state === CHUNK_SPAN) memory.spans += CHUNK_BYTES;
     else if (!holdsBlocks(state)) continue;
-    else if (index.tableUnits.includes(units)) memory.tables += CHUNK_BYTES;
+    else if (tableUnits.includes(units)) memory.tables += CHUNK_BYTES;
     else memory.records += CHUNK_BYTES;
   }
   return nodes;

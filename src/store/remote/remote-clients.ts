@@ -5,7 +5,7 @@ import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, resizesOf } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
@@ -384,7 +384,7 @@ export class Session implements Attachment {
     const { name } = this.#store;
     const evictor = this.bounded && new Evictor(this.bounded, this.index, this, name);
     const sweep = new ExpirySweep(this, this.index, evictor);
-    const resizes = new ResizeNews(name, this.index);
+    const resizes = new ResizeNews(name, () => resizesOf(this.index));
     runTurns(sweep.pause, async () => {
       if (this.#state.closed || this.#store.dropped || this.over) return undefined;
       const records = await this.pool.run(sweep.turn());

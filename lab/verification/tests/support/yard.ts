@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { hasCode } from '../../../../src/errors.ts';
 import type { Index } from '../../../../src/indexes/contract.ts';
 import { sweep } from '../../../../src/indexes/sweep.ts';
+import type { PartOrder, Parts } from '../../../../src/indexes/traversal/parts.ts';
 import type { ClientRow } from '../../../../src/pool/clients/membership.ts';
 import { currentThread } from '../../../../src/pool/clients/thread-identity.ts';
 import { CHUNK_BYTES } from '../../../../src/pool/layout.ts';
@@ -182,6 +183,39 @@ export class UnderWay<T> {
   }
 }
 
+/** A slot of a yard at a time. */
+class YardParts implements Parts, PartOrder {
+  readonly order = this;
+  readonly cursor = 0;
+  readonly #slots: Yard['slots'];
+  readonly #left: number[];
+  #held: Held | undefined;
+
+  constructor(slots: Yard['slots']) {
+    this.#slots = slots;
+    this.#left = [...slots.keys()].sort((a, b) => b - a);
+  }
+
+  get done(): boolean {
+    return this.#left.length === 0;
+  }
+
+  *read(): Operation<void> {
+    yield pause();
+    this.#held = this.#slots.get(this.#left[this.#left.length - 1]);
+  }
+
+  pass(): void {
+    this.#left.pop();
+  }
+
+  eachSlot(): void {}
+
+  eachBlock(visit: (address: Address) => void): void {
+    if (this.#held) visit(this.#held.address);
+  }
+}
+
 /**
  * A small pool with slots in place of an index, so that its clients only run the steps of
  * allocation, reclamation and sweeps. At the end each block must be linked once or be free.
@@ -200,14 +234,9 @@ export class Yard {
     memory.put(0, formatSuperblock(PARAMETERS));
     const { slots } = this;
     this.index = {
-      catalog: STORE,
-      *eachReachable(visit: (address: Address) => void) {
-        for (const slot of [...slots.keys()].sort((a, b) => a - b)) {
-          yield pause();
-          const held = slots.get(slot);
-          if (held) visit(held.address);
-        }
-      },
+      records: { catalog: STORE },
+      newRequest: () => undefined,
+      parts: () => new YardParts(slots),
     } as unknown as Index;
   }
 

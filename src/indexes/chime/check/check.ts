@@ -7,7 +7,7 @@ import { unitsOfNode } from '../nodes/node-io.ts';
 import { LeafWalk } from '../scan/leaf-walk.ts';
 import type { ChimeTree } from '../tree.ts';
 import { eachLeaf } from './leaf-chain.ts';
-import { eachNode, type Part } from './nodes-of.ts';
+import { NodeWalk, type Part } from './nodes-of.ts';
 
 const LEAVES_TOGETHER = 32;
 
@@ -23,7 +23,13 @@ export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> 
   leaves.release();
   const check = new Check(tree, sink);
   sink.reachable(tree.root, 1);
-  yield* eachNode(tree, check);
+  const nodes = yield* NodeWalk.begin(tree);
+  const visitNode = (link: Link) => check.node(link);
+  for (;;) {
+    const part = yield* nodes.nextLeaf(visitNode);
+    if (part === undefined) break;
+    yield* check.leaf(part);
+  }
   yield* check.rest();
   return check.records;
 }

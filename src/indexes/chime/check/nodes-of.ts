@@ -30,38 +30,42 @@ export interface Part {
   steps: number;
 }
 
-/** What a walk over the nodes meets. */
-interface NodeVisitor {
-  /** An internal node, or one that was replaced and is not unlinked yet. */
-  node(link: Link): void;
-  /** A leaf, as its parent has it. */
-  leaf(part: Part): Operation<void>;
-}
+/** Goes through all nodes below the root in key order. */
+export class NodeWalk {
+  readonly #tree: ChimeTree;
+  readonly #open: Part[] = [];
 
-/**
- * Visits all nodes below the root in key order. Raises SW_POOL_CORRUPT where keys do not ascend:
- * otherwise a node that is below itself would be visited for ever.
- */
-export function* eachNode(tree: ChimeTree, visitor: NodeVisitor): Operation<void> {
-  const link = yield* rootLink(tree);
-  const open: Part[] = [
-    { link, lower: LOWEST, upper: undefined, height: 0, isRoot: true, steps: 0 },
-  ];
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    if (!isInternal(part.link.high)) {
-      yield* visitor.leaf(part);
-      continue;
+  private constructor(tree: ChimeTree, link: Link) {
+    this.#tree = tree;
+    this.#open.push({ link, lower: LOWEST, upper: undefined, height: 0, isRoot: true, steps: 0 });
+  }
+
+  static *begin(tree: ChimeTree): Operation<NodeWalk> {
+    return new NodeWalk(tree, yield* rootLink(tree));
+  }
+
+  /**
+   * The next leaf, as its parent has it; undefined at the end. Visits the internal nodes before it,
+   * also those that were replaced and are not unlinked yet. Raises SW_POOL_CORRUPT where keys do
+   * not ascend: otherwise a node that is below itself would be visited for ever.
+   */
+  *nextLeaf(visitNode: (link: Link) => void): Operation<Part | undefined> {
+    const tree = this.#tree;
+    const open = this.#open;
+    for (let part = open.pop(); part !== undefined; part = open.pop()) {
+      if (!isInternal(part.link.high)) return part;
+      invariant(part.steps < PATH_MAX, 'the path to a leaf does not end');
+      const node = yield* visit(tree, tree.root, part.link);
+      if (!isInUse(tree, node) && !isAbsorbed(node)) {
+        // What it leads to its replacement leads to, but for what was absorbed.
+        for (const gone of yield* goneWith(tree, node)) visitNode(gone);
+        open.push({ ...part, link: replacementOf(node), steps: part.steps + 1 });
+        continue;
+      }
+      visitNode(node);
+      open.push(...childrenOf(node, part).reverse());
     }
-    invariant(part.steps < PATH_MAX, 'the path to a leaf does not end');
-    const node = yield* visit(tree, tree.root, part.link);
-    if (!isInUse(tree, node) && !isAbsorbed(node)) {
-      // What it leads to its replacement leads to, but for what was absorbed.
-      for (const gone of yield* goneWith(tree, node)) visitor.node(gone);
-      open.push({ ...part, link: replacementOf(node), steps: part.steps + 1 });
-      continue;
-    }
-    visitor.node(node);
-    open.push(...childrenOf(node, part).reverse());
+    return undefined;
   }
 }
 

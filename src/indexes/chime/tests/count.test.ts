@@ -56,7 +56,7 @@ for (const reverse of [false, true]) {
       for (let step = 0; step < steps; step++) reader.pool.run(scan.countNext());
       const position = Buffer.from(scan.position ?? []).toString();
       const left = keys.filter((key, i) => i % 6 === 0 || !remove(writer, key));
-      assert.ok(writer.index.resizes.merges > 0);
+      assert.ok(writer.index.counters.merges > 0);
       let count = 0;
       while (!scan.done) count += reader.pool.run(scan.countNext());
       const ahead = left.filter((key) => (reverse ? key < position : key >= position));

@@ -62,7 +62,7 @@ test('an access that is noted late leaves whatever item has its place whole', (t
     else run(index.remove(requestFor(client, `${i}`)));
   }
   time.now += 1000;
-  run(index.touch(read));
+  run(index.records.touch(read));
   assert.equal(uses(other).uses, 2, 'it counts for the other one');
   assert.deepEqual(checked(client), { problems: [], records: 1 });
 });
@@ -73,7 +73,7 @@ test('accesses go with their items: by updates, hops, splits and merges', (t) =>
   for (const [i, key] of keys.entries()) {
     time.now += 10;
     put(key);
-    for (let read = 0; read < i; read++) run(index.touch(found(key)));
+    for (let read = 0; read < i; read++) run(index.records.touch(found(key)));
   }
   const before = keys.map(uses);
   assert.deepEqual(
@@ -81,16 +81,16 @@ test('accesses go with their items: by updates, hops, splits and merges', (t) =>
     keys.map((_, i) => i + 1),
   );
   for (let i = 0; i < 100; i++) put(`key ${i % 12} and ${i}`);
-  assert.ok(index.resizes.splits > 4);
+  assert.ok(index.counters.splits > 4);
   assert.deepEqual(keys.map(uses), before);
   for (let i = 0; i < 100; i++) run(index.remove(requestFor(client, `key ${i % 12} and ${i}`)));
-  assert.ok(index.resizes.merges > 0);
+  assert.ok(index.counters.merges > 0);
   assert.deepEqual(keys.map(uses), before);
   // In the leaf and out of it again.
   for (const [i, value] of ['w', 'long'.repeat(50), 'longer'.repeat(50), 'v'].entries()) {
     const { request, outcome } = put(keys[5], value);
     assert.equal(outcome, REPLACED);
-    run(index.inheritUses(request));
+    run(index.records.inheritUses(request));
     assert.equal(uses(keys[5]).uses, 7 + i);
   }
   assert.deepEqual(checked(client).problems, []);
@@ -100,11 +100,11 @@ test('a new item begins with one use, whatever stood in its entry', (t) => {
   const { client, put, found, run, index, uses, time } = bounded(t);
   for (let i = 0; i < 20; i++) {
     put('a');
-    run(index.touch(found('a')));
+    run(index.records.touch(found('a')));
     time.now += 10;
     assert.equal(put('a').request.displaced, true);
     assert.equal(uses('a').uses, 1, 'a caller says when uses go on');
-    run(index.touch(found('a')));
+    run(index.records.touch(found('a')));
     assert.ok(run(index.remove(requestFor(client, 'a'))));
     time.now += 10;
     const { outcome, request } = put('a');
@@ -120,7 +120,7 @@ test('a removal spares what was used or written since', (t) => {
   const sampled = found('a');
   const ticks = sampled.foundTicks;
   time.now += 10;
-  run(index.touch(found('a')));
+  run(index.records.touch(found('a')));
   const evict = () => {
     const request = requestFor(client, 'a');
     request.sparedIfUsedAfter = ticks;

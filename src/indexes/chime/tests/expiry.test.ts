@@ -49,7 +49,7 @@ test('an access counts for the item that was read, and for no other that has its
   const other = besides(client, 'a');
   put(client, other, '2', false);
   assert.equal(found(client, other).entry, entry);
-  pool.run(index.touch(read));
+  pool.run(index.records.touch(read));
   assert.equal(found(client, other).foundExpiresAt, START + SPAN);
   assert.equal(Buffer.from(read.found.u8.subarray(read.contentAt)).toString('latin1', 0, 1), '1');
   // One that stands where it stood, but was written since, has a time of its own.
@@ -58,10 +58,10 @@ test('an access counts for the item that was read, and for no other that has its
   time.now += 100;
   put(client, 'a', '4');
   time.now += 100;
-  pool.run(index.touch(older));
+  pool.run(index.records.touch(older));
   assert.equal(found(client, 'a').foundExpiresAt, time.now - 100 + SPAN);
   const last = found(client, 'a');
-  pool.run(index.touch(last));
+  pool.run(index.records.touch(last));
   assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
   assert.equal(found(client, 'a').foundVersion, last.foundVersion, 'no write');
   assert.deepEqual(checked(client), { problems: [], records: 2 });
@@ -98,6 +98,6 @@ test("a search that shares another one's answer notes its read where the record 
   const [, leader, follower] = requests;
   assert.ok(leader.foundAddress > 0);
   assert.equal(follower.foundAddress, leader.foundAddress);
-  pool.run(index.touch(follower));
+  pool.run(index.records.touch(follower));
   assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
 });

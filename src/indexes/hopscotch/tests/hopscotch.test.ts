@@ -16,7 +16,16 @@ import {
 } from '../../../store/tests/support/by-hand.ts';
 import { endAfter, numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import { Batch, type Operation } from '../../../verbs/index.ts';
-import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
+import {
+  ALWAYS,
+  IF_ABSENT,
+  IF_PRESENT,
+  INSERTED,
+  REFUSED,
+  REPLACED,
+  retriesOf,
+} from '../../contract.ts';
+import { walkOf } from '../../traversal/walk.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../hopscotch.ts';
 
 type Client = ByHand<HopscotchIndex>;
@@ -89,7 +98,7 @@ test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1'
     assert.equal(trips(index.remove(requestFor(client, key))).length, 2);
     assert.equal(textOf(client, key), undefined);
   }
-  assert.ok(Object.values(index.retries).every((count) => count === 0));
+  assert.ok(Object.values(retriesOf(index)).every((count) => count === 0));
 });
 
 test('items that do not fit cost a search one READ more, and move out and back', (t) => {
@@ -119,19 +128,19 @@ test('a client that is many splits behind finds everything, and so does a walk',
   const keys = numbered('key ', 500);
   assert.equal(textOf(reader, 'key 0'), undefined);
   for (const key of keys) assert.equal(writer.pool.run(insertion(writer, key)), INSERTED);
-  assert.ok(writer.index.resizes.splits > 100);
+  assert.ok(writer.index.counters.splits > 100);
   for (const key of keys) assert.equal(textOf(reader, key), `${key} one`);
   const { pool, index } = reader;
   const met: string[] = [];
   // By cursors alone: nothing is remembered between two pages.
   let cursor = 0;
   do {
-    const walk = index.walk(cursor);
+    const walk = walkOf(index, cursor);
     pool.run(walk.next((request) => met.push(foundText(request))));
     cursor = walk.cursor;
   } while (cursor !== 0);
   assert.deepEqual(met.sort(), keys.map((key) => `${key} one`).sort());
-  assert.throws(() => index.walk(2 ** 40), { code: 'SW_INVALID_ARGUMENT' });
+  assert.throws(() => walkOf(index, 2 ** 40), { code: 'SW_INVALID_ARGUMENT' });
   assert.deepEqual(checked(reader), { problems: [], records: 500 });
   const { subtables, records, globalDepth } = pool.run(index.shape());
   assert.ok(subtables <= 2 ** globalDepth && records === 500);
@@ -150,7 +159,10 @@ for (const shape of SHAPES) {
     for (const key of keys) {
       assert.equal(textOf(client, key), gone.includes(key) ? 'again' : `${key} one`);
     }
-    assert.ok(index.resizes.splits > 10 && index.resizes.hops > 50, JSON.stringify(index.resizes));
+    assert.ok(
+      index.counters.splits > 10 && index.counters.hops > 50,
+      JSON.stringify(index.counters),
+    );
     assert.deepEqual(checked(client), { problems: [], records: keys.length });
   });
 }
@@ -314,9 +326,10 @@ test('of many writes in flight on few full leaves one splits each, and the other
     keys.map((key) => insertion(client, key)),
   );
   assert.ok(outcomes.length === 400 && outcomes.every((outcome) => outcome === INSERTED));
-  const { retries, resizes } = client.index;
-  assert.ok(resizes.splits > 50 && retries.leafFull < 2 * resizes.splits, JSON.stringify(retries));
-  assert.equal(retries.locked, 0, 'no operation is in the way of another');
+  const { counters } = client.index;
+  const { splits, leafFull, locked } = counters;
+  assert.ok(splits > 50 && leafFull < 2 * splits, JSON.stringify(counters));
+  assert.equal(locked, 0, 'no operation is in the way of another');
   assert.deepEqual(checked(client), { problems: [], records: 400 });
 });
 
@@ -348,7 +361,7 @@ test('writes that wait for a stuck leaf leave the slots to writes on others', (t
     failures.every((code) => code === 'SW_CONTENTION'),
     String(failures),
   );
-  const { locked } = index.retries;
+  const { locked } = index.counters;
   assert.ok(locked > 900 && locked < 1100, `the others have not tried it, too: ${locked} looks`);
   for (let step = held.next(); !step.done; step = held.next())
     holder.pool.fabric.execute(step.value);
@@ -365,16 +378,16 @@ for (const late of [1, 2, 3])
     const reader = hopscotchByHand(t, { handle: splitter.handle });
     const keys: string[] = [];
     const { pool, index } = splitter;
-    for (let i = 0; index.resizes.splits === 0; i++) {
-      const walk = reader.index.walk();
+    for (let i = 0; index.counters.splits === 0; i++) {
+      const walk = walkOf(reader.index);
       const met: string[] = [];
       const reading = walk.next((request) => met.push(foundText(request)));
       const batch = reading.next().value as Batch;
       reader.pool.fabric.execute(batch);
-      const before = index.resizes.splits;
+      const before = index.counters.splits;
       keys.push(`key ${i}`);
       pool.run(insertion(splitter, keys[i]));
-      if (index.resizes.splits === before) continue;
+      if (index.counters.splits === before) continue;
       // The sequence was read before the split, and what comes behind READ by READ after it.
       const behind = new Batch();
       for (let i = late; i < batch.length; i++) {

@@ -1,10 +1,10 @@
-import { StepwellError } from '../../../errors.ts';
-import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
-import type { PartOrder, Parts } from '../../traversal/parts.ts';
+import type { Parts } from '../../traversal/parts.ts';
+import { RangeOrder } from '../../traversal/range-order.ts';
 import { TableLost } from '../protocol/pair-state.ts';
 import { type NamedSlot, recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { readBuckets, STEP_BUCKETS } from '../protocol/table-reader.ts';
+import { eachWaiting, recordBlock } from '../reachable.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import type { HStoreRequest, HStoreTable } from './table.ts';
 
@@ -13,27 +13,27 @@ const EMPTY_STEPS = 64;
 
 /**
  * The buckets of one pair after the other, some at a time, each with its chain. A key never leaves
- * its chain and never changes its slot.
+ * its chain and never changes its slot. The `whole` index is that and what waits to be answered.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
-  readonly order: BucketOrder;
-  readonly unitsMax = SLOT_UNITS_MAX;
+  readonly order: RangeOrder;
   readonly #table: HStoreTable;
   readonly #request: HStoreRequest;
+  readonly #isWhole: boolean;
+  /** Blocks that requests which wait name, and those of the last turns. */
+  #waiting: Address[] = [];
   slots: NamedSlot[] = [];
   chained: Address[] = [];
   /** How often it met a table that was lost. */
   restored = 0;
 
   /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
-  constructor(table: HStoreTable, cursor = 0) {
+  constructor(table: HStoreTable, cursor = 0, whole = false) {
     const { buckets } = table.shape;
     this.#table = table;
+    this.#isWhole = whole;
     this.#request = table.newRequest();
-    this.order = new BucketOrder(cursor, table.pairs.length * buckets);
-    const isCursor = Number.isSafeInteger(cursor) && cursor >= 0 && !this.order.done;
-    if (isCursor && (cursor % buckets) % STEP_BUCKETS === 0) return;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    this.order = new RangeOrder(table.pairs.length * buckets, STEP_BUCKETS, cursor, buckets);
   }
 
   *read(): Operation<void> {
@@ -42,11 +42,24 @@ export class HStoreParts implements Parts<HStoreRequest> {
     this.slots = [];
     this.chained = [];
     order.next = order.position;
-    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0 && !order.isLast; step++) {
+    this.#waiting = [];
+    if (this.#isWhole && order.position === 0) yield* this.#readWaiting();
+    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0; step++) {
+      if (order.next === order.end) break;
       const first = order.next % buckets;
       const count = Math.min(STEP_BUCKETS, buckets - first);
       this.chained.push(...(yield* this.#readBuckets(first, count)));
       order.next += count;
+    }
+  }
+
+  /** Before the tables: a request that is answered meanwhile has its record there then. */
+  *#readWaiting(): Operation<void> {
+    const note = (block: Address) => this.#waiting.push(block);
+    for (const pair of this.#table.pairs) {
+      const record = yield* recordBlock(pair);
+      if (record) note(record.address);
+      yield* eachWaiting(this.#table, pair, note);
     }
   }
 
@@ -72,41 +85,8 @@ export class HStoreParts implements Parts<HStoreRequest> {
     for (const slot of this.slots) visit(recordOf(slot), unitsOfSlot(slot.high), false);
   }
 
-  isHere(): boolean {
-    return true;
-  }
-
   eachBlock(visit: (address: Address) => void): void {
+    for (const block of this.#waiting) visit(block);
     for (const bucket of this.chained) visit(bucket);
-  }
-}
-
-/** Buckets of all pairs, numbered through. */
-class BucketOrder implements PartOrder {
-  position: number;
-  /** Where the part that was read ends. */
-  next = 0;
-  readonly #end: number;
-
-  constructor(position: number, end: number) {
-    this.position = position;
-    this.#end = end;
-  }
-
-  get done(): boolean {
-    return this.position >= this.#end;
-  }
-
-  /** Whether the part that was read is the last one. */
-  get isLast(): boolean {
-    return this.next >= this.#end;
-  }
-
-  get cursor(): number {
-    return this.done ? 0 : this.position;
-  }
-
-  pass(): void {
-    this.position = this.next;
   }
 }

@@ -2,6 +2,7 @@ import { type TestContext, test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import type { Address } from '../../../verbs/index.ts';
+import { eachReachable } from '../../traversal/reachable.ts';
 import { BODY_BYTES, PAIR, type PairGeometry } from '../protocol/geometry.ts';
 import { NEXT, VALID } from '../protocol/slot.ts';
 import { turnAfter } from '../protocol/turn.ts';
@@ -39,10 +40,10 @@ test('more rows in use than a mailbox has are damage', (t) => {
   const { client, geometry } = sample(t);
   store(client, geometry.hashMailbox.rowsUsed, HUGE);
   throwsCode('SW_POOL_CORRUPT', () => put(client, 'key 1', 'value'));
-  throwsCode('SW_POOL_CORRUPT', () => client.pool.run(client.index.eachReachable(() => {})));
+  throwsCode('SW_POOL_CORRUPT', () => client.pool.run(eachReachable(client.index, () => {})));
   store(client, geometry.hashMailbox.rowsUsed, 1n);
   store(client, geometry.skiplistMailbox.rowsUsed, HUGE);
-  throwsCode('SW_POOL_CORRUPT', () => client.pool.run(client.index.eachReachable(() => {})));
+  throwsCode('SW_POOL_CORRUPT', () => client.pool.run(eachReachable(client.index, () => {})));
   throwsCode('SW_POOL_CORRUPT', () => client.pool.run(answerScans(client.index.table.pairs[0])));
 });
 

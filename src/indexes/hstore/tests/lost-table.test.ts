@@ -180,7 +180,7 @@ test('the table is lost, reads go to the skiplist server, which dies at any step
       found,
       keys.map((key) => values.get(key)),
     );
-    degraded += client.index.retries.degraded;
+    degraded += client.index.counters.degraded;
     if (!died) break;
     verify(client, values);
   }

@@ -9,6 +9,7 @@ import {
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../../contract.ts';
+import { eachReachable } from '../../traversal/reachable.ts';
 
 const SMALL = { race: { groups: 2, associativity: 4, initialDepth: 0 } };
 const KEYS = numbered('key ', 12);
@@ -33,7 +34,7 @@ function reachable(client: ByHand): Set<Address> {
   const found = new Set<Address>();
   run(
     client,
-    client.index.eachReachable((address) => void found.add(address)),
+    eachReachable(client.index, (address) => void found.add(address)),
   );
   return found;
 }

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand, requestFor } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
-import { PartsWalk } from '../../traversal/parts.ts';
 import { cursorOf } from '../../traversal/suffix-order.ts';
+import { PartsWalk } from '../../traversal/walk.ts';
 import { RaceParts } from '../parts.ts';
 
 /** The suffix, with its depth, that the traversal comes to now, if it is at its first group. */

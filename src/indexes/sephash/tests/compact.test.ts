@@ -164,7 +164,7 @@ function release({ pool, index }: Client): number {
   let released = 0;
   for (let i = 0; i < segments; i++) {
     pool.enter();
-    if (pool.run(index.releaseSome())) released++;
+    if (pool.run(index.compact()) > 0) released++;
     pool.exit();
   }
   return released;

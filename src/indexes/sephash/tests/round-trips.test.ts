@@ -41,7 +41,7 @@ function quietClient(scope: Scope, sephash: Readonly<Record<string, number>> = {
   pool.enter();
   scope.after(() => pool.exit());
   // One block of each size stays in use, so that its chunk is not given up for another size.
-  for (const units of [1, index.table.geometry.slotsUnits, ...index.tableUnits]) {
+  for (const units of [1, index.table.geometry.slotsUnits, ...index.records.tableUnits()]) {
     claimAhead(client, units);
     pool.run(pool.allocator.allocate(index.records.catalog, units));
   }

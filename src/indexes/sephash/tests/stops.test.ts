@@ -93,9 +93,9 @@ function problemsOf({ pool, index }: Client): string[] {
 function keysBefore(scope: Scope, more: object, what: 'merges' | 'splits', times: number): number {
   const { writer } = stage(scope, 0, more);
   for (let i = 0; ; i++) {
-    const before = writer.index.resizes[what];
+    const before = writer.index.counters[what];
     writer.pool.run(writer.index.write(requestFor(writer, `k${i}`, `v${i}`), ALWAYS));
-    const after = writer.index.resizes[what];
+    const after = writer.index.counters[what];
     if (after > before && after >= times) return i;
   }
 }
@@ -148,7 +148,7 @@ test('a split that nobody has told the directory of outlives merges of its first
     if (batch.length === 6) break;
   }
   const isLow = (key: string) => (requestFor(other, key).hash.h1 & 1) === 0;
-  for (let i = 0; other.index.resizes.merges < 3; i++) {
+  for (let i = 0; other.index.counters.merges < 3; i++) {
     const key = `more ${i}`;
     if (isLow(key)) other.pool.run(other.index.write(requestFor(other, key, 'x'), ALWAYS));
   }

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type ByHand, requestFor, sepHashByHand } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
+import type { Request } from '../../substrates/request.ts';
+import { walkOf } from '../../traversal/walk.ts';
 import type { SepHashIndex } from '../sephash.ts';
 
 type Client = ByHand<SepHashIndex>;
@@ -13,7 +15,7 @@ function put({ pool, index }: Client, key: string): void {
   pool.run(index.write(requestFor({ index }, key, ''), ALWAYS));
 }
 
-function keyOf({ outgoing }: ReturnType<SepHashIndex['newRequest']>, keyBytes: number): string {
+function keyOf({ outgoing }: Request, keyBytes: number): string {
   return outgoing.buffer.toString('latin1', 16, 16 + keyBytes);
 }
 
@@ -26,14 +28,14 @@ for (const resumes of [false, true]) {
       const keys = Array.from({ length: 100 }, (_, i) => `k${i}`);
       for (const key of keys) put(writer, key);
       const seen = new Map<string, number>();
-      let walk = walker.index.walk();
+      let walk = walkOf(walker.index);
       const step = () => {
-        const visit = (request: Parameters<typeof keyOf>[0], keyBytes: number) => {
+        const visit = (request: Request, keyBytes: number) => {
           const key = keyOf(request, keyBytes);
           seen.set(key, (seen.get(key) ?? 0) + 1);
         };
         walker.pool.run(walk.next(visit));
-        if (resumes && !walk.done) walk = walker.index.walk(walk.cursor);
+        if (resumes && !walk.done) walk = walkOf(walker.index, walk.cursor);
       };
       step();
       step();

@@ -49,7 +49,7 @@ test('a table whose next segment the pool cannot hold stays as it is, and serves
   for (let i = 0; i < 3; i++) assert.ok(client.pool.run(resize(table)));
   for (let i = 0; i < 10; i++) assert.equal(client.pool.run(resize(table)), false);
   assert.equal(table.segments.version, 3);
-  assert.ok(client.index.resizes.postponed > 0);
+  assert.ok(client.index.counters.postponed > 0);
   const keys = numbered('key ', 3000);
   for (const key of keys) assert.equal(insert(client, key), INSERTED);
   for (const key of keys) assert.ok(has(client, key), key);
@@ -62,14 +62,14 @@ test('without room for the next segment few writes of many look for it, and none
   const { table } = client.index;
   while (client.pool.run(resize(table)));
   // From the first attempt that the pool had no room for.
-  assert.equal(client.index.resizes.postponed, 1);
+  assert.equal(client.index.counters.postponed, 1);
   table.techniques.adaptive = false;
   table.syncEvery = 1;
   const keys = numbered('key ', 4000);
   for (const key of keys) assert.equal(insert(client, key), INSERTED);
   assert.ok(table.reported >= 0.01 * table.geometry.capacityAt(table.segments.version));
   // One of 16, 32, 64 synchronisations, and of 128 each from then on.
-  const { postponed } = client.index.resizes;
+  const { postponed } = client.index.counters;
   assert.ok(postponed > 2 && postponed < keys.length / 100, `${postponed} attempts`);
   for (const key of keys) assert.ok(has(client, key), key);
 });

@@ -18,6 +18,7 @@ import {
   INSERTED,
   REFUSED,
   REPLACED,
+  retriesOf,
 } from '../../contract.ts';
 import { resize } from '../resizing/resize.ts';
 import type { ShardIndex } from '../shard.ts';
@@ -68,7 +69,7 @@ test('search 1 + 1, insert 2, update 2 + 1, delete 2 + 1 round trips', (t) => {
     assert.equal(removing.value, true);
     assert.deepEqual(removing.trips, ['READ', 'READ', 'CAS']);
   }
-  assert.ok(Object.values(index.retries).every((count) => count === 0));
+  assert.ok(Object.values(retriesOf(index)).every((count) => count === 0));
 });
 
 test('what is refused or absent costs no more than finding that out', (t) => {

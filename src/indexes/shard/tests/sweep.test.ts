@@ -4,6 +4,7 @@ import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Address } from '../../../verbs/index.ts';
 import { IF_ABSENT, INSERTED } from '../../contract.ts';
+import { eachReachable } from '../../traversal/reachable.ts';
 import { closeEmptyChains } from '../overflow/close-empty-chains.ts';
 import { type Client, clients, get, put, remove } from './support/clients.ts';
 
@@ -22,7 +23,7 @@ function crowded(scope: Scope, count: number): Client[] {
 
 function reachable({ pool, index }: Client): Set<Address> {
   const found = new Set<Address>();
-  pool.run(index.eachReachable((address) => void found.add(address)));
+  pool.run(eachReachable(index, (address) => void found.add(address)));
   return found;
 }
 

@@ -56,9 +56,9 @@ export function* claimSlot<R extends SlotRequest>(
 
   // IsBucketCorrect and RemoveDuplicate: a client that claims a slot of the key from now on sees
   // this claim.
-  if (!(yield* slots.isCertain(request))) {
+  if (slots.isCertain && !(yield* slots.isCertain(request))) {
     yield* withdraw(slots, request, slot);
-    yield* slots.catchUp(request, attempt);
+    yield* slots.catchUp?.(request, attempt) ?? [];
     return false;
   }
   const mayHaveRivals = slots.gatherRivals(request) > 0;

@@ -14,10 +14,13 @@ export interface ClaimedSlots<R extends SlotRequest> {
   vacantHigh(request: R, at: number): number;
   /** Adds the READs of every slot in which the key may be. */
   postPlaces(request: R, batch: Batch): Batch;
-  /** Whether what was read behind a claim is the whole truth about the key. May read more. */
-  isCertain(request: R): Operation<boolean>;
+  /**
+   * Whether what was read behind a claim is the whole truth about the key. May read more. Left out
+   * where it always is.
+   */
+  isCertain?(request: R): Operation<boolean>;
   /** When it is not, and the claim has been withdrawn. */
-  catchUp(request: R, attempt: number): Operation<void>;
+  catchUp?(request: R, attempt: number): Operation<void>;
   /** Gathers the slots that may have the key, pending or not, without the request's own. */
   gatherRivals(request: R): number;
   retry(request: R, reason: ClaimRetry, attempt: number): Operation<void>;

@@ -1,18 +1,20 @@
-import type { Address, Batch, Operation } from '../../../verbs/index.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
   ClientSettings,
   Condition,
+  Counters,
   Index,
   IndexManifest,
   IndexShape,
-  IndexWalk,
   Outcome,
 } from '../../contract.ts';
 import type { IndexPicture } from '../../picture.ts';
+import type { Parts } from '../../traversal/parts.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
 import { LockTable, type PlannedWrite } from '../delegation.ts';
+import type { UsesInTable } from '../record-io.ts';
 import { writeTogether } from '../write-combining.ts';
 import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
@@ -24,7 +26,7 @@ import { searchLeaf, searchLeaves } from './search-leaf.ts';
 /** What the index contract asks for of operations on one key, over a client's handle. */
 export abstract class LeafIndex<C extends LeafClient>
   extends ClientIndex<LeafRequest, C>
-  implements Index
+  implements Index, UsesInTable
 {
   abstract readonly manifest: IndexManifest;
   readonly #protocol: SlotProtocol<LeafRequest>;
@@ -32,18 +34,17 @@ export abstract class LeafIndex<C extends LeafClient>
   /** What samples read leaves into. */
   readonly #sampled: LeafRequest[][] = [];
 
-  constructor(client: C) {
-    super(client, client.geometry.shape);
+  constructor(client: C, tableUnits = () => [client.geometry.leafUnits]) {
+    super(client, tableUnits);
     this.#protocol = leafProtocol(client);
+    client.records.inTable = this;
   }
 
-  abstract get resizes(): Readonly<Record<string, number>>;
-  abstract get tableUnits(): readonly number[];
+  abstract get counters(): Counters;
   abstract shape(): Operation<IndexShape>;
   abstract picture(partsMax: number): Operation<IndexPicture>;
-  abstract walk(cursor?: number): IndexWalk;
+  abstract parts(cursor?: number): Parts<LeafRequest>;
   abstract check(sink: CheckSink): Operation<number>;
-  abstract eachReachable(visit: (address: Address) => void): Operation<void>;
 
   configure({ delegation, hotspots, proofOnMiss, lockTimeoutMs }: ClientSettings): void {
     const { client } = this;
@@ -53,21 +54,16 @@ export abstract class LeafIndex<C extends LeafClient>
     client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
   }
 
-  override *touch(request: LeafRequest): Operation<void> {
-    if (!request.foundInline) return yield* super.touch(request);
-    yield* this.#noteUse(request);
+  *touch(request: LeafRequest): Operation<void> {
+    yield* this.inheritUses(request);
     if (this.records.slides(request)) yield* touchInline(this.client, request);
-  }
-
-  override inheritUses(request: LeafRequest): Operation<void> {
-    return request.inline ? this.#noteUse(request) : super.inheritUses(request);
   }
 
   /**
    * One WRITE that is not waited for, without the lock: the item may have moved, and another one be
    * there. Then that one counts as used: nothing but the choice of what is evicted goes by it.
    */
-  *#noteUse(request: LeafRequest): Operation<void> {
+  *inheritUses(request: LeafRequest): Operation<void> {
     const { accessAt } = this.client.geometry;
     if (accessAt === 0) return;
     const word = request.leaf + request.entry - IMAGE_AT + accessAt;
@@ -76,23 +72,16 @@ export abstract class LeafIndex<C extends LeafClient>
 
   *sample(
     request: LeafRequest,
-    places: readonly number[],
+    places: readonly number[] | LeafRequest,
     enough: number,
     visit: (request: LeafRequest, keyBytes: number) => void,
   ): Operation<void> {
     const requests = this.#sampled.pop() ?? [];
-    yield* sampleLeaves(this.client, requests, request, places, enough, visit);
-    this.#sampled.push(requests);
-  }
-
-  *sampleBeside(
-    own: LeafRequest,
-    request: LeafRequest,
-    visit: (request: LeafRequest, keyBytes: number) => void,
-    whole = false,
-  ): Operation<void> {
-    const requests = this.#sampled.pop() ?? [];
-    yield* sampleNeighbourhood(this.client, requests, own, request, whole, visit);
+    if ('outgoing' in places) {
+      yield* sampleNeighbourhood(this.client, requests, places, request, enough, visit);
+    } else {
+      yield* sampleLeaves(this.client, requests, request, places, enough, visit);
+    }
     this.#sampled.push(requests);
   }
 

@@ -139,7 +139,7 @@ export function* modifyItem(
 }
 
 /**
- * `Index.touch` of an item that stands in the leaf, under the lock: an access word that is written
+ * `RecordIo.touch` of an item that stands in the leaf, under the lock: an access word written
  * without it could be another item's by now. Nothing when the item was changed since it was found,
  * or has expired, which others may have seen, or when the lock is stuck: what was read counts all
  * the same.

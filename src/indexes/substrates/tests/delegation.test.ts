@@ -50,7 +50,7 @@ for (const { name, delegating, another } of DELEGATING) {
     );
     assert.equal(failed, undefined);
     assert.equal(outcomes.filter((outcome) => outcome === 1).length, 1);
-    assert.equal(index.retries.slotChanged ?? index.retries.itemChanged, 0);
+    assert.equal(index.counters.slotChanged ?? index.counters.itemChanged, 0);
     const alone = readsOfOne(client);
     const searches = Array.from({ length: 20 }, () => requestFor(client, 'k'));
     const before = pool.fabric.traffic.snapshot().reads;

@@ -131,7 +131,7 @@ for (const { name, delegating, another } of DELEGATING) {
       assertFound(client, search, state);
     }
     assert.ok(merged > 200, `${merged} writes were done by the CAS of another`);
-    assert.ok(index.retries.otherCarrier > 0);
+    assert.ok(index.counters.otherCarrier > 0);
   });
 
   test(`${name}: a group whose leader finds the pool full is not lost with it`, (t) => {

@@ -5,6 +5,7 @@ import { requestFor, Stepped, shardByHand } from '../../../../store/tests/suppor
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
 import { ALWAYS } from '../../../contract.ts';
+import { eachReachable } from '../../../traversal/reachable.ts';
 import { resize } from '../../resizing/resize.ts';
 import { type Client, get, put, within } from '../../tests/support/clients.ts';
 
@@ -69,7 +70,7 @@ function assertWhole(all: readonly Client[]): void {
   assert.equal(new Set(reached).size, reached.length, 'a block is reached twice');
   const walked = new Set<number>();
   within(client, () =>
-    client.pool.run(client.index.eachReachable((address) => walked.add(address))),
+    client.pool.run(eachReachable(client.index, (address) => walked.add(address))),
   );
   for (const address of reached) assert.ok(walked.has(address), `${address} is not swept`);
   for (const { pool, index } of all) {

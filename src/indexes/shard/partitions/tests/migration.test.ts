@@ -128,7 +128,7 @@ test('a node is taken from the placement and given back, and nobody misses anyth
   assert.ok(moved > 10, `${moved} moves`);
   // One that has not looked for a long time.
   for (let i = 0; i < 150; i++) assert.equal(get(late, `key ${i}`), model.get(`key ${i}`));
-  assert.ok(mover.index.resizes.resizes + other.index.resizes.resizes > 4);
+  assert.ok(mover.index.counters.resizes + other.index.counters.resizes > 4);
   settle(all);
   assertWhole(late);
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { control } from '../../../../pool/control.ts';
 import { shardByHand, traced } from '../../../../store/tests/support/by-hand.ts';
 import { NULL_ADDRESS, type Operation } from '../../../../verbs/index.ts';
-import { openShard, shapeFrom } from '../../shard.ts';
+import { openShard } from '../../shard.ts';
 
 const SHARD = { partitions: 64, buckets: 1, level1: 4, level2: 2 };
 /** In a root: the addresses of the segments, and what says that the table has left for a root. */
@@ -15,7 +15,7 @@ test('who opens a store of 64 partitions reads their roots some at a time', (t) 
   const { root } = index.partitions.directory;
   const { trips, value } = traced(
     pool.fabric,
-    openShard(pool, shapeFrom(index.parameters), index.records.catalog, root),
+    openShard(pool, index.table.geometry.shape, index.records.catalog, root),
   );
   // Migrations, directory, two times half of the roots, migrations.
   assert.deepEqual(
@@ -48,7 +48,7 @@ test('who opens a store while tables are migrated all the time gives up, and say
   const { pool, index } = shardByHand(t, { shard: { ...SHARD, partitions: 2 }, nodes: 3 });
   const opening = openShard(
     pool,
-    shapeFrom(index.parameters),
+    index.table.geometry.shape,
     index.records.catalog,
     index.partitions.directory.root,
   );

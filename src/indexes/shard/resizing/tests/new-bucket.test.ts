@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { CHUNK_SPAN, ownedWord } from '../../../../pool/memory/chunk-word.ts';
 import { requestFor, Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
+import { eachReachable } from '../../../traversal/reachable.ts';
 import { type Client, get, put } from '../../tests/support/clients.ts';
 import { resize } from '../resize.ts';
 
@@ -41,7 +42,7 @@ function assertWhole(client: Client): void {
   assert.deepEqual(problems, []);
   assert.equal(new Set(reached).size, reached.length);
   const walked = new Set<number>();
-  client.pool.run(client.index.eachReachable((address) => walked.add(address)));
+  client.pool.run(eachReachable(client.index, (address) => walked.add(address)));
   for (const address of reached) assert.ok(walked.has(address), `${address} is not swept`);
 }
 

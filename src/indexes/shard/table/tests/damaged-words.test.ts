@@ -4,6 +4,7 @@ import { control } from '../../../../pool/control.ts';
 import { requestFor } from '../../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../../store/tests/support/codes.ts';
 import { pointerHigh, pointerLow } from '../../../substrates/claims/slot-format.ts';
+import { eachReachable } from '../../../traversal/reachable.ts';
 import { clients, get, put, within } from '../../tests/support/clients.ts';
 import { NODE_LINK } from '../geometry.ts';
 
@@ -19,5 +20,5 @@ test('a chain of level 3 that leads back into itself ends every call', (t) => {
   pool.run(control.store(first + NODE_LINK, link));
   throwsCode('SW_POOL_CORRUPT', () => get(client, 'absent'));
   throwsCode('SW_POOL_CORRUPT', () => put(client, 'absent'));
-  throwsCode('SW_POOL_CORRUPT', () => pool.run(index.eachReachable(() => {})));
+  throwsCode('SW_POOL_CORRUPT', () => pool.run(eachReachable(index, () => {})));
 });

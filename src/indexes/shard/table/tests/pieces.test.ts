@@ -211,7 +211,7 @@ test('chunks of short records are no index memory, when segments are in pieces',
     const words = pool.run(readChunkWords(pool));
     const lines = words.filter(({ units }) => units === 1);
     assert.ok(lines.length > 0);
-    const { records } = sumByKind(words, index.records.catalog, index.tableUnits);
+    const { records } = sumByKind(words, index.records);
     assert.equal(records, lines.length * CHUNK_BYTES);
   }
 });

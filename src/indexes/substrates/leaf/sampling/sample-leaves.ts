@@ -49,19 +49,20 @@ export function* sampleLeaves<R extends LeafRequest>(
 }
 
 /**
- * `Index.sampleBeside`: the entries of a key's leaf in which the key may stand, unless several are
- * empty. The client has just written it there, or found no room: then none was empty, but another
- * client may have emptied one since. Or the `whole` leaf.
+ * `Index.sample` beside a record: the entries of its key's leaf in which the key may stand, unless
+ * several are empty. The client has just written it there, or found no room: then none was empty,
+ * but another client may have emptied one since. The whole leaf if all are `enough`.
  */
 export function* sampleNeighbourhood<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
   requests: R[],
   own: R,
   request: R,
-  whole: boolean,
+  enough: number,
   visit: (request: LeafRequest, keyBytes: number) => void,
 ): Operation<void> {
   const { neighbourhood, seed, span } = client.geometry.shape;
+  const whole = enough === Number.POSITIVE_INFINITY;
   const entries = whole ? span : neighbourhood;
   if (requests.length === 0) requests.push(client.newRequest());
   const [read] = requests;

@@ -14,7 +14,7 @@ import {
   Scratch,
 } from '../../../../verbs/index.ts';
 import { isLong, pivotBlockIn, pivotBytesIn } from '../../../chime/bounds.ts';
-import { eachNode } from '../../../chime/check/nodes-of.ts';
+import { NodeWalk } from '../../../chime/check/nodes-of.ts';
 import { CHIME, type ChimeIndex } from '../../../chime/chime.ts';
 import { CHILDREN_AT, LINKS_AT } from '../../../chime/nodes/internal-node.ts';
 import { addressOfLink, type Link } from '../../../chime/nodes/link.ts';
@@ -129,15 +129,12 @@ function chimeWords(client: ByHand<ChimeIndex>): NamedWord[] {
   const { tree } = index;
   const nodes: Link[] = [];
   const leaves: Link[] = [];
-  pool.run(
-    eachNode(tree, {
-      node: (link) => nodes.push(link),
-      // biome-ignore lint/correctness/useYield: there is nothing to read
-      leaf: function* ({ link }) {
-        leaves.push(link);
-      },
-    }),
-  );
+  const walk = pool.run(NodeWalk.begin(tree));
+  for (;;) {
+    const leaf = pool.run(walk.nextLeaf((link) => nodes.push(link)));
+    if (leaf === undefined) break;
+    leaves.push(leaf.link);
+  }
   assert.ok(nodes.length > 4 && leaves.length > 12, `${nodes.length}, ${leaves.length}`);
   const words = [{ name: 'root link', address: tree.root }];
   words.push(...nodeWords(client, nodes[0], 'root'));

@@ -1,0 +1,9 @@
+/** What an index of claimed slots is made of; its protocol: rival-claims.ts. */
+export * from './abandoned-claims.ts';
+export * from './change-slot.ts';
+export * from './claim-slot.ts';
+export type * from './claimed-slots.ts';
+export * from './slot-candidates.ts';
+export * from './slot-format.ts';
+export * from './slot-operations.ts';
+export * from './slot-request.ts';
