@@ -25,6 +25,8 @@ export class SizeClass {
   /** How many blocks to claim at once: few at first, more each time that they are used up. */
   batch = 1;
   refilling = false;
+  /** Operations that wait for the one that claims blocks. */
+  waiting = 0;
   /** Whether, at the last look, no chunk was worth claiming in and none was free for any use. */
   isScarce = false;
   /** Blocks taken since the cache was given back. */
