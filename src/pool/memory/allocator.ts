@@ -67,6 +67,8 @@ export class Allocator {
   readonly #emptied = new Map<number, bigint>();
   /** Claims that are not in use. */
   readonly #idleClaims: WordClaim[] = [];
+  /** Pauses of operations that wait no more. */
+  readonly #idleTurns: Batch[] = [];
   /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
   readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
@@ -270,14 +272,15 @@ export class Allocator {
 
   /** Until another operation of this client has claimed blocks, or has failed to. */
   *#waitForRefill(sizeClass: SizeClass): Operation<void> {
-    // Hundreds of operations may wait, for many turns: each has one batch for all of them.
-    const turn = new Batch().pause(0, new Scratch(8));
+    // Hundreds of operations may wait, each for many turns.
+    const turn = this.#idleTurns.pop() ?? new Batch().pause(0, new Scratch(8));
     sizeClass.waiting++;
     try {
       do yield turn;
       while (sizeClass.refilling && sizeClass.cache.length === 0);
     } finally {
       sizeClass.waiting--;
+      this.#idleTurns.push(turn);
     }
   }
 
@@ -313,7 +316,7 @@ export class Allocator {
     if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog || word.units !== units) return 0;
     const ahead = Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight));
     // What operations wait for is not claimed ahead: they use it at once.
-    const most = this.isTight ? ahead : Math.max(ahead, sizeClass.waiting);
+    const most = this.isTight ? ahead : ahead + sizeClass.waiting;
     claim.choose(sizeClass, this.claim, current.next, most);
     if (claim.words === 0) {
       this.#chunks.survey.noteFutile(chunk, word.free);
