@@ -199,7 +199,7 @@ export const CHIME_CANARIES: readonly Canary[] = [
   }),
   {
     name: 'CHIME: the second leaf of a merge is taken over directly',
-    caughtBy: 'structure',
+    caughtBy: 'linearizability',
     pool: takeSecondOver,
   },
   canary('a mark is dropped while its pair is merged', 'structure', dropMarks),

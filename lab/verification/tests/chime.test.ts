@@ -129,7 +129,7 @@ for (const [name, options, bug] of DIRECTED) {
     const canary = CHIME_CANARIES.find((one) => one.name === `CHIME: ${bug}`);
     assert.ok(canary);
     const { failure } = searchStops(scopeOf(CHIME_SUBJECT, name), { ...options, canary });
-    assert.match(failure ?? '', /structure/);
+    assert.match(failure ?? '', new RegExp(`^ *${canary.caughtBy}:`, 'm'));
   });
 }
 
