@@ -32,7 +32,7 @@ const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sw
  */
 const BOUNDED_STEPS = [
   'ripen',
-  'evict in old table',
+  'empty old table',
   'reclaim',
   'expire',
   'evict',
@@ -177,7 +177,7 @@ export class FullPool {
     if (step === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (step === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
     if (step === 'evict in table') return yield* this.#evictInTable(tried);
-    if (step === 'evict in old table') return yield* this.#evictInOldTable(tried);
+    if (step === 'empty old table') return yield* this.#emptyOldTable(tried);
     if (step === 'drain') return (yield* this.#mayFit(request)) && (yield* this.#drain(tried));
     return yield* this.#expire(step === 'expire' ? ENOUGH : Number.POSITIVE_INFINITY);
   }
@@ -222,7 +222,9 @@ export class FullPool {
     const { allocator } = this.#attachment.pool;
     if (this.#evictor?.drain.hasSlack || lacking === undefined) return false;
     const evictor = this.#evictor as Evictor;
-    if (!this.#isOfRecords(lacking)) return request ? yield* evictor.evictBeside(request) : false;
+    if (!this.#isOfRecords(lacking)) {
+      return request?.isInTable === true && (yield* evictor.evictInTable(request));
+    }
     if (!(yield* this.#canUseEvicted())) return false;
     const isLate = this.#index.manifest.retiresLate === true;
     if (isLate && (yield* this.#release(lacking))) return true;
@@ -258,19 +260,22 @@ export class FullPool {
   }
 
   /** Evicts the records of an old table until it is merged, whose block this write then has. */
-  *#evictInOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
+  *#emptyOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;
-    if (!evictor.canEvictInTable || !evictor.mayEmptyTable()) return false;
+    if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
+    if (!(yield* evictor.areYoungBeside(request))) return false;
     const { allocator, reclamation } = this.#attachment.pool;
     const { catalog, units, count } = lacking;
     const { cache } = allocator.sizeClass(catalog, units);
     const isEnough = () => cache.length + reclamation.waitingOf(catalog, units) >= count;
-    for (let evicted = 0; !isEnough() && evicted < TABLE_EVICTIONS_MAX; evicted++) {
-      if (!(yield* evictor.evictInOldTable(request))) return false;
+    // Other writes in flight may choose the same victims.
+    for (let tries = 0; !isEnough() && tries < TABLE_EVICTIONS_MAX; tries++) {
+      yield* evictor.evictOld(request);
     }
-    evictor.noteTables(isEnough());
-    return isEnough() && (yield* this.#ripened());
+    const cameFree = isEnough() && (yield* this.#ripened());
+    evictor.noteTables(cameFree);
+    return cameFree;
   }
 
   #isOfTable(lacking: Lacking | undefined): boolean {

@@ -26,7 +26,7 @@ const YOUNG_FACTOR = 4;
 const IDLE_MAX = 16;
 
 /** Where a record goes for another one: see `Evictor`. */
-export type VictimPlace = 'beside' | 'in table' | 'in old table';
+export type VictimPlace = 'beside' | 'in table' | 'old';
 
 /**
  * What one client knows of a store that is bounded, for all its handles: how much the store holds,
@@ -185,21 +185,31 @@ export class BoundedStore {
   }
 
   /**
-   * As `findVictim`, of the records beside an outgoing one: see `Index.sample`. Where these
-   * are young, as beside the greatest of keys that ascend, the pool may hold nothing younger: then
-   * an old one elsewhere, unless it has to be `in table`.
+   * As `findVictim`, of the records beside an outgoing one (see `Index.sample`), or an `old` one. The
+   * records `beside` may be young, as where keys ascend: then an old one, too, because the pool may
+   * hold nothing younger. Unless it has to be `in table`.
    */
   *findVictimFor(
     place: VictimPlace,
     own: Request,
     sampling: Sampling,
   ): Operation<Candidate | undefined> {
+    if (place === 'old') return yield* this.#findOld(sampling, own);
+    const neighbour = yield* this.#findNeighbour(sampling, own);
+    const isLast = neighbour === undefined || place === 'in table';
+    return isLast || !this.#isYoung(neighbour) ? neighbour : yield* this.#findOld(sampling, own);
+  }
+
+  /** Whether the store has records that are much older than all those beside an outgoing one. */
+  *areYoungBeside(own: Request, sampling: Sampling): Operation<boolean> {
+    const neighbour = yield* this.#findNeighbour(sampling, own);
+    return neighbour !== undefined && this.#isYoung(neighbour);
+  }
+
+  *#findNeighbour(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
     yield* this.#index.sample?.(sampling.met, own, SAMPLE, sampling.visit) ?? [];
-    const neighbour = sampling.victimOf(this.#expert());
-    if (neighbour === undefined || place === 'in table') return neighbour;
-    if (this.#isYoung(neighbour)) return yield* this.#findOld(sampling, own);
-    return place === 'beside' ? neighbour : undefined;
+    return sampling.victimOf(this.#expert());
   }
 
   /**
@@ -222,7 +232,6 @@ export class BoundedStore {
     return victim;
   }
 
-  /** Whether the store has records that are much older. */
   #isYoung({ access, isExpired }: Candidate): boolean {
     const now = this.#pool.clock.now() * TICKS_PER_MS;
     return !isExpired && now - this.#victimAccess > YOUNG_FACTOR * Math.max(0, now - access.ticks);

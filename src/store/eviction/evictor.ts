@@ -28,7 +28,7 @@ const AHEAD_MAX = 8;
 const VAIN_MAX = 32;
 /** Evictions that one write, or a client that leaves, tries at most. */
 const TRIES_MAX = 4096;
-/** Most writes that lack memory for a table until old tables are emptied once more. */
+/** Most writes until old tables are emptied once more. */
 const LEFT_OUT_MAX = 4096;
 /** Bytes that a write pays for a chunk owed, for each byte that it stores. */
 const PAYMENT = 1.25;
@@ -51,7 +51,7 @@ export class Evictor {
   readonly drain: ChunkDrain;
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
-  /** For how many writes that lack memory no old table is emptied, because none came free. */
+  /** For how many writes no old table is emptied, because none came free. */
   #leftOut = 0;
   #leaveOut = 1;
 
@@ -268,12 +268,13 @@ export class Evictor {
   }
 
   /**
-   * Evicts one of the records beside which the index keeps this one, or an old one where those are
-   * young; false when it has a block of its own, so that it can be any.
+   * After a write: evicts one of the records beside which the index keeps this one, or an old one
+   * where those are young; false when it has a block of its own, so that it can be any.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    const where = this.#leftOut > 0 ? 'in table' : 'beside';
-    return own.isInTable && (yield* this.#tryToEvict(where, own));
+    const isOldOfUse = this.mayEmptyTable;
+    if (this.#leftOut > 0) this.#leftOut--;
+    return own.isInTable && (yield* this.#tryToEvict(isOldOfUse ? 'beside' : 'in table', own));
   }
 
   /** Where the index lacks memory for its tables: makes room in the very table. */
@@ -281,25 +282,38 @@ export class Evictor {
     return this.#tryToEvict('in table', own);
   }
 
-  /** Or in an old table, to have its memory; false unless those in the very table are young. */
-  evictInOldTable(own: Request): Operation<boolean> {
-    return this.#tryToEvict('in old table', own);
+  /** Or in a table of old records, so that it comes free: see `areYoungBeside`. */
+  evictOld(own: Request): Operation<boolean> {
+    return this.#tryToEvict('old', own);
+  }
+
+  /** Whether the records beside which the index keeps this one are much younger than others. */
+  *areYoungBeside(own: Request): Operation<boolean> {
+    const sampling = this.store.newSampling();
+    try {
+      return yield* inSection(this.#attachment, () => this.store.areYoungBeside(own, sampling));
+    } finally {
+      this.store.giveBack(sampling);
+    }
   }
 
   /**
-   * Records of old tables were evicted: whether a table came free, which others may have taken. A
-   * merge may lack memory itself, so each time in vain doubles for how long this is left out.
+   * The old records of a table were evicted: whether one came free. Others may have taken it, or a
+   * merge may lack memory itself; so each time in vain doubles for how long this is left out.
    */
   noteTables(cameFree: boolean): void {
     this.#leaveOut = cameFree ? 1 : Math.min(2 * this.#leaveOut, LEFT_OUT_MAX);
     if (!cameFree) this.#leftOut = this.#leaveOut;
   }
 
-  /** For each write that lacks memory: whether to evict in an old table. */
-  mayEmptyTable(): boolean {
-    if (this.#leftOut === 0) return true;
-    this.#leftOut--;
-    return false;
+  /**
+   * Whether a table that is emptied may come free: the index merges tables, and no client keeps
+   * memory from being used again.
+   */
+  get mayEmptyTable(): boolean {
+    const { lagging } = this.#attachment.pool.reclamation;
+    const merges = this.canEvictInTable && this.#index.compact !== undefined;
+    return merges && this.#leftOut === 0 && lagging.length === 0;
   }
 
   /** Whether an eviction can make room in the very table that has none. */

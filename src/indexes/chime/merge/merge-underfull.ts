@@ -115,7 +115,8 @@ function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, togethe
   const { perVacancyBit, shape } = geometry;
   const { span } = shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
-  if (own === 0 && perVacancyBit === 1) return true;
+  // Elsewhere one that is filled and emptied by turns would be split and merged by turns.
+  if (own === 0 && perVacancyBit === 1 && allocator.isUsedUp) return true;
   // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }

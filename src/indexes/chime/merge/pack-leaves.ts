@@ -43,7 +43,8 @@ function* packAt(tree: ChimeTree, from: Uint8Array): Operation<Uint8Array | unde
   }
 }
 
-/** Whether two leaves fit one, with some room to spare. */
-function areWorthPacking({ geometry }: ChimeTree, _own: number, together: number): boolean {
-  return 4 * together <= 3 * geometry.shape.span;
+/** Whether two leaves fit one, with some room to spare, or one is empty. */
+function areWorthPacking({ geometry }: ChimeTree, own: number, together: number): boolean {
+  const { perVacancyBit, shape } = geometry;
+  return 4 * together <= 3 * shape.span || (own === 0 && perVacancyBit === 1);
 }

@@ -3,9 +3,18 @@ import type { Operation } from '../../../../verbs/index.ts';
 import { visitSample } from '../../../traversal/sample.ts';
 import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
 import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
-import { type LeafClient, OWNED, UNKNOWN } from '../leaf-client.ts';
+import { type LeafClient, OWNED } from '../leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from '../leaf-request.ts';
-import { adoptInline, imageOf, isLeafStill, postEntries, prepare } from '../read-leaf.ts';
+import {
+  adoptInline,
+  imageOf,
+  isLeafStill,
+  isStill,
+  postBracket,
+  postEntries,
+  prepare,
+} from '../read-leaf.ts';
+import { lookAgain } from '../search-leaf.ts';
 
 /**
  * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
@@ -16,7 +25,7 @@ const ENTRIES = 3;
 /** Empty entries of a neighbourhood that is full, or nearly so. */
 const EMPTY_MAX = 1;
 /** Leaves behind the one that leads to a key's: a full pool may lack the links to them. */
-const REDIRECTS_MAX = 64;
+const ATTEMPTS_MAX = 64;
 /** Leaves that are read in one doorbell. */
 const LEAVES_MAX = 32;
 
@@ -69,29 +78,18 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
   read.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, seed);
   prepare(client, read);
   yield* client.begin(read);
-  for (let attempt = 1; !(yield* isItsLeaf(client, read, entries)); attempt++) {
-    if (attempt === REDIRECTS_MAX) return;
-    yield* client.redirect(read, attempt);
+  for (let attempt = 1; ; attempt++) {
+    read.readsBounds = true;
+    yield postBracket(client, read, read.home, entries, read.batch.clear());
+    if (isStill(read) && isLeafStill(read) && client.owns(read) === OWNED) break;
+    if (attempt === ATTEMPTS_MAX) return;
+    yield* lookAgain(client, read, attempt);
   }
   if (!whole && emptyIn(client, read, entries) > EMPTY_MAX) return;
   request.candidateCount = 0;
   visitInline(client, read, entries, request, visit);
   const part = { place: 0, enough: request.candidateCount };
   yield* visitSample(client.records, request, part, visit);
-}
-
-/** Reads some entries of a leaf; whether that was the key's. */
-function* isItsLeaf<R extends LeafRequest>(
-  client: LeafClient<LeafClient['geometry']['shape'], R>,
-  read: R,
-  entries: number,
-): Operation<boolean> {
-  read.readsBounds = true;
-  read.batch.clear().read(read.leaf, HEADER_BYTES, read.words, IMAGE_AT);
-  yield postEntries(client, read, read.home, entries, read.batch);
-  if (!isLeafStill(read)) return false;
-  while (client.owns(read) === UNKNOWN) yield* client.learnBounds(read);
-  return client.owns(read) === OWNED;
 }
 
 function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: number): number {
