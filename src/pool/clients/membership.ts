@@ -337,6 +337,7 @@ export class Membership {
   }
 
   *holdsRow(): Operation<boolean> {
+    if (this.id === 0) return false;
     return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
   }
 

@@ -100,7 +100,7 @@ export function* loadSegments(geometry: PairGeometry): Operation<void> {
   yield new Batch().read(geometry.segmentTable, 8 * count, words, 0);
   for (let i = 0; i < count; i++) {
     const segment = readInteger(words, 8 * i);
-    invariant(segment > 0 && segment % 64 === 0, 'the hash table lacks a segment');
+    invariant(segment > 0, 'the hash table lacks a segment');
     geometry.segments[i] = segment;
   }
   geometry.generation = table.generation;

@@ -115,7 +115,7 @@ export class TableImage {
   *publish(generation: number): Operation<void> {
     const { geometry } = this.#pair;
     const isWhole = this.#segments.length === segmentCount(geometry.shape);
-    invariant(isWhole && generation > 0, 'a hash table is published that lacks a segment');
+    invariant(isWhole, 'a hash table is published that lacks a segment');
     const bytes = 8 * this.#segments.length;
     const words = new Scratch(bytes + 8);
     this.#segments.forEach((segment, i) => {
