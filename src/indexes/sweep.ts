@@ -1,8 +1,9 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
 import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
 import { control } from '../pool/control.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
+import { claimedIn } from '../pool/memory/block-state.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
@@ -94,6 +95,9 @@ function* sweepStores(pool: Pool, index: Index): Operation<number> {
   const phase = yield* beginPhase();
   try {
     if (!(yield* outwaitReaders(pool))) return 0;
+    // Else it would take what living clients claim from now on for lost.
+    const isOwn = pool.allocator.claim === claimedIn(Math.ceil(phase / 2));
+    invariant(isOwn, 'a sweep goes by another phase than the one that it has begun');
     let brought = yield* sweepStore(pool, index);
     for (const { id, name, ready, kind, unswept } of yield* pool.catalog.entries()) {
       const isAnother = ready && id !== index.records.catalog && knownKind(kind) !== undefined;

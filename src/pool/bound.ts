@@ -92,6 +92,10 @@ export function blockOfBound(
 }
 
 function encodeBound(bound: Bound): Uint8Array {
+  const { limit, block } = bound;
+  // A line of zeros says that there is no bound.
+  const isSane = limit >= 1 && Number.isSafeInteger(limit) && block > 0;
+  invariant(isSane, 'a store gets a bound that none can read');
   const words = new DataView(new ArrayBuffer(STORE_WORDS_BYTES));
   words.setBigUint64(LIMIT, BigInt(bound.limit), true);
   words.setBigUint64(BOUND, BigInt(kindOf(bound)), true);

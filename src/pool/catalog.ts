@@ -176,6 +176,7 @@ export class Catalog {
     try {
       root = yield* build(id);
       words = yield* wordsFor(id);
+      invariant(root > NULL_ADDRESS, 'a store is made without a root');
     } catch (error) {
       yield* this.#giveBack(id);
       yield* control.store(at, 0n);
@@ -402,10 +403,12 @@ export function unsweptAt(id: number): Address {
 }
 
 function rowAt(id: number): Address {
+  invariant(id >= 1 && id <= CATALOG_ENTRIES, 'no row of the catalog has this number');
   return CATALOG_OFFSET + (id - 1) * CATALOG_ENTRY_BYTES;
 }
 
 function wordsOf(id: number): Address {
+  invariant(id >= 1 && id <= CATALOG_ENTRIES, 'no line of a store has this number');
   return STORE_WORDS_OFFSET + (id - 1) * STORE_WORDS_BYTES;
 }
 

@@ -232,15 +232,24 @@ export class PoolLayout {
   stateByteOf(address: Address, units: number): Address {
     const start = this.chunkStart(this.chunkAt(regionOf(address), offsetOf(address)));
     const mapBytes = stateMapBytes(blocksPerChunk(units));
-    return start + (address - start - mapBytes) / (units * UNIT_BYTES);
+    const block = (address - start - mapBytes) / (units * UNIT_BYTES);
+    invariant(Number.isInteger(block) && block >= 0, 'no block of this size begins there');
+    return start + block;
   }
 
   clientEntry(id: number): Address {
+    // The catalog stands in front of the table.
+    invariant(
+      id >= 1 && id <= this.parameters.clientsMax,
+      'no row of the client table has this id',
+    );
     return CLIENTS_OFFSET + (id - 1) * CLIENT_ENTRY_BYTES;
   }
 
   /** The word that names the chunk of a group of clients' intent slots on a memory node. */
   intentChunkWord(group: number, node: number): Address {
+    const isInTable = group >= 0 && group < this.intentGroups && node < this.stripe;
+    invariant(isInTable, 'no chunk of intent slots is for this group and node');
     return this.#intentTable + 8 * (group * this.stripe + node);
   }
 }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../errors.ts';
+import { invariant, StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import type { Catalog, CatalogEntry } from './catalog.ts';
 import type { Membership } from './clients/membership.ts';
@@ -99,6 +99,7 @@ export class OpenStores {
 
   /** A handle is closed. `tend` gives up what this client has of the store. */
   close(store: OpenStore): void {
+    invariant(store.handles > 0, 'a handle of a store is closed that was closed before');
     if (--store.handles > 0 || store.dropped) return;
     this.#open.delete(store.catalog);
     this.#leaving.add(store.catalog);

@@ -373,7 +373,9 @@ export class SimulatedClient {
       this.#leaveExpelled();
     }
     note.responded = now();
-    const announced = peek(this.pool.membership.epochWord);
+    const { membership } = this.pool;
+    // One that has left has no row.
+    const announced = membership.id === 0 ? 0 : peek(membership.epochWord);
     note.text += `; announced ${announced}, epoch ${peek(SUPERBLOCK.epoch)}`;
   }
 

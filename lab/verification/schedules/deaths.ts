@@ -82,9 +82,9 @@ export class Deaths {
     }
   }
 
-  /** The state word of the row that the client joined with. */
+  /** The state word of the row that the client joined with; 0 where it has none. */
   #stateOf({ pool: { layout, membership } }: SimulatedClient): bigint {
-    return this.#peek(layout.clientEntry(membership.id));
+    return membership.id === 0 ? 0n : this.#peek(layout.clientEntry(membership.id));
   }
 
   /** Clients that stood still go on when others have declared them dead. */

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { type Address, readInteger, type Scratch, writeInteger } from '../../verbs/index.ts';
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
@@ -60,6 +61,7 @@ export function pivotBlockIn(memory: Scratch, at: number): Address {
 
 export function writePivot(memory: Scratch, at: number, pivot: Uint8Array, block: Address): void {
   const { i32, u8 } = memory;
+  invariant(!isLong(pivot.length) || block > 0, 'a long pivot stands in no block');
   i32[(at + BYTES_AT) >> 2] = pivot.length;
   i32[((at + BYTES_AT) >> 2) + 1] = 0;
   i32.fill(0, (at + PIVOT_AT) >> 2, (at + PIVOT_AT + PIVOT_INLINE_MAX) >> 2);

@@ -105,6 +105,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   /** The epoch: a block is used again only when epochs have passed. */
   newTag(): number {
+    invariant(this.reclamation.online, 'a leaf is made in no epoch, which its tag is to say');
     return this.reclamation.announced % TAG_VALUES;
   }
 
@@ -314,10 +315,11 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const { words, newPivot, newPivotBlock } = request;
     const at = IMAGE_AT + BOUNDS_AT;
     const older = highHalf(words, at);
+    invariant(newPivot !== undefined, 'a leaf is split at no pivot');
     writeSibling(upper.memory, upper.at, siblingIn(words, at), older);
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
-    writePivot(lower.memory, lower.at, newPivot as Uint8Array, newPivotBlock);
+    writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
   }
 
   postBounds(request: ChimeRequest, batch: Batch): void {

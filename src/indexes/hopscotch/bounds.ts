@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../verbs/index.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 
@@ -36,7 +37,9 @@ export function writeBounds(
   depth: number,
   child: Address,
 ): void {
+  invariant(suffix >= 0 && suffix < 2 ** depth, 'a segment has a suffix longer than its depth');
   const lines = child / UNIT_BYTES;
+  invariant(Number.isInteger(lines), 'the child of a segment stands at no block');
   setWord(memory, at, suffix, 0);
   setWord(memory, at + 8, lines | 0, (depth << DEPTH_SHIFT) | Math.floor(lines / 2 ** 32));
 }

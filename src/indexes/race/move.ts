@@ -6,12 +6,13 @@ import {
   lowHalf,
   NULL_ADDRESS,
   type Operation,
+  readInteger,
   Scratch,
 } from '../../verbs/index.ts';
 import { BucketWords } from '../substrates/bucket-words.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { KeyHashes } from '../substrates/key-hashes.ts';
-import { IDENTITY, type RaceGeometry } from './geometry.ts';
+import { IDENTITY, PARENT, type RaceGeometry } from './geometry.ts';
 import {
   bucketHeaderHigh,
   depthOf,
@@ -30,6 +31,8 @@ const FREEZE_ROUNDS_MAX = 10_000;
 export class Move {
   readonly #geometry: RaceGeometry;
   readonly #bucketBytes: number;
+  /** The subtable that is split, and the first of its buckets that are moved. */
+  #subtable: Address = NULL_ADDRESS;
   #parent: Address = NULL_ADDRESS;
   #child: Address = NULL_ADDRESS;
   #first = 0;
@@ -52,6 +55,9 @@ export class Move {
   }
 
   begin(parent: Address, child: Address, first: number, count: number): void {
+    const isThere = first >= 0 && first + count <= this.#geometry.buckets;
+    invariant(isThere && child !== parent, 'no such buckets of a subtable are moved');
+    this.#subtable = parent;
     this.#parent = this.#geometry.bucketAddress(parent, first);
     this.#child = child;
     this.#first = first;
@@ -66,6 +72,8 @@ export class Move {
     this.#suffix = lowHalf(this.#identity, IDENTITY);
     this.#depth = highHalf(this.#identity, IDENTITY);
     invariant(this.#depth > 0 && this.#suffix >>> (this.#depth - 1) === 1, 'child identity');
+    const isParent = readInteger(this.#identity, PARENT) === this.#subtable;
+    invariant(isParent, 'a child gets the slots of a subtable that it was not split from');
   }
 
   /** Step 1. False when every bucket has been moved already. */

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import type { Address } from '../../verbs/index.ts';
 import {
   isVacantIn,
@@ -81,6 +82,9 @@ export function slotHigh(
   units: number,
   depth: number,
 ): number {
+  // A fingerprint of 0 would match bucket headers.
+  const fits = fingerprint > 0 && fingerprint <= 0xff && units <= 0xff && depth <= 0x1f;
+  invariant(fits, 'a slot has no room for what it is to say');
   return (fingerprint << 24) | (units << 16) | (depth << STAMP_SHIFT) | pointerHigh(address);
 }
 

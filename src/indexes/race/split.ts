@@ -1,4 +1,4 @@
-import { StepwellError } from '../../errors.ts';
+import { invariant, StepwellError } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Allocator } from '../../pool/memory/allocator.ts';
 import {
@@ -12,7 +12,7 @@ import {
   writeInteger,
 } from '../../verbs/index.ts';
 import { BUCKETS_AT } from '../substrates/claims/slot-request.ts';
-import { IDENTITY, PARENT, type RaceGeometry } from './geometry.ts';
+import { DEPTH_MAX, IDENTITY, PARENT, type RaceGeometry } from './geometry.ts';
 import { bucketsOf, moveBuckets, settle } from './migrate.ts';
 import type { RaceRequest } from './request.ts';
 import { bucketHeaderHigh, depthOf, isReady, UNMOVED } from './slot.ts';
@@ -54,6 +54,7 @@ export function* split(table: RaceTable, request: RaceRequest): Operation<void> 
     }
     discardSubtable(table, child);
     child = yield* directory.child(suffix, depth);
+    invariant(child !== NULL_ADDRESS, 'an entry of the directory that was filled is empty');
   }
   for (const bucket of bucketsOf(table, request)) {
     yield* moveBuckets(table, subtable, child, bucket, 1);
@@ -72,6 +73,7 @@ function shallowestHeader(table: RaceTable, request: RaceRequest) {
     depth = bucketDepth;
     suffix = i32[at >> 2];
   }
+  invariant(suffix >>> depth === 0, 'the suffix of a bucket is longer than its depth');
   return { suffix, depth };
 }
 
@@ -157,6 +159,7 @@ export function* writeSubtable(
     ready,
   }: { parent: Address; suffix: number; depth: number; ready: boolean },
 ): Operation<void> {
+  invariant(depth <= DEPTH_MAX && suffix >>> depth === 0, 'a subtable has no such suffix');
   const perWrite = Math.max(1, Math.floor(READ_BYTES / geometry.bucketBytes));
   const image = new Scratch(Math.min(perWrite, geometry.buckets) * geometry.bucketBytes);
   const identity = new Scratch(UNIT_BYTES);

@@ -226,6 +226,7 @@ export class Compaction {
     const batch = new Batch();
     yield batch.read(spare, bytes, image, 0);
     invariant(parseMainHeader(image, 0).home === home, 'a spare place that two segments use');
+    invariant(home !== spare, 'the home of a MainSegment is the spare place');
     writeHome(image, 0);
     const words = new Scratch(CAS_BYTES);
     setWord(words, 0, low, high);

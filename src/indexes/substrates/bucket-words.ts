@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import {
   type Address,
   Batch,
@@ -45,6 +46,7 @@ export class BucketWords {
   /** Adds a CAS from one word to another. */
   postSwap(address: Address, low: number, high: number, newLow: number, newHigh: number): void {
     const at = CAS_BYTES * this.batch.length;
+    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a mover posts more than it made room for');
     setWord(this.#swaps, at, low, high);
     setWord(this.#swaps, at + 8, newLow, newHigh);
     this.batch.cas(address, this.#swaps, at);

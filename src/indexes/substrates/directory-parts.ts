@@ -139,6 +139,7 @@ export class DirectoryParts {
     const now = yield* this.readDepth();
     if (now > depth) return false;
     // A client splits only what the directory leads to.
+    invariant(depth < this.#depths.maxDepth, 'a split at the maximum depth of the directory');
     invariant(now === depth, `a split at depth ${depth} of a directory of depth ${now}`);
     this.#reserveAhead(memory, depth + 1);
     // From exactly `depth`: a slow splitter can never write a smaller depth back.
@@ -184,6 +185,7 @@ export class DirectoryParts {
 
   /** Fills entries 0, 1, … of a new directory, whose global depth they tell. */
   *fill(words: readonly EntryWord[]): Operation<void> {
+    invariant(words.length === 2 ** this.#depths.initialDepth, 'a directory is not filled whole');
     const area = new Scratch(ENTRY_BYTES * words.length);
     const batch = new Batch();
     words.forEach(({ low, high }, i) => {

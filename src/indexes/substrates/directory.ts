@@ -81,6 +81,9 @@ export class Directory {
       subtables[index] = (high >>> 0) * 2 ** 32 + (low >>> 0);
     });
     yield* this.#check(subtables);
+    for (let i = 0; i < 2 ** this.initialDepth; i++) {
+      invariant(subtables[i] !== NULL_ADDRESS, 'the directory lacks an entry it was made with');
+    }
     for (let i = 1; i < count; i++) {
       if (subtables[i] === NULL_ADDRESS) subtables[i] = subtables[withoutHighestBit(i)];
     }
@@ -140,6 +143,9 @@ export class Directory {
 
   /** Links the child of (suffix, depth): of all splitters of a subtable, one wins. */
   *link(suffix: number, depth: number, child: Address): Operation<boolean> {
+    // An entry of 0 inherits, and one that was filled for another suffix stays for ever.
+    const isEntry = suffix >= 0 && suffix < 2 ** depth && depth < this.maxDepth;
+    invariant(child !== NULL_ADDRESS && isEntry, 'a split fills no entry of the directory');
     const index = suffix + 2 ** depth;
     const won = yield* control.swap(this.parts.entry(index), 0n, BigInt(child));
     if (won) {
@@ -178,6 +184,9 @@ export class Directory {
     subtables: readonly Address[],
     options: PartOptions = {},
   ): Operation<Address> {
+    const isWhole =
+      subtables.length === 2 ** depths.initialDepth && subtables.every((one) => one > 0);
+    invariant(isWhole, 'a directory is made that lacks a subtable');
     const made = yield* DirectoryParts.make(pool, catalog, depths, options);
     yield* made.fill(subtables.map((one) => ({ low: one | 0, high: Math.floor(one / 2 ** 32) })));
     return made.root;

@@ -28,6 +28,7 @@ export class HolderWord {
 
   /** Puts this client's name where none is, or that of a client that is gone. */
   *take(): Operation<number> {
+    invariant(this.#membership.id > 0, 'a client without a row cannot be named');
     const held = yield* control.load(this.#address);
     if (held !== 0n && !(yield* this.#holderIsGone(held))) return HELD;
     if (!(yield* control.swap(this.#address, held, this.#own()))) return HELD;

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import type { Address } from '../../verbs/index.ts';
 
 /**
@@ -19,6 +20,7 @@ const BLOCKS_AT_FIRST = 64;
 export class Limbo {
   #ring = new Float64Array(FIELDS * BLOCKS_AT_FIRST);
   #head = 0;
+  #lastTag = 0;
   length = 0;
 
   /** The oldest tag, or 0 when empty: what the client publishes as its limbo floor. */
@@ -52,6 +54,9 @@ export class Limbo {
   }
 
   push(address: Address, units: number, tag: number): void {
+    // `floor` and `drain` take the first tag for the least.
+    invariant(tag >= this.#lastTag, 'a block is retired in an earlier epoch than the one before');
+    this.#lastTag = tag;
     if (FIELDS * this.length === this.#ring.length) this.#grow();
     const at = this.#at(this.length++);
     this.#ring[at] = address;

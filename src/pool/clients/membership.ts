@@ -128,6 +128,7 @@ export class Membership {
 
   /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
   *join(name: string): Operation<void> {
+    invariant(this.id === 0, 'a client that has a row takes another one');
     for (let attempt = 1; attempt <= JOIN_ATTEMPTS; attempt++) {
       const free = (yield* this.rows(true)).filter(({ isFree }) => isFree);
       for (const row of free) if (yield* this.#joinAt(row, name)) return;
@@ -336,6 +337,7 @@ export class Membership {
   }
 
   *holdsRow(): Operation<boolean> {
+    if (this.id === 0) return false;
     return this.isOwnState(yield* control.load(this.#layout.clientEntry(this.id)));
   }
 
@@ -349,6 +351,7 @@ export class Membership {
    * too, its thread stands in the row and the next one claims it again.
    */
   *claimRecovery(row: ClientRow): Operation<boolean> {
+    invariant(row.id !== this.id && !row.isFree, 'there is no dead client in this row');
     const address = this.#layout.clientEntry(row.id);
     // By another client that is about to claim the row; or by a descriptor that a terminated thread
     // has left behind, and then this client has to do without the lock.
@@ -461,5 +464,6 @@ export function storesIn(word: bigint): number[] {
 }
 
 function bitOf(catalog: number): bigint {
+  invariant(catalog >= 1 && catalog <= CATALOG_ENTRIES, 'a row of a client names no such store');
   return 1n << BigInt(catalog - 1);
 }

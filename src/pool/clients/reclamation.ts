@@ -162,6 +162,7 @@ export class Reclamation {
 
   /** Call after the block was unlinked, from within an operation. */
   retire(address: Address, units: number, catalog: number): void {
+    invariant(this.#announced !== 0, 'a client that is idle retires a block');
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
     this.#unitsSinceAdvance += units;
@@ -170,6 +171,7 @@ export class Reclamation {
 
   /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
   retireSpan(chunks: readonly number[], catalog: number): void {
+    invariant(this.online || chunks.length === 0, 'a client that is idle retires a span');
     const { length } = this.#limbo;
     for (const chunk of chunks) {
       const address = this.#layout.chunkStart(chunk);
@@ -202,6 +204,7 @@ export class Reclamation {
     if (epoch === undefined) {
       throw new StepwellError('SW_REVOKED', 'this client was declared dead; open the pool again');
     }
+    invariant(epoch > 0, 'the epoch of the pool is 0, which stands for an idle client');
     if (epoch !== this.#announced) yield* this.#comeOnline(epoch);
     if (this.#isWorthAdvancing) yield* this.collect(epoch);
   }
@@ -255,6 +258,8 @@ export class Reclamation {
 
   /** One attempt to make the epoch greater than `epoch`; a sweep waits for that. */
   *advanceBeyond(epoch: number): Operation<void> {
+    // No attempt waits for this client's own announcement, and this one makes none.
+    invariant(!this.online, 'a client moves the epoch on and stays in an earlier one');
     const now = yield* this.readEpoch();
     if (now <= epoch) yield* this.#advance(now);
   }
@@ -299,6 +304,7 @@ export class Reclamation {
    * that readers have long left behind.
    */
   *#comeOnline(epoch: number): Operation<void> {
+    invariant(epoch >= this.#announced, 'the epoch went back behind what was announced');
     for (let now = epoch; now !== this.#announced; ) {
       yield* this.#announce(now);
       now = yield* this.readEpoch();
@@ -355,7 +361,10 @@ export class Reclamation {
     writeInteger(this.#words, SWAP, epoch);
     writeInteger(this.#words, SWAP + 8, epoch + 1);
     yield this.#batch.clear().cas(SUPERBLOCK.epoch, this.#words, SWAP);
-    return swapped(this.#words, SWAP) ? epoch + 1 : readInteger(this.#words, SWAP + 16);
+    if (swapped(this.#words, SWAP)) return epoch + 1;
+    const now = readInteger(this.#words, SWAP + 16);
+    invariant(now > epoch, 'the epoch went back');
+    return now;
   }
 
   #laggards(epoch: number): number[] {
@@ -386,6 +395,7 @@ export class Reclamation {
         else if (units === EMPTIED_CHUNK) this.#allocator.recycle(chunk, batch);
         else this.#allocator.free(address, units, catalog);
       });
+      invariant(this.#waitingUnits >= 0, 'more comes free than was retired');
       if (batch.length > 0) yield batch;
       yield* this.#allocator.flushFreed();
       if (freed === 0) return;

@@ -71,6 +71,7 @@ export class IntentSlots {
   }
 
   give(slot: number): void {
+    invariant((this.#free & (1 << slot)) === 0, 'an intent slot is given back twice');
     this.#free |= 1 << slot;
     this.given++;
   }
@@ -82,7 +83,9 @@ export class IntentSlots {
 
   /** Where an own slot stands on a memory node. */
   address(node: number, slot: number): Address {
-    return this.#own[node] + slot * INTENT_BYTES;
+    const start = this.#own[node];
+    invariant(start > 0 && slot >= 0, 'a client uses an intent slot that it has not');
+    return start + slot * INTENT_BYTES;
   }
 
   /** Where any client's slot stands; NULL_ADDRESS when its group has none. */
@@ -118,9 +121,13 @@ export class IntentSlots {
     const chunk = yield* this.#chunks.takeSpan(own, 1, this.#layout.parameters.chunkBytes, node);
     const word = this.#layout.intentChunkWord(group, node);
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
-    if (isFirst) yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
-    else yield* this.#chunks.release(chunk, own);
-    return yield* this.#find(id, node);
+    if (isFirst) {
+      const isOwn = yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
+      invariant(isOwn, 'another client has taken a chunk that this one names for intent slots');
+    } else yield* this.#chunks.release(chunk, own);
+    const start = yield* this.#find(id, node);
+    invariant(start !== NULL_ADDRESS, 'a chunk of intent slots was named and is named no more');
+    return start;
   }
 
   nextTicket(slot: number): number {

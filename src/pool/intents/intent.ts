@@ -7,7 +7,7 @@ import {
   setWord,
   writeInteger,
 } from '../../verbs/index.ts';
-import { INTENT_BYTES } from '../layout.ts';
+import { CHUNK_BYTES, INTENT_BYTES } from '../layout.ts';
 import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './lock-word.ts';
 
 /**
@@ -46,6 +46,8 @@ export function writeBytes(bytes: number): number {
 export class Intent {
   readonly memory = new Scratch(INTENT_BYTES);
   #end = HEAD_BYTES;
+  /** Where the last write stands. */
+  #last = 0;
 
   /** Bytes of the head and the writes. */
   get bytes(): number {
@@ -63,9 +65,13 @@ export class Intent {
     setWord(memory, OWN_AT, ownLow, ownHigh);
     setWord(memory, OTHER_AT, ownLow, ownHigh);
     this.#end = HEAD_BYTES;
+    this.#last = 0;
   }
 
   setLeaf(leaf: number, address: Address, identityLow: number, identityHigh: number): void {
+    // An erased identity, of a leaf that was merged, is what any other erased one is, too.
+    const isLeaf = address > 0 && (identityLow !== 0 || identityHigh !== 0);
+    invariant(isLeaf, 'an intent is for a leaf that is none');
     const at = LEAVES_AT + leaf * LEAF_BYTES;
     writeInteger(this.memory, at, address);
     setWord(this.memory, at + IDENTITY_AT, identityLow, identityHigh);
@@ -75,10 +81,13 @@ export class Intent {
   add(leaf: number, address: Address, bytes: number): number {
     const { memory } = this;
     const at = this.#end;
+    // Else the client that repairs would write where no client said.
+    invariant(address > 0 && bytes % 8 === 0, 'an intent writes no whole words of the pool');
     invariant(at + WRITE_HEAD_BYTES + bytes <= memory.u8.length, 'an intent outgrows its memory');
     writeInteger(memory, at, address);
     memory.i32[(at + 8) >> 2] = bytes;
     memory.i32[(at + 12) >> 2] = leaf;
+    this.#last = at;
     this.#end = at + WRITE_HEAD_BYTES + bytes;
     return at + WRITE_HEAD_BYTES;
   }
@@ -96,6 +105,7 @@ export class Intent {
 
   /** Adds the WRITEs after which a leaf is none any more; the second one tells that all is done. */
   addRetirement(leaf: number): void {
+    invariant(leaf === SECOND_LEAF, 'an intent retires the leaf by whose lock it is found');
     this.addWord(leaf, this.leaf(leaf) + IDENTITY_AT, 0, 0);
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, RETIRED.low, RETIRED.high);
   }
@@ -108,12 +118,25 @@ export class Intent {
   /** Adds the WRITE of the whole intent, whose writes stand in `block` if they are too long. */
   postWhole(slot: Address, batch: Batch, block: Address): void {
     const { memory } = this;
+    this.#checkEnd();
     const isLong = this.#end > INTENT_BYTES;
     invariant(!isLong || block !== 0, 'a long intent without a block');
     writeInteger(memory, BLOCK_AT, isLong ? block : 0);
     memory.i32[LENGTH_AT >> 2] = this.#end - HEAD_BYTES;
     if (isLong) batch.write(block, this.#end - HEAD_BYTES, memory, HEAD_BYTES);
     this.#postSealed(slot, batch);
+  }
+
+  /** A client that repairs goes by the first leaf's lock: all has to be done when that is gone. */
+  #checkEnd(): void {
+    const { i32 } = this.memory;
+    const isOfFirst = i32[(this.#last + 12) >> 2] === FIRST_LEAF;
+    const releases = readInteger(this.memory, this.#last) === this.leaf(FIRST_LEAF) + OWNER_AT;
+    invariant(isOfFirst && releases, 'an intent does not release its first leaf last');
+    invariant(
+      this.#end - HEAD_BYTES <= CHUNK_BYTES,
+      'an intent is longer than any that is repaired',
+    );
   }
 
   /** Adds the WRITE of the intent as it was read, but of another client: see `repair.ts`. */

@@ -44,6 +44,8 @@ export function freeHigh(identityHigh: number): number {
 }
 
 export function lockedHigh(client: number, ticket: number): number {
+  // Without a client it could be the word of what is gone.
+  invariant((client & 0xfff) !== 0 && client <= CLIENT_MASK, 'a lock names no client');
   const upper = (ticket & TICKET_MASK) >>> LOW_TICKET_BITS;
   return LOCKED | (upper << CLIENT_BITS) | client;
 }

@@ -62,6 +62,7 @@ export class Repairs {
    * they are done again, and each stores what it stored before.
    */
   *repair(address: Address, word: Word): Operation<void> {
+    invariant(isLocked(word.high), 'a leaf is repaired that no client has locked');
     const intent = yield* this.#readIntent(address, word);
     if (intent === undefined) return;
     if (!intent.isWholeOf(word) || !intent.names(address)) {
@@ -130,6 +131,7 @@ export class Repairs {
     const node = layout.nodeOf(first);
     const ticket = intents.nextTicket(slot);
     const own = { low: intents.wordLow(ticket, node, slot), high: intents.wordHigh(ticket) };
+    invariant(clientOf(own) !== clientOf(word), 'a client repairs what it has locked itself');
     const words = new Scratch(24);
     setWords(words, word, own);
     const batch = new Batch();

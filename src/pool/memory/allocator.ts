@@ -19,6 +19,7 @@ import {
   holdsBlocks,
   isCarved,
   isFor,
+  isOfUse,
   ownedWord,
   unpackChunk,
   useOf,
@@ -121,6 +122,7 @@ export class Allocator {
    */
   *begin(phase: number, frontier: number): Operation<void> {
     this.#frontier = frontier;
+    invariant(phase >= this.#phase, 'the phase of sweeps went back');
     if (phase !== this.#phase) yield* this.surrender();
     this.#phase = phase;
     this.#isOnline = true;
@@ -328,6 +330,9 @@ export class Allocator {
     if (claimed === 0) return 0;
     seen.i64[0] = freeBlocks(-claimed);
     yield batch.clear().faa(at, seen, 0);
+    // A chunk with a claimed block is not recycled: emptied-chunks.ts.
+    const isStill = isOfUse(seen.i32[2], useOf(catalog, units));
+    invariant(isStill, 'a chunk went to another use while blocks of it were claimed');
     return claimed;
   }
 
@@ -480,6 +485,7 @@ export class Allocator {
 
   /** Notes the word of a chunk that this client has locked, to retire it: emptied-chunks.ts. */
   noteEmptied(chunk: number, word: bigint): void {
+    invariant(!this.#emptied.has(chunk), 'a chunk is locked twice to be recycled');
     this.#emptied.set(chunk, word);
   }
 

@@ -1,3 +1,5 @@
+import { invariant } from '../../errors.ts';
+
 /**
  * State bytes in front of a chunk's blocks; 0 is free. A client claims blocks by a CAS of the word
  * that holds their bytes, and frees a block by a WRITE of its byte: a claimed block has one holder,
@@ -36,6 +38,7 @@ export function isCurrentState(state: number): boolean {
  * nowhere, and free it.
  */
 export function nextState(state: number): number {
+  invariant(state !== BLOCK_FREE && state !== BLOCK_LOCKED, 'a block that is free gets a mark');
   const claimed = claimedIn(roundOf(state));
   return claimed + ((state - claimed + 1) % BLOCK_STATES);
 }

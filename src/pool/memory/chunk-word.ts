@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { packFields } from '../control.ts';
 
 /** Recycled: its bytes are stale. */
@@ -44,6 +45,8 @@ const TOP_SHIFT = 48n;
 
 export function packChunk(word: ChunkWord): bigint {
   const { state, catalog, units, owner, incarnation, free } = word;
+  const fits = owner < 2 ** FIELDS[3] && catalog < 2 ** FIELDS[1] && units < 2 ** FIELDS[2];
+  invariant(fits, 'the word of a chunk has no room for its owner, store or block size');
   const low = packFields([state, catalog, units, owner].map((value, i) => [value, FIELDS[i]]));
   const top = isCarved(state) ? free : incarnation;
   return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
@@ -83,6 +86,11 @@ export function isFor(catalog: number, units: number, word: ChunkWord): boolean 
   return isCarved(word.state) && word.catalog === catalog && word.units === units;
 }
 
+/** Whether the low half of a chunk's word says that it is carved into blocks for this use. */
+export function isOfUse(low: number, use: number): boolean {
+  return isCarved(low & 0xf) && useOf((low >>> 4) & 0xff, (low >>> 12) & 0xffff) === use;
+}
+
 /** Added to a chunk's word when `count` of its blocks come free; negative for a claim. */
 export function freeBlocks(count: number): bigint {
   return BigInt(count) << TOP_SHIFT;
@@ -105,6 +113,8 @@ export function ownedWord(
   units: number,
   client: { owner: number; incarnation: number },
 ): ChunkWord {
+  // Whose owner is 0 would stay for ever: no client is cleaned up after that has no row.
+  invariant(state === CHUNK_FREE || client.owner > 0, 'a client without a row owns a chunk');
   return { state, catalog, units, ...client, free: 0 };
 }
 

@@ -409,7 +409,8 @@ export class ChunkTable {
 
   /** The state bytes of a recycled chunk are zero now: any client may claim its blocks. */
   *prepared(chunk: number, owned: ChunkWord, word: ChunkWord): Operation<void> {
-    yield* this.swap(chunk, packChunk(owned), word);
+    const isOwn = yield* this.swap(chunk, packChunk(owned), word);
+    invariant(isOwn, 'another client has taken a chunk that this one prepares');
   }
 
   /** Makes a chunk that this client owns free for any use. */

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { Batch, CAS_BYTES, type Operation, Scratch, swapped } from '../../verbs/index.ts';
 import type { Membership } from '../clients/membership.ts';
 import type { Reclamation } from '../clients/reclamation.ts';
@@ -76,7 +77,12 @@ function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined>
   const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id, free: blocks };
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {
-    allocator.noteEmptied(chunk, packChunk(yield* chunks.wordOf(chunk)));
+    const locked = yield* chunks.wordOf(chunk);
+    // Only its owner, or a recoverer when the owner is gone, gives it another state.
+    const isOwn = locked.state === CHUNK_EMPTIED && locked.owner === membership.id;
+    invariant(isOwn, 'another client has taken a chunk that this one empties');
+    invariant(locked.free >= blocks, 'a chunk without a block in use counts fewer free ones');
+    allocator.noteEmptied(chunk, packChunk(locked));
     return word.catalog;
   }
   chunks.survey.noteOccupied(chunk, blocks);

@@ -1,7 +1,8 @@
+import { invariant } from '../../errors.ts';
 import { type Address, Batch, FAA_BYTES, type Operation, Scratch } from '../../verbs/index.ts';
 import { blocksPerChunk, type PoolLayout } from '../layout.ts';
 import { BLOCK_FREE } from './block-state.ts';
-import { freeBlocks, unpackChunk, useOf } from './chunk-word.ts';
+import { freeBlocks, isCarved, unpackChunk, useOf } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 import { worthwhileOf } from './size-class.ts';
 
@@ -85,7 +86,8 @@ export class FreedBlocks {
     let isNews = false;
     at = 0;
     for (const [chunk, count] of counts) {
-      const { free, units } = unpackChunk(words.i64[(at + 8) >> 3]);
+      const { state, free, units } = unpackChunk(words.i64[(at + 8) >> 3]);
+      invariant(isCarved(state), 'blocks come free in a chunk that holds no blocks');
       const all = blocksPerChunk(units);
       const worthwhile = worthwhileOf(all);
       if (free < worthwhile && free + count >= worthwhile) isNews = true;

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import {
   type Address,
   type Batch,
@@ -89,6 +90,7 @@ export class Spans {
 
   #chunksAt(address: Address, units: number): number[] {
     const first = this.#chunks.chunkOf(address);
+    invariant(address === this.#layout.chunkStart(first), 'a span begins inside a chunk');
     return Array.from({ length: chunksFor(units) }, (_, i) => first + i * this.#layout.stripe);
   }
 

@@ -9,6 +9,7 @@ import {
   CATALOG_ENTRY_BYTES,
   CATALOG_OFFSET,
   CHUNK_BYTES,
+  CLIENT_ENTRY_BYTES,
   CLIENTS_OFFSET,
   PoolLayout,
   type PoolParameters,
@@ -44,7 +45,7 @@ test('the tables of a pool do not overlap', () => {
   const layout = new PoolLayout(PARAMETERS);
   assert.ok(CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES <= CLIENTS_OFFSET);
   assert.equal(layout.clientEntry(1), CLIENTS_OFFSET);
-  assert.ok(layout.clientEntry(17) <= layout.chunkWord(0));
+  assert.ok(layout.clientEntry(16) + CLIENT_ENTRY_BYTES <= layout.chunkWord(0));
   const end = layout.chunkWord(layout.chunksMax - 1) + 8;
   assert.ok(end <= layout.reservedChunks * CHUNK_BYTES);
   assert.equal(layout.chunksMax, 4 * 32);

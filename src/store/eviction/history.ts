@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
@@ -38,6 +39,8 @@ export class History {
 
   /** Notes eviction number `number`. */
   note(request: Request, experts: number, number: number): Operation<void> {
+    // `recall` takes a word without experts for none.
+    invariant(experts > 0 && experts < 4 && number >= 0, 'no expert has chosen what is evicted');
     const high = (experts << EXPERT_SHIFT) | (number % NUMBERS);
     return this.#pool.unwaited.word(this.#wordOf(request), request.hash.h1, high);
   }

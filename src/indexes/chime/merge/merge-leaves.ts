@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
 import { freeHigh } from '../../../pool/intents/lock-word.ts';
 import { INTENT_BYTES } from '../../../pool/layout.ts';
@@ -17,7 +18,7 @@ import { IMAGE_AT, SWAP_AT } from '../../substrates/leaf/leaf-request.ts';
 import { letGo, lockLeaf } from '../../substrates/leaf/lock-leaf.ts';
 import { makeRoom } from '../../substrates/leaf/make-room.ts';
 import { countItems } from '../../substrates/leaf/picture.ts';
-import { imageOf, postEntries } from '../../substrates/leaf/read-leaf.ts';
+import { imageOf, isLeafStill, postEntries } from '../../substrates/leaf/read-leaf.ts';
 import {
   copyPivot,
   isLong,
@@ -87,6 +88,7 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
       return false;
     }
     const pivotBlock = longPivotOf(request);
+    invariant(request.leaf !== right.leaf, 'a leaf is merged into itself');
     write(tree, request, right, before);
     yield* carryOut(tree, request, block);
     if (pivotBlock !== undefined) {
@@ -161,7 +163,9 @@ function* tryRight(
   setWord(words, SWAP_AT + 8, left.ownLow, left.ownHigh);
   batch.clear().cas(leaf, words, SWAP_AT).read(leaf, HEADER_BYTES, words, IMAGE_AT);
   yield postEntries(tree, right, 0, tree.geometry.shape.span, batch);
-  return swapped(words, SWAP_AT);
+  if (!swapped(words, SWAP_AT)) return false;
+  invariant(isLeafStill(right), 'a leaf is locked by the free word of another one');
+  return true;
 }
 
 function* releaseRight({ words, leaf, idLow, idHigh }: ChimeRequest): Operation<void> {
@@ -240,6 +244,7 @@ function write(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest, before:
   });
   const sequence = (IMAGE_AT + SEQUENCE_AT) >> 2;
   const { i32 } = right.words;
+  invariant((i32[sequence] & 1) === 0, 'the sequence of a locked leaf is odd');
   intent.addWord(SECOND_LEAF, right.leaf + SEQUENCE_AT, i32[sequence] + 1, i32[sequence + 1]);
   for (let entry = 0; entry < tree.geometry.shape.span; entry++) {
     if (isEmpty(itemHigh(right.words, imageOf(tree, entry)))) continue;

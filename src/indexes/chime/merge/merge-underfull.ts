@@ -254,6 +254,7 @@ function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Ope
 
 /** Marks a child of a node to become one with the next one. */
 function* mark({ address, image }: Visit, left: number): Operation<boolean> {
+  invariant(left >= 0 && left + 1 < childrenIn(image), 'a pair is marked that a node has not');
   const isMarked = yield* swapPair(address, childrenIn(image), 0, left + 1);
   if (isMarked) image.i32[(CHILDREN_AT >> 2) + 1] = left + 1;
   return isMarked;

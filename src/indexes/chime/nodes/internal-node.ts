@@ -57,6 +57,9 @@ export function sizeFor(bytes: number): number {
 
 export function encodeNode({ links, separators, pair }: Routes, image: Scratch, at = 0): void {
   const children = links.length / 2;
+  const areBetween = children > 0 && separators.length === children - 1;
+  invariant(areBetween, 'a node has no separator between two of its children');
+  invariant(pair >= 0 && pair < children, 'a node marks a pair that it has not');
   setWord(image, at + CHILDREN_AT, children, pair);
   image.i32.set(links, (at + LINKS_AT) >> 2);
   const endsAt = at + LINKS_AT + 8 * children;
@@ -96,6 +99,8 @@ export function spliceNode(
 ): void {
   const before = childrenIn(from);
   const children = before + added.length;
+  // The copy has no mark: it would be lost.
+  invariant(pairIn(from) === 0 && child >= 0 && child < before, 'a marked node gets leaves');
   setWord(to, at + CHILDREN_AT, children, 0);
   const [oldEnds, newEnds] = [endsAtOf(before), (at >> 2) + endsAtOf(children)];
   const [oldKeys, newKeys] = [keysAtOf(before), at + keysAtOf(children)];

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { finalMix } from '../../../records/hash.ts';
 import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
 
@@ -35,6 +36,8 @@ export function linkLow(address: Address): number {
 /** `size` is the logarithm of an internal node's units; a leaf's size is in the parameters. */
 export function linkHigh(address: Address, flags: number, size: number, tag: number): number {
   const pointer = Math.floor(address / UNIT_BYTES / 2 ** 32);
+  const fits = pointer <= 0xff && size <= 0xf && tag >= 0 && tag < TAG_VALUES;
+  invariant(address > 0 && fits, 'a link leads to no node, or cannot say to which');
   return pointer | flags | (size << SIZE_SHIFT) | (tag << TAG_SHIFT);
 }
 

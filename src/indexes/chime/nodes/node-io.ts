@@ -19,6 +19,7 @@ import {
   encodeNode,
   LINKS_AT,
   type NewChild,
+  NODE_SIZE_MAX,
   PAIR_FROZEN,
   type PackedRoutes,
   packedNode,
@@ -160,6 +161,8 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
     words,
     (i) => (i === 0 ? PAIR_FROZEN : FROZEN),
   );
+  // A node with other children is another node.
+  invariant(words[0] === links.length / 2, 'the number of children of a node has changed');
   if (!hasLeaves) links.set(words.subarray(2));
   for (let i = 1; i < links.length; i += 2) links[i] &= ~FROZEN;
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };
@@ -304,6 +307,7 @@ export class NewNodes {
     flags: number,
     encode: (image: Scratch, at: number) => void,
   ): Operation<{ link: Link; image: Scratch; at: number }> {
+    invariant(size <= NODE_SIZE_MAX, 'a node is made that is longer than any may be');
     const block = yield* this.#take(size);
     const bytes = UNIT_BYTES << size;
     const { image, at } = this.#room(bytes);
@@ -329,6 +333,7 @@ export class NewNodes {
     bytes: number,
   ): Link {
     const { reclamation, geometry } = this.#tree;
+    invariant(reclamation.online, 'a node is made in no epoch, which its tag is to say');
     const low = linkLow(address);
     const high = linkHigh(address, flags, size, reclamation.announced % TAG_VALUES);
     const { seed } = geometry.shape;
@@ -379,7 +384,8 @@ export function* publish(
   nodes: NewNodes,
   to: Link,
 ): Operation<boolean> {
-  const published = yield* swap(tree, old.address, identityOf(tree, old), to, nodes);
+  invariant((to.high & (FROZEN | UP)) === 0, 'a node is replaced by one that is being replaced');
+  const published = yield* swap(tree, old.address, identityOf(tree, old), internalLink(to), nodes);
   if (published) nodes.keep();
   else nodes.discard();
   return published;
@@ -408,6 +414,7 @@ export function* swing(
   to: Link,
   gone: readonly Link[],
 ): Operation<boolean> {
+  invariant(old.owner > 0 && (to.high & FROZEN) === 0, 'a node is linked in no place');
   if (!(yield* swap(tree, old.owner, old, to))) return false;
   for (const { low, high } of gone) {
     const units = unitsOfNode(high);

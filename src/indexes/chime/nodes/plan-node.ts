@@ -59,6 +59,8 @@ export function* planOf(
       plan.pieces.push({ kind: 'child', link, isLeft: isLeft && !isInternal(link.high) });
     }
   }
+  const areBetween = plan.separators.length === plan.pieces.length - 1;
+  invariant(areBetween, 'a plan lacks a separator between two of its pieces');
   return plan;
 }
 

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { cutRoutes, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
@@ -35,6 +36,7 @@ export function* rebuildNode(
     const { routes: known, merged } = isInternal(frozen.links[1])
       ? { routes: frozen, merged: undefined }
       : yield* withSiblings(tree, frozen, target);
+    invariant(known.links.length > 0, 'a node is replaced by one without a child');
     const { to, routes } = yield* build(tree, nodes, node, known, gone);
     if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;

@@ -29,6 +29,7 @@ import {
   type RecordBlock,
   type TurnRecord,
   turnAfter,
+  unitsOfRecord,
 } from '../protocol/turn.ts';
 import { isSame, type Word, wordIn, wordOf } from '../protocol/word.ts';
 
@@ -107,6 +108,13 @@ export class Commit {
     block: RecordBlock,
     options: RunOptions,
   ): Operation<boolean | undefined> {
+    // The log keeps two turns, so that readers can follow it.
+    const { length } = record.decisions;
+    invariant(length <= this.#pair.geometry.turnMax, 'a turn answers more than the log can keep');
+    invariant(
+      unitsOfRecord(length) <= block.units,
+      'the record of a turn is longer than its block',
+    );
     this.#begin(record, before, turnAfter(before, block.address, block.units));
     yield* this.#mark(this.#changes);
     // All of the block: a server that does the turn again reads as much.
@@ -379,6 +387,7 @@ export class Commit {
 
   #postSwap(word: Address, from: Word, to: Word): void {
     const at = CAS_BYTES * this.#swapCount++;
+    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn swaps more than it made room for');
     setWord(this.#swaps, at, from.low, from.high);
     setWord(this.#swaps, at + 8, to.low, to.high);
     this.#batch.cas(word, this.#swaps, at);

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { ALWAYS, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { refuses as refusesKey } from '../../substrates/claims/slot-operations.ts';
@@ -33,6 +34,9 @@ export function* decide(
     return decisionOf(posted, replyOf(REFUSED, first.isExpired ? undefined : match, version, 0));
   }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
+  // A slot without a length is empty.
+  const isNamed = isRemoval(request.operation) || (request.units > 0 && request.block > 0);
+  invariant(isNamed, 'a request is to store a record of no length');
   if (match === undefined) {
     const slot = yield* lookup.emptySlot(first);
     if (slot === 'full') return decisionOf(posted, replyOf(OUT_OF_MEMORY, match, version, 0));

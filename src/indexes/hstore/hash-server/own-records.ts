@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { EPOCHS_TO_RIPEN } from '../../../pool/clients/limbo.ts';
 import { FullForNow } from '../../../pool/clients/reclamation.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
@@ -47,7 +48,8 @@ export class OwnRecords {
 
   /** The operation has ended; `isUsed` tells whether a turn may have the place. */
   give(place: Address, isUsed: boolean): void {
-    this.#taken.delete(place);
+    const wasTaken = this.#taken.delete(place);
+    invariant(wasTaken, 'a place for the record of a turn is given back twice');
     if (!isUsed) this.#freeSince.set(place, Number.NEGATIVE_INFINITY);
   }
 }

@@ -130,6 +130,7 @@ export class PairGeometry {
 
   /** The places for records of turns that a client has. */
   ownRecords(client: number): Address[] {
+    invariant(client > 0, 'a client without a row has no place for the record of a turn');
     const first = this.#ownRecords + (client - 1) * OWN_RECORDS * OWN_RECORD_BYTES;
     return Array.from({ length: OWN_RECORDS }, (_, i) => first + i * OWN_RECORD_BYTES);
   }

@@ -127,6 +127,7 @@ export class Lease {
 
   *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {
     if (!(yield* this.isToBeHad(held))) return false;
+    invariant(this.#membership.id > 0, 'a client without a row takes a lease');
     return yield* control.swap(this.address, held.word, wanted);
   }
 

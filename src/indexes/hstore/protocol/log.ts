@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import {
   type Address,
   Batch,
@@ -7,7 +8,7 @@ import {
   setWord,
 } from '../../../verbs/index.ts';
 import { LOG_ENTRY_BYTES, PAIR, type PairGeometry } from './geometry.ts';
-import type { NamedSlot } from './slot.ts';
+import { isEmpty, type NamedSlot } from './slot.ts';
 
 export const LOG_INSERT = 1;
 export const LOG_UPDATE = 2;
@@ -34,10 +35,17 @@ export interface LogEntry extends NamedSlot {
  */
 export function encodeEntry(entry: LogEntry, sequence: number, words: Scratch, at: number): void {
   const { event, slot, low, high } = entry;
+  invariant(isEntry(entry) && sequence > 0, 'a turn logs what is no change of a slot');
   setWord(words, at, slot | 0, sequence);
   setWord(words, at + 8, Math.floor(slot / 2 ** 32) | (event << EVENT_SHIFT), sequence);
   setWord(words, at + 16, low, sequence);
   setWord(words, at + 24, high, sequence);
+}
+
+/** Whether it is a change that a turn can make. */
+function isEntry({ event, slot, high }: LogEntry): boolean {
+  const isKnown = event >= LOG_INSERT && event <= LOG_DELETE;
+  return isKnown && slot > 0 && slot % 8 === 0 && isEmpty(high) === (event === LOG_DELETE);
 }
 
 /** Undefined when what is there is not the entry of this sequence. */
@@ -108,7 +116,9 @@ export class FoldedLog {
     return true;
   }
 
-  #fold({ event, slot, low, high }: LogEntry): void {
+  #fold(entry: LogEntry): void {
+    const { event, slot, low, high } = entry;
+    invariant(isEntry(entry), 'the log has an entry that is no change of a slot');
     const rekeyed = event !== LOG_UPDATE || (this.#bySlot.get(slot)?.rekeyed ?? false);
     this.#bySlot.set(slot, { slot, low, high, rekeyed });
   }

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
 import type { Membership } from '../../../pool/clients/membership.ts';
 import { control } from '../../../pool/control.ts';
@@ -137,9 +137,10 @@ export class Mailbox {
 
   /** The number of the row's next request. */
   nextNumber(row: number): number {
-    const number = (this.#last.get(row) ?? 0) + 1;
-    this.#last.set(row, number);
-    return number;
+    const last = this.#last.get(row);
+    invariant(last !== undefined, 'a request goes into a row that this client has not');
+    this.#last.set(row, last + 1);
+    return last + 1;
   }
 
   /** Of interleaved operations one looks for rows: two would take each other's for lost. */

@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { PAIR, PAIR_STATE_BYTES, type PairGeometry, segmentCount } from './geometry.ts';
@@ -98,6 +98,10 @@ export function* loadSegments(geometry: PairGeometry): Operation<void> {
   const words = new Scratch(8 * count);
   const { table } = yield* readState({ geometry });
   yield new Batch().read(geometry.segmentTable, 8 * count, words, 0);
-  for (let i = 0; i < count; i++) geometry.segments[i] = readInteger(words, 8 * i);
+  for (let i = 0; i < count; i++) {
+    const segment = readInteger(words, 8 * i);
+    invariant(segment > 0, 'the hash table lacks a segment');
+    geometry.segments[i] = segment;
+  }
   geometry.generation = table.generation;
 }

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import {
   type MailboxGeometry,
@@ -53,6 +54,7 @@ export class Replies {
 
   /** The request stands in the mailbox from now on. */
   expect(row: number, number: number): Ticket {
+    invariant(!this.#waiting.has(row), 'two requests of a client wait in one row');
     const [heard, looks] = [this.#news, this.#looks];
     const ticket: Ticket = { row, number, reply: undefined, heard, asked: 0, looks };
     this.#waiting.set(row, ticket);

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { sizeClassOf } from '../../../records/layout.ts';
 import {
   type Address,
@@ -25,6 +26,9 @@ const LOW_VALUES = 2 ** 32;
  */
 export function turnAfter(before: Word, record: Address, units: number): Word {
   const line = record / UNIT_BYTES;
+  // A turn with the record of the one before is an empty one: see `isEmptyTurn`.
+  invariant(record !== blockOfTurn(before).address, 'a turn takes the record of the one before');
+  invariant(record > 0 && units < 2 ** UNITS_BITS, 'the record of a turn stands in no such block');
   const count = countOfTurn(before) + 1;
   const high =
     Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import {
   type Address,
   Batch,
@@ -10,7 +11,7 @@ import {
 import { PAIR, SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
-import { BUCKET_BYTES, emptySlotIn, NEXT, VALID } from '../protocol/slot.ts';
+import { BUCKET_BYTES, emptySlotIn, isEmpty, NEXT, VALID } from '../protocol/slot.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
 /** Bytes of one WRITE. */
@@ -55,6 +56,7 @@ export class TableImage {
     let last = this.#lastOf(bucket);
     if (emptySlotIn(last.image, last.at) < 0) last = yield* this.#chain(bucket, last);
     const slot = emptySlotIn(last.image, last.at);
+    invariant(!isEmpty(high), 'a table is built with a slot that names no record');
     setWord(last.image, last.at + 8 * slot, low, high);
     return last.address + 8 * slot;
   }
@@ -112,6 +114,8 @@ export class TableImage {
   /** Says where the segments are, and then that they are the table of this generation. */
   *publish(generation: number): Operation<void> {
     const { geometry } = this.#pair;
+    const isWhole = this.#segments.length === segmentCount(geometry.shape);
+    invariant(isWhole, 'a hash table is published that lacks a segment');
     const bytes = 8 * this.#segments.length;
     const words = new Scratch(bytes + 8);
     this.#segments.forEach((segment, i) => {

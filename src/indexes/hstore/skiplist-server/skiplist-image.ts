@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { Folded } from '../protocol/log.ts';
@@ -99,6 +100,7 @@ export class SkiplistImage {
   change(changes: readonly Folded[], keys: readonly PaddedKey[]): void {
     const { nodes } = this;
     const added = changes.filter((change) => this.wantsKeyOf(change));
+    invariant(keys.length === added.length, 'a skiplist lacks the key of a record that comes');
     for (const { slot, low, high, rekeyed } of changes) {
       const node = this.bySlot.get(slot);
       if (node === NONE) continue;

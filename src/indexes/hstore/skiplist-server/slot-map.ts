@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { NONE, type SkiplistNodes } from './skiplist-nodes.ts';
 
 const FIRST_CAPACITY = 16;
@@ -34,7 +35,9 @@ export class SlotMap {
   /** Enters a node under its slot, which is not in the map. */
   add(node: number): void {
     if (2 * (this.size + 1) > this.#table.length) this.#grow();
-    this.#table[this.#find(this.#nodes.slot[node])] = node;
+    const at = this.#find(this.#nodes.slot[node]);
+    invariant(this.#table[at] === NONE, 'two nodes of a skiplist stand for one slot');
+    this.#table[at] = node;
     this.size++;
   }
 

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import {
   depthBitsOf,
@@ -68,6 +69,9 @@ export class MergePlanner {
       this.#resolve();
     }
     this.#collect();
+    // A record that is neither linked any more nor retired would be lost.
+    const all = 2 * this.#order.length + this.#main.length;
+    invariant(this.#kept.length + this.#dropped.length === all, 'a merge loses entries');
     const dropped = this.#dropped.view();
     return { kept: this.#kept.view(), dropped: this.#buries ? eachOnce(dropped) : dropped };
   }

@@ -9,6 +9,7 @@ import {
   Scratch,
   setWord,
   swapped,
+  UNIT_BYTES,
 } from '../../../verbs/index.ts';
 import { linkSibling } from '../operations/refresh.ts';
 import { HEADER_AT, type SepHashRequest } from '../request.ts';
@@ -20,6 +21,7 @@ import {
   unitsOfEntry,
 } from '../segments/entry.ts';
 import {
+  depthOf,
   epochOf,
   mainOf,
   metaHigh,
@@ -40,6 +42,7 @@ import {
   MAIN_ENTRIES_MAX,
   MAIN_HEADER_BYTES,
   type MainHeader,
+  mainBytes,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -168,6 +171,19 @@ function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operat
   table.idleMergers.push(merger);
 }
 
+/** A MainSegment is written once, in front of the metadata that lead to it, and fits them. */
+function checkHeader(
+  { suffix, depth, slots, ...main }: MainHeader,
+  own: number,
+  current: Address,
+): void {
+  invariant(depth === own && suffix >>> depth === 0, 'a MainSegment is of another segment');
+  invariant(slots === current, 'a segment is merged with the CurSegment of another epoch');
+  const { count, dropped, units } = main;
+  const isBounded = count >= 0 && dropped >= 0 && mainBytes(count + dropped) <= UNIT_BYTES * units;
+  invariant(isBounded, 'a MainSegment has more entries than its block');
+}
+
 /**
  * One merge or split of a segment (section 4.2.2); reused. Any number of clients may do the same
  * one at the same time and die anywhere: what they read cannot change any more, because the
@@ -216,6 +232,7 @@ export class Merger {
     this.#hasMovedSlots = false;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
+    checkHeader(header, depthOf(high), slots);
     // The next MainSegment names no sibling: the directory must know it before.
     yield* linkSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
@@ -311,6 +328,7 @@ export class Merger {
     const slots = fresh === 0 ? header.slots : fresh;
     const fields = { suffix, depth, slots, sibling: 0, units, home };
     const bytes = writeMain(this.#image, fields, kept, dropped);
+    invariant(bytes <= UNIT_BYTES * units, 'a MainSegment is longer than its block');
     const epoch = fresh === 0 ? nextEpoch(epochOf(high)) : nextOddEpoch(epochOf(high));
     const closes = !this.#table.geometry.hasRoom(units, counts.kept);
     this.#batch.clear().write(main, bytes, this.#image, 0);
@@ -401,6 +419,11 @@ export class Merger {
   }
 
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
+    const [, before, low, high] = words;
+    // Metadata never come back while an operation may expect them.
+    const isNext = mainOf(low, high) > 0 && epochOf(high) !== epochOf(before);
+    invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge ends in no later epoch');
+    invariant(depthOf(high) >= depthOf(before), 'the local depth of a segment goes back');
     setWord(this.#words, 0, words[0], words[1]);
     setWord(this.#words, 8, words[2], words[3]);
     return batch.cas(header, this.#words, 0);

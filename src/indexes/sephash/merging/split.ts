@@ -1,4 +1,11 @@
-import { type Address, type Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { invariant } from '../../../errors.ts';
+import {
+  type Address,
+  type Batch,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../../verbs/index.ts';
 import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from '../segments/entry.ts';
 import {
   HEADER_BYTES,
@@ -121,6 +128,9 @@ export function postHalves(
 ): { low: number; high: number } {
   const { low, high, header, zeros, sibling } = halves;
   const next = nextOddEpoch(epoch);
+  // The words of the old CurSegment would name records that both halves may retire.
+  const areNew = low.slots > 0 && high.slots > 0 && low.slots !== high.slots && sibling > 0;
+  invariant(areNew, 'the halves of a split share a CurSegment or lack one');
   const none = new Int32Array(0);
   for (const half of [high, low]) {
     const fields = {
@@ -132,6 +142,7 @@ export function postHalves(
       home: 0,
     };
     const bytes = writeMain(half.image, fields, half.entries, none);
+    invariant(bytes <= UNIT_BYTES * half.units, 'a MainSegment is longer than its block');
     batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);
   }
   writeHeader(header, high.main, depth + 1, next);

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import {
   type Batch,
@@ -152,6 +153,8 @@ function* claimFrom(
 
 /** The high half of the entry for the request's own record. */
 export function newHigh({ block, headUnits, tag, hash, depth, sign }: SepHashRequest): number {
+  // Without a length an entry would be a pad, which deletes nothing and names no record.
+  invariant(block > 0 && headUnits > 0, 'an entry is to name no record');
   return entryHigh(block, headUnits, { tag, depthBits: depthBitsFor(hash.h1, depth), sign });
 }
 
@@ -247,6 +250,11 @@ function postClaim(
   postRecord(table, request, batch, versionAt(request.epoch, slot));
   request.setsBit = postBit(table, request, batch);
   copyWord(words, SLOTS_AT + 8 * slot, SWAP_AT);
+  const isEmpty = signOf(highHalf(words, SWAP_AT)) !== request.sign;
+  invariant(
+    isEmpty && signOf(high) === request.sign,
+    'a full entry is claimed, or by an empty one',
+  );
   setWord(words, SWAP_AT + 8, low, high);
   request.inDoubt = true;
   return batch.cas(request.slots + 8 * slot, words, SWAP_AT);

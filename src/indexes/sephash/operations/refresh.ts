@@ -88,6 +88,7 @@ export function* linkSibling(
   sibling: Address,
 ): Operation<void> {
   if (sibling === 0) return;
+  invariant(depth > 0, 'a segment that was never split has a sibling');
   const before = depth - 1;
   if (yield* table.directory.deepen(before)) table.doublings++;
   yield* table.directory.link(suffixOf(suffix, before), before, sibling);

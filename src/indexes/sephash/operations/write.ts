@@ -1,4 +1,4 @@
-import { StepwellError } from '../../../errors.ts';
+import { invariant, StepwellError } from '../../../errors.ts';
 import { highHalf, type Operation } from '../../../verbs/index.ts';
 import {
   ALWAYS,
@@ -12,7 +12,7 @@ import {
 import { isSpared, refuses } from '../../substrates/claims/slot-operations.ts';
 import { mergeFull } from '../merging/merge.ts';
 import { type SepHashRequest, SLOTS_AT } from '../request.ts';
-import { entryLow, signOf, tagOf, tombstoneHigh } from '../segments/entry.ts';
+import { entryLow, isPad, isTombstone, signOf, tagOf, tombstoneHigh } from '../segments/entry.ts';
 import type { SepHashTable } from '../table.ts';
 import { append, claim, hasWon, newHigh } from './append.ts';
 import { aim, catchUp } from './refresh.ts';
@@ -87,7 +87,9 @@ export function* remove(
       yield* mergeFull(table, request);
       continue;
     }
-    const high = tombstoneHigh(candidateHigh[match], sign);
+    const found = candidateHigh[match];
+    invariant(!isPad(found) && !isTombstone(found), 'a deletion deletes no record');
+    const high = tombstoneHigh(found, sign);
     const present = !table.records.isExpired(request);
     const won = yield* claimSurveyed(table, request, candidateLow[match], high);
     request.displaced = won;

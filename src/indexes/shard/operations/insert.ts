@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import {
   copyWord,
   highHalf,
@@ -14,7 +15,7 @@ import { BUCKETS_AT, SWAP_AT } from '../../substrates/claims/slot-request.ts';
 import { extendChain } from '../overflow/extend-chain.ts';
 import { catchUp } from '../resizing/catch-up.ts';
 import type { ShardRequest } from '../table/request.ts';
-import { OVERFLOW, PENDING } from '../table/slot.ts';
+import { FROZEN, isOpen, OVERFLOW, PENDING } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 import {
   emptyBelow,
@@ -65,6 +66,8 @@ export function* insert(
 /** CAS words: what the slot at `at` was seen to hold, and the entry of the outgoing record. */
 export function prepareEntry(slots: ShardSlots, request: ShardRequest, at: number): void {
   copyWord(request.words, at, SWAP_AT);
+  const isFree = isOpen(lowHalf(request.words, at), highHalf(request.words, at));
+  invariant(isFree, 'an entry is put into a slot that is taken');
   setWord(request.words, SWAP_AT + 8, pointerLow(request.block), slots.entryHigh(request, at));
 }
 
@@ -117,6 +120,7 @@ function* claim(slots: ShardSlots, request: ShardRequest, attempt: number): Oper
 function* overflow(table: ShardTable, request: ShardRequest, attempt: number): Operation<boolean> {
   const { batch, words, addresses } = request;
   copyWord(words, BUCKETS_AT, SWAP_AT);
+  invariant((highHalf(words, SWAP_AT) & FROZEN) === 0, 'a frozen word gets an overflow bit');
   const high = highHalf(words, BUCKETS_AT) | OVERFLOW;
   setWord(words, SWAP_AT + 8, lowHalf(words, BUCKETS_AT), high);
   yield postLower(table, request, batch.clear().cas(addresses[0], words, SWAP_AT));

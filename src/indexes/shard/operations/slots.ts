@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import {
   type Address,
@@ -19,6 +20,7 @@ import type { ShardRequest } from '../table/request.ts';
 import {
   CLEARING,
   entryHigh,
+  FROZEN,
   isEmpty,
   KEPT_MASK,
   OVERFLOW,
@@ -119,6 +121,7 @@ function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<bo
   const low = lowHalf(words, BUCKETS_AT);
   const high = highHalf(words, BUCKETS_AT);
   if ((high & OVERFLOW_MASK) !== CLEARING) return (high & OVERFLOW_MASK) !== 0;
+  invariant((high & FROZEN) === 0, 'a frozen word keeps its overflow bit');
   copyWord(words, BUCKETS_AT, OTHER_SWAP_AT);
   setWord(words, OTHER_SWAP_AT + 8, low, high | OVERFLOW);
   yield batch.clear().cas(addresses[0], words, OTHER_SWAP_AT);

@@ -1,7 +1,9 @@
+import { invariant } from '../../../errors.ts';
 import {
   type Address,
   copyWord,
   highHalf,
+  lowHalf,
   type Operation,
   Scratch,
   setWord,
@@ -13,7 +15,7 @@ import { SWAP_AT } from '../../substrates/claims/slot-request.ts';
 import { lastLinkAt } from '../operations/buckets.ts';
 import { LEVEL3_LINK, NODE_BYTES, PLACES } from '../table/geometry.ts';
 import type { ShardRequest } from '../table/request.ts';
-import { FROZEN, freshHigh, STAMP_MASK } from '../table/slot.ts';
+import { FROZEN, freshHigh, isEmpty, STAMP_MASK } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 
 export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
@@ -29,6 +31,8 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const { batch, words } = request;
   const at = lastLinkAt(request);
+  const isEnd = isEmpty(lowHalf(words, at), highHalf(words, at));
+  invariant(isEnd, 'a chain is extended in its midst, which would lose what is behind');
   const image = new Scratch(NODE_BYTES);
   for (let slot = 0; slot < NODE_BYTES; slot += 8) {
     setWord(image, slot, 0, freshHigh(NODE_VERSION));

@@ -87,6 +87,10 @@ function* freeze(
       const high = old.high(at);
       if (stampOf(high) - 1 > version) continue;
       invariant((high & FROZEN) === 0, 'a table that has left is not resized');
+      invariant(
+        stampOf(high) - 1 === version,
+        'a bucket is fetched that was not brought up to date',
+      );
       old.postSwap(address + at, low, high, low, gone(high, version));
     }
     if (old.batch.length === 0) return;

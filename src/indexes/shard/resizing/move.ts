@@ -135,6 +135,8 @@ export class Move {
     this.#from = from;
     this.#segmentIds.length = 0;
     const child = this.#bucket + this.#table.geometry.bucketsAt(from);
+    const isKnown = from < this.#segments.version;
+    invariant(isKnown, 'a bucket is moved beyond the version of its segments');
     this.#new = new NewBucket(this.#table, this.#segments, this.#level, child);
     return this.#new;
   }

@@ -1,4 +1,4 @@
-import { hasCode, StepwellError } from '../../../errors.ts';
+import { hasCode, invariant, StepwellError } from '../../../errors.ts';
 import { clientWord, isGone } from '../../../pool/clients/client-word.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import type { Pool } from '../../../pool/pool.ts';
@@ -124,6 +124,7 @@ export class NewBucket {
 
   /** Adds the CAS that takes it, which also tells how far it is. */
   postTake(batch: Batch): void {
+    invariant(!this.isComplete, 'a new bucket is taken that has been published');
     setWord(this.#swap, 0, this.#low, this.#high);
     setWord(this.#swap, 8, clientWord(this.#table.pool.membership), TAKEN_HIGH);
     batch.cas(this.address, this.#swap, 0);
@@ -137,6 +138,9 @@ export class NewBucket {
 
   /** Adds what fills and publishes it; word 0 of the image is the word that publishes. */
   postPublication(batch: Batch, image: Scratch, bytes: number): void {
+    // Its WRITE may come late: no other client may use the place before the CAS behind it.
+    invariant(this.isOwn, 'a mover fills a new bucket that it has not taken');
+    invariant(isInUse(image.i32[1]), 'a new bucket is published that is of no version');
     if (bytes > 8) batch.write(this.address + 8, bytes - 8, image, 8);
     this.#postFirst(batch, image.i32[0], image.i32[1]);
   }
@@ -174,6 +178,7 @@ export class NewBucket {
     const units = geometry.relocatedUnits(this.#level);
     const block = yield* this.#room(units);
     if (block === NULL_ADDRESS) return;
+    invariant(isInUse(image.i32[1]), 'a bucket is relocated that is of no version');
     const batch = this.#batch.clear().write(block, bytes, image, 0);
     this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
     yield batch;

@@ -132,7 +132,11 @@ export class Segments {
    */
   learnPlace(level: number, bucket: number, low: number, high: number): boolean {
     if (!isRelocated(high)) return false;
-    this.#relocated.set(nameOf(level, bucket), pointerOf(low, high));
+    const [name, place] = [nameOf(level, bucket), pointerOf(low, high)];
+    const known = this.#relocated.get(name);
+    const isIt = place > 0 && (known === undefined || known === place);
+    invariant(isIt, 'a bucket that was relocated is relocated once more');
+    this.#relocated.set(name, place);
     return true;
   }
 
@@ -161,6 +165,8 @@ export class Segments {
     yield* this.#learnFrom(words, at + SEGMENTS);
     this.formerRoot = readInteger(words, at + FORMER);
     this.fetchedAt = readInteger(words, at + FETCHED_AT);
+    const hasThose = this.formerRoot === NULL_ADDRESS || this.fetchedAt <= this.#version;
+    invariant(hasThose, 'a table lacks segments for those that it was migrated from');
     if (this.formerRoot === NULL_ADDRESS) this.former = undefined;
     return readSigned(words, at + RECORDS);
   }
@@ -241,6 +247,7 @@ export class Segments {
 
   /** The table of so many segments leaves for others, unless it has been resized since. */
   *leaveFor(root: Address, segments: number): Operation<boolean> {
+    invariant(root > 0 && root % UNIT_BYTES === 0, 'a table leaves for what is no root');
     return yield* control.swap(this.root + SEGMENTS + 8 * segments, 0n, BigInt(root + LEFT));
   }
 
@@ -278,7 +285,11 @@ export class Segments {
 
 /** What a root says of a segment. */
 function wordOf({ pieces, list }: SegmentPlace): number {
-  return list === NULL_ADDRESS ? pieces[0] : list + LIST;
+  const word = list === NULL_ADDRESS ? pieces[0] : list + LIST;
+  // 0 would end the segments, and other bits say that it is a list or another root.
+  const isPlace = word > LIST && word % UNIT_BYTES === (list === NULL_ADDRESS ? 0 : LIST);
+  invariant(isPlace && (list === NULL_ADDRESS) === (pieces.length === 1), 'a segment has no place');
+  return word;
 }
 
 /** Raises SW_POOL_CORRUPT for what can be no root: an address of 0, or between two words. */

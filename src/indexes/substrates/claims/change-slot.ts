@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import {
   copyWord,
@@ -8,7 +9,7 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import type { ClaimedSlots } from './claimed-slots.ts';
-import { lengthOf, pointerIn, pointerLow } from './slot-format.ts';
+import { isVacantIn, lengthOf, pointerIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
 /**
@@ -30,6 +31,8 @@ export function* replaceSlot<R extends SlotRequest>(
   attempt: number,
 ): Operation<boolean> {
   const { batch, words, block, slotAt } = request;
+  checkFound(request);
+  invariant(block > 0, 'a slot gets no record');
   request.reseal((request.foundVersion + 1) >>> 0);
   batch.clear();
   if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
@@ -47,10 +50,19 @@ export function* vacateSlot<R extends SlotRequest>(
   attempt: number,
 ): Operation<boolean> {
   const { batch, words, slotAt } = request;
+  checkFound(request);
   copyWord(words, slotAt, SWAP_AT);
   setWord(words, SWAP_AT + 8, 0, slots.vacantHigh(request, slotAt));
   yield batch.clear().cas(slots.addressOf(request, slotAt), words, SWAP_AT);
   return yield* retireFound(slots, request, attempt);
+}
+
+/** Only what `locate` may find is replaced or emptied: claims are withdrawn, frozen words moved. */
+function checkFound({ words, slotAt, format }: SlotRequest): void {
+  const high = highHalf(words, slotAt);
+  const isCommitted = (high & (format.pending | format.frozen)) === 0;
+  const isFound = isCommitted && !isVacantIn(format, lowHalf(words, slotAt), high);
+  invariant(isFound, 'a slot is changed that has no committed record');
 }
 
 /** Behind that CAS: retires the record that the slot had, if this client has unlinked it. */

@@ -10,7 +10,7 @@ import {
 } from '../../../verbs/index.ts';
 import type { ClaimedSlots } from './claimed-slots.ts';
 import { findRival, outwait } from './rival-claims.ts';
-import { pointerLow } from './slot-format.ts';
+import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
 /** Between two changes of shared bits by others lies a look at all of the table. */
@@ -81,6 +81,9 @@ export function* claimSlot<R extends SlotRequest>(
 /** CAS words: what the slot was seen to hold, and the pending word. */
 function prepareClaim<R extends SlotRequest>(slots: ClaimedSlots<R>, request: R, at: number): void {
   const { words, block, format } = request;
+  const seen = highHalf(words, at);
+  const isOpen = isVacantIn(format, lowHalf(words, at), seen) && (seen & format.frozen) === 0;
+  invariant(isOpen && block > 0, 'a slot is claimed that is taken, or for no record');
   copyWord(words, at, SWAP_AT);
   const high = slots.entryHigh(request, at) | format.pending;
   setWord(words, SWAP_AT + 8, pointerLow(block), high);
@@ -121,6 +124,8 @@ function* swapOwn(
 ): Operation<boolean> {
   const { batch, words, format } = request;
   for (let round = 0; round < SWAP_ROUNDS_MAX; round++) {
+    const isClaim = (highHalf(words, SWAP_AT) & format.pending) !== 0;
+    invariant(isClaim, 'a slot is committed or withdrawn that is not claimed');
     prepare(request);
     yield batch.clear().cas(slot, words, SWAP_AT);
     if (swapped(words, SWAP_AT)) return true;

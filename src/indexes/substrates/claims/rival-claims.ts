@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import {
   copyWord,
   highHalf,
@@ -65,6 +66,7 @@ export function* evict<R extends SlotRequest>(
   at: number,
 ): Operation<boolean> {
   const { batch, words, format } = request;
+  invariant((highHalf(words, at) & format.pending) !== 0, 'a record is withdrawn that is no claim');
   const emptied = format.emptied(highHalf(words, at));
   copyWord(words, at, OTHER_SWAP_AT);
   setWord(words, OTHER_SWAP_AT + 8, 0, emptied);

@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { FIRST_LEAF } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { pad8, HEADER_BYTES as RECORD_HEADER_BYTES, valueOffset } from '../../../records/layout.ts';
@@ -15,6 +16,7 @@ import {
   hopsOf,
   indirectItem,
   inlineItem,
+  isEmpty,
   itemHigh,
   LINES_AT,
   PREFIX_AT,
@@ -50,6 +52,7 @@ export function encodeItem(
     const words = (pad8(keyBytes) + pad8(valueBytes)) >> 2;
     for (let i = 0; i < words; i++) i32[content + i] = outgoing.i32[from + i];
   } else {
+    invariant(request.block > 0, 'an item leads to no record');
     i32[item + 1] = indirectItem(keyBytes);
     i32[content] = request.fingerprint;
     i32[(entry + LINES_AT) >> 2] = request.headUnits;
@@ -84,6 +87,7 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
       intent.memory.i32[(at >> 2) + i] = outgoing.i32[i];
     }
   }
+  invariant(!isEmpty(itemHigh(words, entry)), 'an entry is updated that has no item');
   const item = inline ? inlineItem(request.keyBytes, request.valueBytes, 0, 0) : indirectItem(0);
   const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, writtenBytes(client, item));
   setHops(intent.memory, at, hopsOf(words, entry));
@@ -114,9 +118,13 @@ export function* insertItem(client: LeafClient, request: LeafRequest): Operation
   if (request.moves > 0) client.hops++;
   if (request.outgoingVersion !== request.firstVersion) request.reseal(request.firstVersion);
   const { words, home, moves, moved, homes } = request;
+  const { geometry } = client;
+  invariant(isEmpty(itemHigh(words, imageOf(client, free))), 'an entry gets a second item');
+  const distance = geometry.distance(home, free);
+  invariant(distance < geometry.shape.neighbourhood, 'an item goes beyond its neighbourhood');
   encodeItem(client, request, words, imageOf(client, free), request.outgoingVersion | 0);
   const homeEntry = imageOf(client, home);
-  setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << client.geometry.distance(home, free)));
+  setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << distance));
   addSequence(request, 1);
   // An item's new copy stands there before its old one is overwritten: a hit never misses both.
   moved[moves] = free;
@@ -146,7 +154,9 @@ export function* removeItem(client: LeafClient, request: LeafRequest): Operation
   const at = entry - IMAGE_AT;
   const position = geometry.entryOf(at);
   const homeEntry = imageOf(client, home);
-  setHops(words, homeEntry, hopsOf(words, homeEntry) & ~(1 << geometry.distance(home, position)));
+  const [hops, own] = [hopsOf(words, homeEntry), 1 << geometry.distance(home, position)];
+  invariant((hops & own) !== 0, 'an item is removed that its home does not name');
+  setHops(words, homeEntry, hops & ~own);
   addSequence(request, 1);
   intent.addWord(FIRST_LEAF, leaf + at + ITEM_AT, 0, 0);
   addHops(client, request, home);
@@ -165,6 +175,7 @@ export function* carryOut(
   before?: (batch: Batch) => void,
 ): Operation<void> {
   const { intent, slot, leaf, batch } = request;
+  invariant(request.locked && slot !== NO_SLOT, 'a leaf is changed by a client without its lock');
   intent.addRelease(FIRST_LEAF);
   batch.clear();
   before?.(batch);
@@ -188,6 +199,9 @@ function* retireOld({ records }: LeafClient, request: LeafRequest): Operation<vo
 
 /** Adds the WRITE of the sequence as it was read, and `more`. */
 export function addSequence({ intent, leaf, words }: LeafRequest, more: number): void {
+  // An intent that makes it odd makes it even again before it unlocks.
+  const seen = words.i32[(IMAGE_AT + SEQUENCE_AT) >> 2];
+  invariant((seen & 1) === 0, 'the sequence of a locked leaf is odd');
   const at = intent.add(FIRST_LEAF, leaf + SEQUENCE_AT, 8);
   writeInteger(intent.memory, at, readInteger(words, IMAGE_AT + SEQUENCE_AT) + more);
 }

@@ -53,6 +53,8 @@ export function* lockLeaf(
     yield* afterRefusal(client, request, attempt);
     return false;
   }
+  // The free word is made of the identity, so no other leaf in the block has it.
+  invariant(isLeafStill(request), 'a leaf is locked by the free word of another one');
   request.locked = true;
   request.readsBounds = true;
   while (client.owns(request) === UNKNOWN) yield* client.learnBounds(request);
@@ -201,6 +203,7 @@ function noSlot(): StepwellError {
 /** Releases the leaf unchanged. */
 export function* unlock(request: LeafRequest): Operation<void> {
   const { words, leaf, idLow, idHigh, batch } = request;
+  invariant(request.locked, 'a leaf is unlocked by a client without its lock');
   setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
   yield batch.clear().write(leaf, 8, words, SWAP_AT);
   request.locked = false;
