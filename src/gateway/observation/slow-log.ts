@@ -51,9 +51,7 @@ export class SlowLog {
       address,
       name,
     });
-    if (this.#commands.length > slowLogLength) {
-      this.#commands = this.#commands.slice(this.#commands.length - slowLogLength);
-    }
+    while (this.#commands.length > slowLogLength) this.#commands.shift();
   }
 }
 

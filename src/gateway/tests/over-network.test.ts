@@ -70,6 +70,33 @@ test('commands of two connections take turns, each in order', async (t) => {
   assert.equal(await firstReplies, `${times(400, (i) => `:${i + 1}\r\n`).join('')}$3\r\nend\r\n`);
 });
 
+test('effects of a pipeline come in the order of its commands, whoever looks', async (t) => {
+  const { talk } = await start(t);
+  const [writer, ...readers] = times(4, talk);
+  await Promise.all(readers.map((one) => one.ask('PING')));
+  const rounds = 300;
+  // The first command of each pair takes more round trips than the second.
+  const lines = times(rounds, () => ['APPEND text x', 'INCR n']).flat();
+  let isDone = false;
+  writer.socket.write(pipeline([...lines, 'ECHO end']));
+  const writing = writer.until('end\r\n').then(() => {
+    isDone = true;
+  });
+  let between = 0;
+  const reading = readers.map(async (reader) => {
+    while (!isDone) {
+      // What is written last is read first.
+      reader.socket.write(pipeline(['GET n', 'STRLEN text', 'ECHO end']));
+      const [, n = 0, length] =
+        /(?:(\d+)\r\n|-1\r\n):(\d+)/.exec(await reader.until('end\r\n')) ?? [];
+      assert.ok(Number(n) <= Number(length), `n is ${n} and text has ${length} characters`);
+      if (Number(n) < rounds) between++;
+    }
+  });
+  await Promise.all([writing, ...reading]);
+  assert.ok(between > 0, 'the other connections waited for the pipeline');
+});
+
 test('replies to a pipeline come in the order of its commands, whatever they take', async (t) => {
   const { talk } = await start(t);
   const talks = times(4, talk);

@@ -67,6 +67,8 @@ export class Allocator {
   readonly #emptied = new Map<number, bigint>();
   /** Claims that are not in use. */
   readonly #idleClaims: WordClaim[] = [];
+  /** Pauses of operations that wait no more. */
+  readonly #idleTurns: Batch[] = [];
   /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
   readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
@@ -246,8 +248,8 @@ export class Allocator {
    * `isAhead` when no operation lacks a block: such a refill takes no chunk of the reserve.
    */
   *refill(sizeClass: SizeClass, isAhead = false): Operation<void> {
-    while (sizeClass.refilling) {
-      yield* control.pause(0);
+    if (sizeClass.refilling) {
+      yield* this.#waitForRefill(sizeClass);
       if (sizeClass.cache.length > 0) return;
     }
     invariant(this.#isOnline, 'a client that is idle claims blocks');
@@ -265,6 +267,20 @@ export class Allocator {
       const most = sizeClass.claimsMax(this.isTight);
       sizeClass.batch = Math.min(2 * sizeClass.batch, most);
       sizeClass.refilling = false;
+    }
+  }
+
+  /** Until another operation of this client has claimed blocks, or has failed to. */
+  *#waitForRefill(sizeClass: SizeClass): Operation<void> {
+    // Hundreds of operations may wait, each for many turns.
+    const turn = this.#idleTurns.pop() ?? new Batch().pause(0, new Scratch(8));
+    sizeClass.waiting++;
+    try {
+      do yield turn;
+      while (sizeClass.refilling && sizeClass.cache.length === 0);
+    } finally {
+      sizeClass.waiting--;
+      this.#idleTurns.push(turn);
     }
   }
 
@@ -298,7 +314,9 @@ export class Allocator {
     yield batch.clear().read(start, mapBytes, seen, 0).read(at, 8, seen, mapBytes);
     const word = unpackChunk(seen.i64[mapBytes >> 3]);
     if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog || word.units !== units) return 0;
-    const most = Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight));
+    const ahead = Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight));
+    // What operations wait for is not claimed ahead: they use it at once.
+    const most = this.isTight ? ahead : ahead + sizeClass.waiting;
     claim.choose(sizeClass, this.claim, current.next, most);
     if (claim.words === 0) {
       this.#chunks.survey.noteFutile(chunk, word.free);
@@ -559,7 +577,7 @@ class WordClaim {
     const firstWord = from >> 3;
     let count = 0;
     this.words = 0;
-    for (let i = 0; i < all && count < most; i++) {
+    for (let i = 0; i < all && count < most && this.words < CLAIM_BLOCKS_MAX; i++) {
       const word = (firstWord + i) % all;
       const free = this.#freeIn(word, blocks);
       if (free === 0) continue;

@@ -3,7 +3,7 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../layout.ts';
 import { ANY_NODE } from './chunks.ts';
 
-/** Most that a client claims at once. If it dies, so much is lost until a sweep. */
+/** Most that a client claims ahead at once. If it dies, so much is lost until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
 export const CLAIM_BLOCKS_MAX = 128;
 /** The same in a full pool, where other clients lack what this one holds. */
@@ -25,6 +25,8 @@ export class SizeClass {
   /** How many blocks to claim at once: few at first, more each time that they are used up. */
   batch = 1;
   refilling = false;
+  /** Operations that wait for the one that claims blocks. */
+  waiting = 0;
   /** Whether, at the last look, no chunk was worth claiming in and none was free for any use. */
   isScarce = false;
   /** Blocks taken since the cache was given back. */
@@ -42,7 +44,7 @@ export class SizeClass {
     this.mapBytes = stateMapBytes(this.blocks);
   }
 
-  /** How many blocks a client may claim at once. */
+  /** How many blocks a client may claim ahead at once. */
   claimsMax(isTight: boolean): number {
     const bytes = isTight ? TIGHT_CLAIM_BYTES_MAX : CLAIM_BYTES_MAX;
     const blocks = isTight ? TIGHT_CLAIM_BLOCKS_MAX : CLAIM_BLOCKS_MAX;

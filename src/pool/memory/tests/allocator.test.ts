@@ -3,9 +3,9 @@ import { type TestContext, test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import { ADDS, type Operation } from '../../../verbs/index.ts';
 import { runTogether } from '../../../verbs/tests/support/run-together.ts';
-import { CHUNK_BYTES } from '../../layout.ts';
+import { blocksPerChunk, CHUNK_BYTES } from '../../layout.ts';
 import { claimedBlocks } from './support/claimed-blocks.ts';
 
 const CATALOG = 60;
@@ -58,12 +58,17 @@ test('interleaved operations that all run out of blocks get different ones', (t)
     return yield* allocator.allocate(CATALOG, units);
   }
   const taken: number[] = [];
+  const { rows } = pool.fabric.traffic;
+  const before = rows[ADDS];
   runTogether(
     pool.fabric,
     Array.from({ length: 60 }, () => allocate()),
     taken,
   );
   assert.equal(taken.length, 60);
+  // A claim adds to its chunk's word once, and claims for all operations that wait for it.
+  const chunks = Math.ceil(60 / blocksPerChunk(units));
+  assert.ok(rows[ADDS] - before <= chunks, `${rows[ADDS] - before} claims in ${chunks} chunks`);
   assertDistinct(taken, units);
 });
 
