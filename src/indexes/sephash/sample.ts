@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { partOf } from '../traversal/sample.ts';
-import { visitRecords } from '../traversal/visit-records.ts';
+import { noteRecords, visitRecords } from '../traversal/visit-records.ts';
 import { SepHashParts } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
@@ -30,7 +30,7 @@ export function* sampleRecords(
     const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
     yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
     request.candidateCount = 0;
-    parts.eachSlot((record, units) => request.noteRecord(record, units));
+    noteRecords(parts, request);
     yield* visitRecords(table.records, request, isHere, count, true);
   }
   // Not of an operation that failed: what it has asked for may still arrive.

@@ -3,7 +3,7 @@ import type { Operation } from '../../verbs/index.ts';
 import type { Index } from '../contract.ts';
 import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
-import { visitRecords } from './visit-records.ts';
+import { noteRecords, visitRecords } from './visit-records.ts';
 
 /**
  * The whole number and the rest of a place of [0, 1), among `parts` of equal size. A caller's
@@ -29,9 +29,7 @@ export function* sampleOf(
   for (const place of places) {
     parts.order.seek?.(place);
     yield* parts.read();
-    parts.eachSlot((record, units, isClaim) => {
-      if (!isClaim) request.noteRecord(record, units);
-    });
+    noteRecords(parts, request);
   }
   yield* visitSample(index.records, request, { place: places[0], enough }, visit);
 }

@@ -2,11 +2,19 @@ import { bytesToValue, KEY_BYTES_AND_KIND, SLOT_UNITS_MAX, unitsOf } from '../..
 import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { headUnitsIn, type RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
+import type { Parts } from './parts.ts';
 
 /**
  * Lines of a record that are read for its key alone. Most keys end there; others are read again.
  */
 export const KEY_UNITS = 4;
+
+/** Notes the committed records of the part read last, for `visitRecords`. */
+export function noteRecords(parts: Pick<Parts, 'eachSlot'>, request: Request): void {
+  parts.eachSlot((record, units, isClaim) => {
+    if (!isClaim) request.noteRecord(record, units);
+  });
+}
 
 /**
  * Reads the records that the request has noted (`Request.noteRecord`) together, and visits those

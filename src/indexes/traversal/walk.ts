@@ -3,7 +3,7 @@ import { type Index, type IndexWalk, isOrdered, type KeyRange } from '../contrac
 import type { RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
 import type { Parts } from './parts.ts';
-import { visitRecords } from './visit-records.ts';
+import { noteRecords, visitRecords } from './visit-records.ts';
 
 /**
  * Begins a walk over all records, or goes on at a cursor. The range is a hint for an index whose
@@ -44,9 +44,7 @@ export class PartsWalk<R extends Request> {
     yield* parts.read();
     parts.eachInline?.(request, visit);
     request.candidateCount = 0;
-    parts.eachSlot((record, units, isClaim) => {
-      if (!isClaim) request.noteRecord(record, units);
-    });
+    noteRecords(parts, request);
     const isHere = (one: R, i: number) => parts.isHere?.(one, i) ?? true;
     yield* visitRecords(this.#records, request, isHere, visit, keysOnly, parts.unitsMax);
     parts.order.pass();

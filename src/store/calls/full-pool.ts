@@ -294,7 +294,8 @@ export class FullPool {
 
   *#releaseSome(): Operation<boolean> {
     yield* this.#attachment.pool.reclamation.quiesce();
-    return (yield* this.#index.compact?.() ?? []) !== 0;
+    const compacted = yield* this.#index.compact?.() ?? [];
+    return compacted !== undefined && compacted > 0;
   }
 
   #isOfRecords({ catalog, units }: Lacking): boolean {
