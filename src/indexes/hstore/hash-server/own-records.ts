@@ -48,8 +48,9 @@ export class OwnRecords {
 
   /** The operation has ended; `isUsed` tells whether a turn may have the place. */
   give(place: Address, isUsed: boolean): void {
-    const wasTaken = this.#taken.delete(place);
-    invariant(wasTaken, 'a place for the record of a turn is given back twice');
+    const isFree = this.#freeSince.has(place);
+    invariant(!isFree, 'a place for the record of a turn is given back twice');
+    this.#taken.delete(place);
     if (!isUsed) this.#freeSince.set(place, Number.NEGATIVE_INFINITY);
   }
 }
