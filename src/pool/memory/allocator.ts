@@ -36,7 +36,7 @@ const MAPS_AT_ONCE = 64;
 /** A store that can make room keeps one chunk free for each of these pool sizes, in chunks. */
 const RESERVED_OF = [24, 96];
 /** In pools from so many chunks on, some stores keep one more. */
-const MORE_FROM = 12;
+const MORE_FROM = 40;
 /** With so many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 

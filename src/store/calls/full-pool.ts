@@ -12,7 +12,7 @@ import type { Lacking } from '../../pool/memory/allocator.ts';
 import { unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { blockBytesOf, fitsOneBlock, planChain } from '../../records/layout.ts';
-import type { Operation } from '../../verbs/index.ts';
+import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
@@ -107,6 +107,8 @@ export class FullPool {
   readonly #expired: ExpirySweep;
   readonly #evictor: Evictor | undefined;
   #recoveredAt = Number.NEGATIVE_INFINITY;
+  /** Whether an operation of this client empties an old table. */
+  #isEmptying = false;
 
   constructor(attachment: Attachment, index: Index, store: string, evictor?: Evictor) {
     this.#store = store;
@@ -264,12 +266,29 @@ export class FullPool {
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
+    if (this.#isEmptying) return yield* this.#waitForTable();
     if (!(yield* evictor.areYoungBeside(request))) return false;
+    this.#isEmptying = true;
+    try {
+      return yield* this.#evictOldTable(request, lacking, evictor);
+    } finally {
+      this.#isEmptying = false;
+    }
+  }
+
+  /** What one operation of this client empties, the others may find free. */
+  *#waitForTable(): Operation<boolean> {
+    const turn = new Batch().pause(0, new Scratch(8));
+    do yield turn;
+    while (this.#isEmptying);
+    return true;
+  }
+
+  *#evictOldTable(request: Request, lacking: Lacking, evictor: Evictor): Operation<boolean> {
     const { allocator, reclamation } = this.#attachment.pool;
     const { catalog, units, count } = lacking;
     const { cache } = allocator.sizeClass(catalog, units);
     const isEnough = () => cache.length + reclamation.waitingOf(catalog, units) >= count;
-    // Other writes in flight may choose the same victims.
     for (let tries = 0; !isEnough() && tries < TABLE_EVICTIONS_MAX; tries++) {
       yield* evictor.evictOld(request);
     }

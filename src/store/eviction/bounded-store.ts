@@ -185,9 +185,9 @@ export class BoundedStore {
   }
 
   /**
-   * As `findVictim`, of the records beside an outgoing one (see `Index.sample`), or an `old` one. The
-   * records `beside` may be young, as where keys ascend: then an old one, too, because the pool may
-   * hold nothing younger. Unless it has to be `in table`.
+   * As `findVictim`, of the records beside an outgoing one (see `Index.sample`), or an `old` one.
+   * The records `beside` may be young, as where keys ascend: then an old one, too, because the pool
+   * may hold nothing younger. Unless it has to be `in table`.
    */
   *findVictimFor(
     place: VictimPlace,

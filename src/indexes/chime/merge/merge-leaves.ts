@@ -1,4 +1,4 @@
-import { invariant } from '../../../errors.ts';
+import { hasCode, invariant } from '../../../errors.ts';
 import { SECOND_LEAF, writeBytes } from '../../../pool/intents/intent.ts';
 import { freeHigh } from '../../../pool/intents/lock-word.ts';
 import { INTENT_BYTES } from '../../../pool/layout.ts';
@@ -68,14 +68,17 @@ export interface PairMark {
  */
 export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): Operation<boolean> {
   const { allocator, catalog, geometry } = tree;
-  // In a full pool a leaf that is nearly empty must go without a block for the intent.
-  const bytes = Math.max(INTENT_BYTES, intentBytes(tree, pair.moves));
   const units = unitsFor(intentBytes(tree, geometry.shape.span));
   const request = tree.spareRequests.take();
   const right = tree.spareRequests.take();
   let block = NULL_ADDRESS;
   try {
-    if (bytes > INTENT_BYTES) block = yield* allocator.allocate(catalog, units);
+    if (intentBytes(tree, pair.moves) > INTENT_BYTES) {
+      block = yield* orNone(() => allocator.allocate(catalog, units));
+    }
+    // In a full pool a leaf that is nearly empty must go without a block for the intent. Another
+    // one has its mark taken away below: it would keep all other pairs of the parent waiting.
+    const bytes = block === NULL_ADDRESS ? INTENT_BYTES : intentBytes(tree, pair.moves);
     request.intent.ensure(bytes);
     if (!(yield* lockLeft(tree, request, pair, block))) return false;
     if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
@@ -101,6 +104,15 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     yield* letGo(tree, request);
     tree.spareRequests.give(request);
     tree.spareRequests.give(right);
+  }
+}
+
+function* orNone(allocate: () => Operation<Address>): Operation<Address> {
+  try {
+    return yield* allocate();
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    return NULL_ADDRESS;
   }
 }
 

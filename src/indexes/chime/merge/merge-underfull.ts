@@ -19,6 +19,7 @@ import {
   linkIn,
   NODE_SIZE_MAX,
   pairIn,
+  type Routes,
   separatorIn,
   sizeOf,
 } from '../nodes/internal-node.ts';
@@ -333,9 +334,8 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     if (!isInUse(tree, neighbour)) continue;
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
-    if (areBetterJoined(tree, one, separators[left], next)) {
-      return yield* joinNodes(tree, above, left, key);
-    }
+    const into = joined(tree, one, separators[left], next);
+    if (into !== undefined) return yield* joinNodes(tree, above, left, into, key);
   }
   return false;
 }
@@ -362,22 +362,22 @@ function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
 }
 
 /**
- * Whether two internal nodes fit one, or sharing out leaves none with a single child: with long
- * separators a few children are all that a node has room for.
+ * What two internal nodes become when they fit one, or when sharing out leaves none with a single
+ * child: with long separators a few children are all that a node has room for.
  */
-function areBetterJoined(
+function joined(
   { geometry }: ChimeTree,
   left: Visit,
   separator: Uint8Array,
   right: Visit,
-): boolean {
+): Routes[] | undefined {
   const [a, b] = [routesOf(left), routesOf(right)];
   const links = Int32Array.of(...a.links, ...b.links);
   const separators = [...a.separators, separator, ...b.separators];
   const { nodes } = cutRoutes({ links, separators, pair: 0 }, geometry.shape.fanout);
-  if (nodes.length === 1) return true;
+  if (nodes.length === 1) return nodes;
   const lonely = a.separators.length === 0 || b.separators.length === 0;
-  return lonely && nodes.every((node) => node.separators.length > 0);
+  return lonely && nodes.every((node) => node.separators.length > 0) ? nodes : undefined;
 }
 
 /** Marks two internal nodes, and replaces the one above. */
@@ -385,11 +385,13 @@ function* joinNodes(
   tree: ChimeTree,
   { node, upper }: Step,
   left: number,
+  into: readonly Routes[],
   key: KeyAt,
 ): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
     // Before anything is frozen: what is absorbed cannot be changed until this is done.
+    for (const one of into) yield* nodes.reserve(sizeOf(one));
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;

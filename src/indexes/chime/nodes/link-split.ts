@@ -27,7 +27,7 @@ import {
   swing,
   type Visit,
 } from './node-io.ts';
-import { rebuildNode } from './rebuild-node.ts';
+import { rebuildWithOneMore } from './rebuild-node.ts';
 import { keyOf, missingSiblings, type Target } from './siblings.ts';
 
 /** A remembered node just above leaves, and the one above it, of which it is this child. */
@@ -91,13 +91,14 @@ function* spliceSiblings(
   const { fanout } = tree.geometry.shape;
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
-  if (!(yield* freezeUnmarked(tree, node))) return undefined;
-  const child = childIn(image, key.u8, key.at, key.bytes);
-  const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
-  if (children + added.length > fanout) return undefined;
-  if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
   const nodes = new NewNodes(tree);
   try {
+    yield* nodes.reserveCopy(node, key.bytes);
+    if (!(yield* freezeUnmarked(tree, node))) return undefined;
+    const child = childIn(image, key.u8, key.at, key.bytes);
+    const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
+    if (children + added.length > fanout) return undefined;
+    if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
     const { link, routes } = yield* nodes.spliced(image, child, added);
     if (!(yield* publish(tree, node, nodes, link))) return undefined;
     tree.rebuilds++;
@@ -108,7 +109,7 @@ function* spliceSiblings(
 }
 
 function* rebuild(tree: NodeClient, node: Visit, target: Target): Operation<Linked | undefined> {
-  const rebuilt = yield* rebuildNode(tree, node, target);
+  const rebuilt = yield* rebuildWithOneMore(tree, node, target);
   if (rebuilt?.routes === undefined || !rebuilt.linked) return undefined;
   return { to: rebuilt.to, routes: packRoutes(rebuilt.routes) };
 }

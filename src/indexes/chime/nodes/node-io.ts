@@ -12,6 +12,7 @@ import {
 import { unitsBeside } from '../geometry.ts';
 import {
   bytesOfNode,
+  bytesWithOneMore,
   CHILDREN_AT,
   checkNode,
   childrenIn,
@@ -20,6 +21,7 @@ import {
   LINKS_AT,
   type NewChild,
   NODE_SIZE_MAX,
+  nodeBytes,
   PAIR_FROZEN,
   type PackedRoutes,
   packedNode,
@@ -260,6 +262,22 @@ export class NewNodes {
     const block = yield* this.#allocate(size);
     this.#blocks.push(block);
     this.#spare.push(block);
+  }
+
+  /**
+   * Claims what the copy of a node takes, also with one child `more` whose separator has so many
+   * bytes. Before the node is frozen: without memory for its copy it would stay frozen, and no leaf
+   * below it could be linked or merged. Nothing if there is a reserve.
+   */
+  *reserveCopy({ high, image }: Visit, more?: number): Operation<void> {
+    if (this.#spare.length > 0) return;
+    const { fanout } = this.#tree.geometry.shape;
+    const isCut = more !== undefined && childrenIn(image) >= fanout;
+    if (isCut) yield* this.reserve(sizeFor(nodeBytes(2, more)));
+    const size = more === undefined ? sizeOfLink(high) : sizeFor(bytesWithOneMore(image, more));
+    for (let copies = isCut ? 2 : 1; copies > 0; copies--) {
+      yield* this.reserve(Math.min(size, NODE_SIZE_MAX));
+    }
   }
 
   /**

@@ -1,6 +1,6 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { cutRoutes, type Routes } from './internal-node.ts';
+import { childrenIn, cutRoutes, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, swing, type Visit } from './node-io.ts';
@@ -31,6 +31,7 @@ export function* rebuildNode(
   nodes = new NewNodes(tree),
 ): Operation<Rebuilt | undefined> {
   try {
+    if (!isLone(node)) yield* nodes.reserveCopy(node);
     const gone: Link[] = [node];
     const frozen = yield* freeze(tree, node);
     const { routes: known, merged } = isInternal(frozen.links[1])
@@ -44,6 +45,26 @@ export function* rebuildNode(
     if (merged !== undefined) retireLeaf(tree, merged);
     const linked = yield* swing(tree, node, to, gone);
     return { to, routes, linked };
+  } finally {
+    nodes.discard();
+  }
+}
+
+/** A root with one internal node is replaced by that. */
+function isLone({ image }: Visit): boolean {
+  return childrenIn(image) === 1;
+}
+
+/** As `rebuildNode`, of a node that may get a sibling of the key's leaf. */
+export function* rebuildWithOneMore(
+  tree: NodeClient,
+  node: Visit,
+  target: Target,
+): Operation<Rebuilt | undefined> {
+  const nodes = new NewNodes(tree);
+  try {
+    if (!isLone(node)) yield* nodes.reserveCopy(node, target.key.bytes);
+    return yield* rebuildNode(tree, node, target, nodes);
   } finally {
     nodes.discard();
   }

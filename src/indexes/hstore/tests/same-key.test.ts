@@ -120,7 +120,11 @@ test('a server dies between the replies to two writes of a key: no block is touc
       passEpochs(clients);
       isFree = isReused(one, all[0].block);
     }
-    for (const { write: waiting } of all) waiting.finish();
+    for (const { client, write: waiting } of all) {
+      client.pool.enter();
+      waiting.finish();
+      client.pool.exit();
+    }
     assert.equal(get(reader, 'k'), 'value 2');
     if (isFree) {
       reused++;
