@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { ClientRates, PoolFigures, StoreFigures } from '../../../store/watching/figures.ts';
-import { formatLatency } from '../../../store/watching/latency-text.ts';
-import { styleFor } from '../../terminal/style.ts';
-import { frameOf } from '../frame.ts';
+import type { ClientRates, PoolFigures, StoreFigures } from '../../store/watching/figures.ts';
+import { formatLatency } from '../../store/watching/latency-text.ts';
+import { frameOf } from '../commands/top.ts';
+import { styleFor } from '../terminal/style.ts';
 
 const PLAIN = styleFor(false, {});
 const LATENCY = { p50: 0.8, p90: 12, p99: 3400, p999: 1e6 };

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { PoolObserver } from '../../../store/watching/observer.ts';
-import { Output } from '../../terminal/output.ts';
-import { Screen } from '../../terminal/screen.ts';
-import { EventHost, fakeContext, Recorder, stepwell } from '../../tests/support/terminal.ts';
+import type { PoolObserver } from '../../store/watching/observer.ts';
+import { Screen } from '../commands/top.ts';
+import { Output } from '../terminal/output.ts';
+import { EventHost, fakeContext, Recorder, stepwell } from './support/terminal.ts';
 
 const RESTORED = '\x1b[?25h\x1b[?1049l';
 const RATES = {

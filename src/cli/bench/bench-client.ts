@@ -1,5 +1,51 @@
-import type { AsyncStore, Store } from '../../store/api.ts';
-import type { BenchClientSetup, BenchTask, Measured } from './protocol.ts';
+import { once } from 'node:events';
+import { startWorker } from '../../fabrics/start-worker.ts';
+import type { AsyncStore, PoolHandle, Store } from '../../store/api.ts';
+
+export type BenchTask =
+  /** Insert this client's share of the records, once. */
+  | { operation: 'insert' }
+  /** Work on random records for a while. */
+  | { operation: 'get' | 'set'; milliseconds: number };
+
+interface Measured {
+  operations: number;
+  milliseconds: number;
+}
+
+export interface BenchClientSetup {
+  handle: PoolHandle;
+  store: string;
+  /** Which of `clients` this is, from 0. */
+  client: number;
+  clients: number;
+  records: number;
+  valueSize: number;
+}
+
+/** One client of a benchmark, in a thread of its own. */
+export interface BenchClient {
+  run(task: BenchTask): Promise<Measured>;
+  stop(): Promise<void>;
+}
+
+export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
+  const worker = startWorker(import.meta.url, 'worker', setup);
+  // From the beginning: a worker that fails exits long before it is stopped.
+  const exited = new Promise((resolve) => worker.once('exit', resolve));
+  await once(worker, 'message');
+  return {
+    run: async (task) => {
+      worker.postMessage(task);
+      const [measured] = await once(worker, 'message');
+      return measured;
+    },
+    stop: async () => {
+      worker.postMessage('stop');
+      await exited;
+    },
+  };
+}
 
 /** A power of two, so that going round is a mask. */
 const SAMPLE = 1 << 16;
