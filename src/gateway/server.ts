@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
-import { urlHost } from '../fabrics/tcp/endpoint.ts';
+import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { CommandTable } from './command.ts';
 import * as commands from './commands/index.ts';
 import { ClientMemory } from './connections/client-memory.ts';
@@ -11,7 +11,6 @@ import { type DatabaseOptions, Databases } from './databases.ts';
 import { type Gate, OpenGate } from './gate.ts';
 import type { GatewayPool, GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
-import { isLoopback } from './loopback.ts';
 import { Channels } from './messages/channels.ts';
 import { MessageBus, type OpenMessages } from './messages/message-bus.ts';
 import { NotificationFlags } from './messages/notifications.ts';

@@ -4,8 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
-import { urlHost } from '../fabrics/tcp/endpoint.ts';
-import { isLoopback } from '../gateway/loopback.ts';
+import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { Passwords } from '../gateway/passwords.ts';
 import type { PoolHandle } from '../store/api.ts';
 import { observePool, type PoolObserver } from '../store/watching/observer.ts';

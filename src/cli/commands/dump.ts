@@ -2,7 +2,7 @@ import type { AsyncStore } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { type DumpWriter, dumpWriter } from '../formats/dump-writer.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
 

@@ -5,7 +5,7 @@ import type { AsyncStore, Key, Value } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, InputError } from '../failures.ts';
-import { entryOfDump, isDumpRecord, type LoadEntry } from '../formats/dump-record.ts';
+import { entryOfDump, isDumpRecord, type LoadEntry } from '../formats/dump.ts';
 import {
   formatOfFile,
   LOAD_FORMATS,

@@ -5,7 +5,7 @@ import type { AsyncScan, RangeBounds, ScanOptions } from '../../store/ordered-ap
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { type DumpWriter, dumpWriter } from '../formats/dump-writer.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { parseCount } from '../sizes.ts';
 import { definedOnly, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';

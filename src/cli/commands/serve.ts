@@ -15,10 +15,10 @@ import {
   poolOptions,
   STORE_OPTION,
   storeNamed,
+  tlsFrom,
 } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { facts } from '../terminal/table.ts';
-import { tlsFrom } from '../tls-options.ts';
 import { passwordsFrom } from './web.ts';
 
 const DEFAULT_URL = 'shm:stepwell';

@@ -8,11 +8,17 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, parseSeconds, parseSize, plural } from '../sizes.ts';
-import { definedOnly, listenPlace, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import {
+  definedOnly,
+  listenPlace,
+  STORE_OPTION,
+  sharedUrl,
+  storeNamed,
+  tlsFrom,
+} from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
-import { tlsFrom } from '../tls-options.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
 const EXAMPLE = 'memory-node --listen 127.0.0.1:7471 --size 4g';

@@ -2,7 +2,7 @@ import { constants } from 'node:buffer';
 import { pipeline, Readable } from 'node:stream';
 import { CsvError, type Info, parse } from 'csv-parse';
 import { InputError, UsageError } from '../failures.ts';
-import { DUMP_COLUMNS, type DumpRecord, recordOfCells } from './dump-record.ts';
+import { DUMP_COLUMNS, type DumpRecord, recordOfCells } from './dump.ts';
 import { strictText, withoutByteOrderMark } from './utf8.ts';
 
 /** One record of an input, or what is wrong with it. */

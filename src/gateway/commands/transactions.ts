@@ -2,7 +2,7 @@ import { checkKey } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ReplyError } from '../arguments.ts';
 import type { Command, CommandContext } from '../command.ts';
-import { Transaction } from '../connections/transaction.ts';
+import { Transaction } from '../connections/connection-state.ts';
 import { execute, resolve, writePart } from '../dispatch.ts';
 
 export const multi: Command = {

@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
 import { type FileLocks, LOCK_HELD, LOCK_NEEDLESS, LOCK_TAKEN } from '../../shared/file-locks.ts';
+import { isLoopback } from '../endpoint.ts';
 import {
   HEAD_IMAGE_BYTES,
   PAGES_ANSWERS,
@@ -368,10 +369,6 @@ function flag(value: boolean): Uint8Array {
 
 function byte(value: number): Uint8Array {
   return new Uint8Array([value, 0, 0, 0]);
-}
-
-export function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
 function listenError(error: unknown, { host, port }: NodeOptions): unknown {

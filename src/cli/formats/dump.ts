@@ -1,6 +1,5 @@
 import type { Entry, ExpiryOptions, Key, Value } from '../../store/api.ts';
 import { InputError } from '../failures.ts';
-import { BINARY_NOTATIONS, type BinaryNotation, decodeStrictly } from './binary.ts';
 import { strictText } from './utf8.ts';
 
 /** Text, or any bytes that are no well-formed UTF-8. */
@@ -38,9 +37,9 @@ const MEMBERS: ReadonlySet<string> = new Set([
 ]);
 
 /** What a dump or a scan writes of a record; a scan knows no versions. */
-export type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
+type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
-export function dumpRecord(
+function dumpRecord(
   { expires, ...entry }: Dumped,
   notation: BinaryNotation | undefined,
 ): DumpRecord {
@@ -126,7 +125,7 @@ function valueContent(content: Value, isBytes: boolean, isText: boolean): Value 
 }
 
 /** The cells of a record in a CSV or TSV dump; `encoding` says which cells are not plain text. */
-export function dumpCells(record: DumpRecord): string[] {
+function dumpCells(record: DumpRecord): string[] {
   const encoding: string[] = [];
   const cell = (name: string, content: DumpField): string => {
     if (typeof content !== 'string') encoding.push(`${name}=base64`);
@@ -156,4 +155,44 @@ export function recordOfCells(cells: Record<string, string>): DumpRecord {
     if (kind === 'slides') Object.assign(record, { ttlMs: Number(milliseconds), sliding: true });
   }
   return record;
+}
+
+export interface DumpWriter {
+  /** What stands before the first record. */
+  head: string;
+  line(entry: Dumped): string;
+}
+
+/** With a notation, every key and value is written in it, also those that are text. */
+export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv', notation?: BinaryNotation): DumpWriter {
+  const record = (entry: Dumped) => dumpRecord(entry, notation);
+  if (format === 'jsonl') {
+    return { head: '', line: (entry) => `${JSON.stringify(record(entry))}\n` };
+  }
+  const delimiter = format === 'csv' ? ',' : '\t';
+  return {
+    head: `${DUMP_COLUMNS.join(delimiter)}\n`,
+    line: (entry) => `${dumpCells(record(entry)).map(quoted).join(delimiter)}\n`,
+  };
+}
+
+/** Quotes as RFC 4180 does, and also around tabs and spaces at the ends, which readers may trim. */
+function quoted(cell: string): string {
+  if (!/[",\t\r\n]|^[\s\ufeff]|\s$/.test(cell)) return cell;
+  return `"${cell.replaceAll('"', '""')}"`;
+}
+
+/** Notations of bytes as text. */
+const BINARY_NOTATIONS = ['hex', 'base64'] as const;
+export type BinaryNotation = (typeof BINARY_NOTATIONS)[number];
+
+/** The bytes that a text stands for, or undefined: Node drops what it cannot decode. */
+export function decodeStrictly(text: string, notation: BinaryNotation): Uint8Array | undefined {
+  const bytes = Buffer.from(text, notation);
+  const again = bytes.toString(notation);
+  const same =
+    notation === 'hex'
+      ? again === text.toLowerCase()
+      : again.replace(/=+$/, '') === text.replace(/=+$/, '');
+  return same ? bytes : undefined;
 }
