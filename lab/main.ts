@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { processContext } from '../src/cli/process-context.ts';
+import { processContext } from '../src/cli/context.ts';
 import { run } from '../src/cli/run.ts';
 import { PROGRAMS } from './programs.ts';
 import { UsageError } from './support/options.ts';

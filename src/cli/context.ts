@@ -1,15 +1,19 @@
+import type { EventEmitter } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
 import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { GatewayOptions, GatewayServer } from '../gateway/server.ts';
 import type * as openModule from '../store/open.ts';
 import type { copyPool } from '../store/pools/copy-pool.ts';
 import type { grow } from '../store/pools/grow.ts';
 import type { listPools } from '../store/pools/list-pools.ts';
+import { isRemote } from '../store/remote/address.ts';
 import type { startMemoryNode } from '../store/servers/memory-node.ts';
 import type { observePool } from '../store/watching/observer.ts';
 import type { serveWeb } from '../web/server.ts';
-import type { BenchClient, BenchClientSetup } from './bench/protocol.ts';
+import { type BenchClient, type BenchClientSetup, startBenchClient } from './bench/bench-client.ts';
 import { Interrupted } from './failures.ts';
-import type { Output } from './terminal/output.ts';
+import { Output } from './terminal/output.ts';
 
 export type Library = Pick<
   typeof openModule,
@@ -80,4 +84,84 @@ export async function breathe(): Promise<void> {
 
 export function throwIfInterrupted(signal: AbortSignal, message: string): void {
   if (signal.aborted) throw new Interrupted(message);
+}
+
+const now = () => performance.now();
+
+export function processContext(): Context {
+  let signal: AbortSignal | undefined;
+  return {
+    stdin: process.stdin,
+    stdout: new Output(process.stdout),
+    stderr: new Output(process.stderr),
+    env: process.env,
+    version: packageVersion(import.meta.url),
+    pid: process.pid,
+    now,
+    pause: (milliseconds, wake) => delay(milliseconds, undefined, { signal: wake }).catch(() => {}),
+    exitHost: process,
+    get signal() {
+      signal ??= interruptSignal({ process, now, exit: (code) => process.exit(code) });
+      return signal;
+    },
+    library: () => import('../store/open.ts'),
+    enlarging: async () => ({
+      ...(await import('../store/pools/copy-pool.ts')),
+      ...(await import('../store/pools/grow.ts')),
+    }),
+    serveRedis: async (url) =>
+      isRemote(url)
+        ? (await import('../gateway/over-network.ts')).serveRedis
+        : (await import('../gateway/server.ts')).serveRedis,
+    serveWeb: async () => (await import('../web/server.ts')).serveWeb,
+    observe: async () => (await import('../store/watching/observer.ts')).observePool,
+    listPools: async () => (await import('../store/pools/list-pools.ts')).listPools,
+    memoryNodes: async () => (await import('../store/servers/memory-node.ts')).startMemoryNode,
+    startBenchClient,
+  };
+}
+
+/** Of the package that a file is a part of, compiled or not; 'unknown' when it is part of none. */
+export function packageVersion(from: string): string {
+  let file = new URL('../package.json', from);
+  while (!existsSync(file)) {
+    const above = new URL('../package.json', file);
+    if (above.href === file.href) return 'unknown';
+    file = above;
+  }
+  return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version;
+}
+
+/**
+ * `npm start` and `npx` pass the terminal's Ctrl-C on to a child that has already got it from the
+ * terminal, so one key press arrives twice. Two presses of a person are further apart than this.
+ */
+const ECHO_MS = 400;
+
+interface InterruptHost {
+  process: Pick<EventEmitter, 'on'>;
+  now(): number;
+  exit(code: number): void;
+}
+
+/**
+ * A signal that the first SIGINT or SIGTERM aborts, for commands that want to end in order. The
+ * second one ends the process at once, should the orderly end hang.
+ */
+export function interruptSignal(host: InterruptHost): AbortSignal {
+  const controller = new AbortController();
+  let first = 0;
+  const listen = (name: 'SIGINT' | 'SIGTERM', exitCode: number): void => {
+    host.process.on(name, () => {
+      if (!controller.signal.aborted) {
+        first = host.now();
+        controller.abort();
+      } else if (host.now() - first > ECHO_MS) {
+        host.exit(exitCode);
+      }
+    });
+  };
+  listen('SIGINT', 130);
+  listen('SIGTERM', 143);
+  return controller.signal;
 }

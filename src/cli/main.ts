@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { STEPWELL } from './commands/index.ts';
-import { processContext } from './process-context.ts';
+import { processContext } from './context.ts';
 import { run } from './run.ts';
 import { exactWords, startedWith } from './words.ts';
 

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { parseEndpoint } from '../store/remote/address.ts';
 import { UsageError } from './failures.ts';
 import { parseCount, parseSize } from './sizes.ts';
@@ -67,4 +68,17 @@ export function listenPlace(listen: string, example: string): { host: string; po
   } catch {
     throw new UsageError(`'${listen}' is not HOST:PORT`, example);
   }
+}
+
+/** What `--tls-cert` and `--tls-key` name, read; `example` shows how a command takes them. */
+export function tlsFrom(
+  cert: string | undefined,
+  key: string | undefined,
+  example: string,
+): { cert: string; key: string } | undefined {
+  if (cert === undefined && key === undefined) return undefined;
+  if (cert === undefined || key === undefined) {
+    throw new UsageError('--tls-cert and --tls-key belong together', example);
+  }
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { readFileSync } from 'node:fs';
 import { UsageError } from './failures.ts';
-import { type BinaryNotation, decodeStrictly } from './formats/binary.ts';
+import { type BinaryNotation, decodeStrictly } from './formats/dump.ts';
 
 /**
  * Words of the command line as the shell gave them. Node decodes them as UTF-8 and makes U+FFFD of

@@ -1,5 +1,7 @@
 export const NOT_AN_INTEGER = 'ERR value is not an integer or out of range';
 export const SYNTAX_ERROR = 'ERR syntax error';
+export const INVALID_NAME =
+  'ERR Client names cannot contain spaces, newlines or special characters.';
 
 /** Raised by commands for a reply that is an error; `message` is the reply's whole text. */
 export class ReplyError extends Error {

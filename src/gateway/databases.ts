@@ -1,6 +1,5 @@
+import type { Operation } from '../verbs/index.ts';
 import type { GatewayStore } from './gateway-store.ts';
-import { KeyCount } from './observation/key-count.ts';
-import type { Database, Databases } from './server-view.ts';
 
 /** How the databases beyond the first are found. */
 export interface DatabaseOptions {
@@ -10,8 +9,17 @@ export interface DatabaseOptions {
   open(index: number, create: boolean): GatewayStore | undefined;
 }
 
-/** Databases are stores, opened when a client first asks for them. */
-export class OpenDatabases implements Databases {
+/** A database, opened. */
+interface Database {
+  readonly index: number;
+  readonly store: GatewayStore;
+  /** Where RANDOMKEY goes on. */
+  randomCursor: number;
+  readonly keyCount: KeyCount;
+}
+
+/** The databases that SELECT chooses among: stores, opened when a client first asks for them. */
+export class Databases {
   readonly count: number;
   readonly #options: DatabaseOptions | undefined;
   readonly #open: (Database | undefined)[];
@@ -23,12 +31,14 @@ export class OpenDatabases implements Databases {
     this.#open[0] = { index: 0, store: first, randomCursor: 0, keyCount: new KeyCount() };
   }
 
+  /** Opens it, and makes it when it is not there. */
   get(index: number): Database {
     const database = this.#find(index, true);
     if (database === undefined) throw new RangeError(`database ${index} cannot be opened`);
     return database;
   }
 
+  /** Those that are there. */
   *existing(): Iterable<Database> {
     for (let index = 0; index < this.count; index++) {
       const database = this.#find(index, false);
@@ -44,5 +54,30 @@ export class OpenDatabases implements Databases {
     const database = { index, store, randomCursor: 0, keyCount: new KeyCount() };
     this.#open[index] = database;
     return database;
+  }
+}
+
+/** Counting takes this part of the time at most, however often INFO comes. */
+const COUNTING_SHARE = 50;
+/** What took less is not worth remembering, in milliseconds. */
+const CHEAP_MS = 5;
+
+/**
+ * How many keys a database has, for INFO: its index is asked, and no record read. So records that
+ * have expired count until they are taken out, as they do in Redis; DBSIZE is exact. Of a large
+ * index the last count is told again for a while.
+ */
+export class KeyCount {
+  #count = 0;
+  #validUntil = Number.NEGATIVE_INFINITY;
+
+  *of(store: Pick<GatewayStore, 'stats'>): Operation<number> {
+    const begun = performance.now();
+    if (begun < this.#validUntil) return this.#count;
+    this.#count = (yield* store.stats()).records;
+    const now = performance.now();
+    const took = now - begun;
+    if (took >= CHEAP_MS) this.#validUntil = now + COUNTING_SHARE * took;
+    return this.#count;
   }
 }

@@ -2,8 +2,6 @@ import { StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import { ReplyError, wrongNumberOfArguments } from './arguments.ts';
 import { type Command, type CommandContext, hasArity, type LongReply } from './command.ts';
-import { admit } from './connections/admission.ts';
-import { whyNotServed } from './not-served.ts';
 import type { Request } from './protocol/request-reader.ts';
 
 const QUOTED_NAME_MAX = 128;
@@ -130,4 +128,91 @@ export function errorText(error: unknown): string {
     default:
       return `ERR ${error.code} ${error.message}`;
   }
+}
+
+/** What runs at once although a transaction is being gathered. */
+const NOT_QUEUED: ReadonlySet<string> = new Set([
+  'exec',
+  'discard',
+  'multi',
+  'watch',
+  'quit',
+  'reset',
+]);
+
+/** What a subscriber may send in RESP2, where it could not tell replies from messages. */
+const OF_SUBSCRIBERS: ReadonlySet<string> = new Set([
+  'ping',
+  'subscribe',
+  'unsubscribe',
+  'psubscribe',
+  'punsubscribe',
+  'quit',
+  'reset',
+]);
+
+/**
+ * Decides about a command of a connection that is not in its plain state: whether it runs now. One
+ * that is queued has its reply; one that is refused raises a ReplyError.
+ */
+function admit(command: Command, request: Request, context: CommandContext): boolean {
+  const { state, reply } = context;
+  if (state.user === '' && !command.flags.includes('no_auth')) {
+    throw new ReplyError('NOAUTH Authentication required.');
+  }
+  if (state.isSubscriber && reply.protocol === 2 && !OF_SUBSCRIBERS.has(command.name)) {
+    throw new ReplyError(
+      `ERR Can't execute '${command.name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / ` +
+        'QUIT / RESET are allowed in this context',
+    );
+  }
+  if (state.transaction === undefined || NOT_QUEUED.has(command.name)) return true;
+  const writes = command.flags.includes('write');
+  state.heldBytes += state.transaction.queue(request, writes);
+  reply.simple('QUEUED');
+  return false;
+}
+
+/** Commands of Redis that are not served, by the reason that clients are told. */
+const NOT_SERVED: readonly (readonly [why: string, names: string])[] = [
+  [
+    'values are strings here; keep an object as one value, or its fields under keys of their own',
+    // A hash in one record would need a type in the header of records, or a second store to look
+    // into before each command on a string.
+    `hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset
+     hsetnx hstrlen hvals`,
+  ],
+  [
+    'values are strings here, no lists, sets, sorted sets or streams',
+    `blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin geoadd geodist geohash geopos
+     georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch geosearchstore lindex
+     linsert llen lmove lmpop lpop lpos lpush lpushx lrange lrem lset ltrim pfadd pfcount pfdebug
+     pfmerge pfselftest rpop rpoplpush rpush rpushx sadd scard sdiff sdiffstore sinter sintercard
+     sinterstore sismember smembers smismember smove sort sort_ro spop srandmember srem sscan
+     sunion sunionstore xack xadd xautoclaim xclaim xdel xgroup xinfo xlen xpending xrange xread
+     xreadgroup xrevrange xsetid xtrim zadd zcard zcount zdiff zdiffstore zincrby zinter zintercard
+     zinterstore zlexcount zmpop zmscore zpopmax zpopmin zrandmember zrange zrangebylex
+     zrangebyscore zrangestore zrank zrem zremrangebylex zremrangebyrank zremrangebyscore zrevrange
+     zrevrangebylex zrevrangebyscore zrevrank zscan zscore zunion zunionstore`,
+  ],
+  [
+    'there are no scripts and functions here',
+    'eval eval_ro evalsha evalsha_ro fcall fcall_ro function module script',
+  ],
+  [
+    'a pool has no replicas and no cluster',
+    `asking cluster failover migrate psync readonly readwrite replconf replicaof slaveof spublish
+     ssubscribe sunsubscribe sync wait`,
+  ],
+  ['users and passwords stand in a file, see --password-file', 'acl'],
+  ['see `stepwell inspect` and `stepwell check`', 'debug latency memory'],
+  ['see `stepwell dump` and `stepwell load`', 'dump restore restore-asking'],
+  ['the pool itself keeps the records', 'bgrewriteaof bgsave lastsave save'],
+  ['each database is a store, and a store keeps its name', 'swapdb'],
+  ['end the process, or send it SIGTERM', 'shutdown'],
+];
+
+/** Why a command of Redis is not served; undefined for what is no command of Redis. */
+function whyNotServed(name: string): string | undefined {
+  return NOT_SERVED.find(([, names]) => names.split(/\s+/).includes(name))?.[0];
 }

@@ -1,12 +1,12 @@
 import type { ClientMemory } from './connections/client-memory.ts';
 import type { ConnectionState } from './connections/connection-state.ts';
 import type { Pause } from './connections/pause.ts';
+import type { Databases } from './databases.ts';
 import type { Gate } from './gate.ts';
-import type { GatewayPool, GatewayStore } from './gateway-store.ts';
+import type { GatewayPool } from './gateway-store.ts';
 import type { GatewayLimits } from './limits.ts';
 import type { Channels, Subscriber } from './messages/channels.ts';
 import type { MessageBus } from './messages/message-bus.ts';
-import type { KeyCount } from './observation/key-count.ts';
 import type { Monitors } from './observation/monitors.ts';
 import type { SlowLog } from './observation/slow-log.ts';
 import type { Passwords } from './passwords.ts';
@@ -64,22 +64,4 @@ export interface Client extends Subscriber {
   readonly protocol: 2 | 3;
   /** Ends it: what has been written is sent, unless the client does not read. */
   kill(): void;
-}
-
-/** A database, opened. */
-export interface Database {
-  readonly index: number;
-  readonly store: GatewayStore;
-  /** Where RANDOMKEY goes on. */
-  randomCursor: number;
-  readonly keyCount: KeyCount;
-}
-
-/** The databases that SELECT chooses among. */
-export interface Databases {
-  readonly count: number;
-  /** Opens it, and makes it when it is not there. */
-  get(index: number): Database;
-  /** Those that are there. */
-  existing(): Iterable<Database>;
 }

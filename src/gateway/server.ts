@@ -1,24 +1,27 @@
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
-import { urlHost } from '../fabrics/tcp/endpoint.ts';
-import { COMMANDS } from './command-table.ts';
+import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
+import { CommandTable } from './command.ts';
+import * as commands from './commands/index.ts';
 import { ClientMemory } from './connections/client-memory.ts';
 import { Connection } from './connections/connection.ts';
 import { Pause } from './connections/pause.ts';
-import { type DatabaseOptions, OpenDatabases } from './databases.ts';
+import { type DatabaseOptions, Databases } from './databases.ts';
 import { type Gate, OpenGate } from './gate.ts';
 import type { GatewayPool, GatewayStore } from './gateway-store.ts';
 import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
-import { isLoopback } from './loopback.ts';
 import { Channels } from './messages/channels.ts';
 import { MessageBus, type OpenMessages } from './messages/message-bus.ts';
 import { NotificationFlags } from './messages/notifications.ts';
 import { Monitors } from './observation/monitors.ts';
 import { SlowLog } from './observation/slow-log.ts';
 import { Passwords } from './passwords.ts';
-import type { Databases, ServerView, Totals } from './server-view.ts';
+import type { ServerView, Totals } from './server-view.ts';
 import { Settings } from './settings.ts';
+
+/** Every command that the gateway serves. */
+export const COMMANDS = new CommandTable(Object.values(commands));
 
 const MEBIBYTE = 1024 * 1024;
 const CLOSE_MS = 1000;
@@ -148,7 +151,7 @@ class Gateway implements GatewayServer, ServerView {
     this.settings = new Settings(maxConnections);
     this.slowLog = new SlowLog(this.settings);
     this.memory = new ClientMemory(this.limits.clientBytesMax);
-    this.databases = new OpenDatabases(store, options.databases);
+    this.databases = new Databases(store, options.databases);
     this.pool = options.pool;
     this.gate = options.gate ?? new OpenGate();
     this.#onError = onError;

@@ -7,4 +7,3 @@ export * from './runners.ts';
 export * from './scratch.ts';
 export * from './traffic.ts';
 export * from './unwaited.ts';
-export * from './words.ts';

@@ -1,15 +1,14 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
-import { urlHost } from '../fabrics/tcp/endpoint.ts';
-import { isLoopback } from '../gateway/loopback.ts';
+import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { Passwords } from '../gateway/passwords.ts';
 import type { PoolHandle } from '../store/api.ts';
 import { observePool, type PoolObserver } from '../store/watching/observer.ts';
 import { ANSWERS, type Sources } from './answers.ts';
-import { loadAssets } from './assets.ts';
 import type { Failure } from './messages.ts';
 import { History } from './points.ts';
 import { Refusal, refuse } from './refusals.ts';
@@ -281,4 +280,24 @@ function failureOf(error: unknown): {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+interface Asset {
+  type: string;
+  body: Buffer;
+}
+
+const FILES: readonly (readonly [path: string, file: string, type: string])[] = [
+  ['/', 'index.html', 'text/html; charset=utf-8'],
+  ['/page.css', 'page.css', 'text/css; charset=utf-8'],
+  ['/main.js', 'main.js', 'text/javascript; charset=utf-8'],
+];
+
+/** The page's files by path, which the build puts there; nothing else can be asked for. */
+function loadAssets(): ReadonlyMap<string, Asset> {
+  return new Map(
+    FILES.map(([path, file, type]) => {
+      return [path, { type, body: readFileSync(new URL(`./page/${file}`, import.meta.url)) }];
+    }),
+  );
 }

@@ -3,8 +3,12 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { open, openSync } from '../../store/open.ts';
 import { poolOf } from '../../store/places/pool-place.ts';
 import { isRemote } from '../../store/remote/address.ts';
-import { AwaitedBenchLoop, BenchLoop } from './loop.ts';
-import type { BenchClientSetup, BenchTask } from './protocol.ts';
+import {
+  AwaitedBenchLoop,
+  type BenchClientSetup,
+  BenchLoop,
+  type BenchTask,
+} from './bench-client.ts';
 
 const setup = workerData as BenchClientSetup;
 const port = parentPort!;

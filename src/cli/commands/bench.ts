@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { hasCode } from '../../errors.ts';
 import type { PoolHandle } from '../../store/api.ts';
-import type { BenchClient, BenchTask } from '../bench/protocol.ts';
+import type { BenchClient, BenchTask } from '../bench/bench-client.ts';
 import { defineCommand } from '../command.ts';
 import { type Context, type Library, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';

@@ -1,10 +1,9 @@
 import type { AsyncStore } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
-import { EXIT } from '../failures.ts';
-import { type DumpWriter, dumpWriter } from '../formats/dump-writer.ts';
-import { DUMP_FORMATS, parseDumpFormat } from '../formats/index.ts';
-import { globToRegExp } from '../glob.ts';
+import { EXIT, UsageError } from '../failures.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
+import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
 
 const PAGE = 128;
@@ -63,7 +62,7 @@ async function writeAll(
     const page = await store.scanPage(cursor, PAGE);
     cursor = page.cursor;
     for (const entry of page.entries) {
-      if (match !== undefined && !match.test(keyText(entry.key))) continue;
+      if (match !== undefined && !match.test(textOf(entry.key))) continue;
       text += writer.line(entry);
       if (text.length < FLUSH_LENGTH) continue;
       await stdout.write(text);
@@ -76,6 +75,60 @@ async function writeAll(
 }
 
 /** A key that is no text is matched by what of it can be read. */
-function keyText(key: string | Uint8Array): string {
+function textOf(key: string | Uint8Array): string {
   return typeof key === 'string' ? key : Buffer.from(key).toString('utf8');
+}
+
+/**
+ * A pattern over whole keys: `*` any run of characters, `?` one character, `[a-z]` and `[^a-z]` one
+ * of a set, `\` takes the next character literally. The same as Redis patterns, by characters.
+ */
+export function globToRegExp(pattern: string): RegExp {
+  let source = '';
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern[at];
+    if (character === '*') source += '.*';
+    else if (character === '?') source += '.';
+    else if (character === '[') {
+      const end = closingBracket(pattern, at);
+      source += characterSet(pattern.slice(at + 1, end));
+      at = end;
+    } else if (character === '\\' && at + 1 < pattern.length) source += literal(pattern[++at]);
+    else source += literal(character);
+  }
+  try {
+    return new RegExp(`^${source}$`, 'su');
+  } catch {
+    throw new UsageError(`'${pattern}' is not a pattern`);
+  }
+}
+
+function closingBracket(pattern: string, open: number): number {
+  for (let at = open + 1; at < pattern.length; at++) {
+    if (pattern[at] === '\\') at++;
+    else if (pattern[at] === ']') return at;
+  }
+  throw new UsageError(`'${pattern}' opens a set with [ that it does not close`);
+}
+
+/** Inside brackets only a range's dash and a leading ^ keep their meaning. */
+function characterSet(body: string): string {
+  const negated = body.startsWith('^');
+  let source = '';
+  for (let at = negated ? 1 : 0; at < body.length; at++) {
+    const character = body[at];
+    if (character === '\\' && at + 1 < body.length) source += setLiteral(body[++at]);
+    else source += literal(character);
+  }
+  return `[${negated ? '^' : ''}${source}]`;
+}
+
+/** A dash taken literally, which between two characters would be a range. */
+function setLiteral(character: string): string {
+  return character === '-' ? '\\-' : literal(character);
+}
+
+function literal(character: string): string {
+  // Both halves of a surrogate pair pass unchanged and meet again in the pattern.
+  return /[\\^$.*+?()[\]{}|/]/.test(character) ? `\\${character}` : character;
 }

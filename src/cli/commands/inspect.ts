@@ -18,7 +18,7 @@ const BLOCK_COLUMNS: readonly Column[] = [
   { head: 'LIVE', align: 'right' },
 ];
 
-const EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
+const INSPECT_EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
 
 export const inspect = defineCommand({
   name: 'inspect',
@@ -27,18 +27,18 @@ export const inspect = defineCommand({
   options: {
     json: { about: 'Print the report as JSON' },
   },
-  examples: EXAMPLES,
+  examples: INSPECT_EXAMPLES,
   async run(context, [url], { json }) {
-    sharedUrl(url, EXAMPLES[0]);
+    sharedUrl(url, INSPECT_EXAMPLES[0]);
     const library = await context.library();
     const report = await library.inspect(url, { client: 'stepwell inspect' });
     const style = styleFor(context.stdout.isTTY, context.env);
-    await context.stdout.line(json ? JSON.stringify(report, null, 2) : describe(report, style));
+    await context.stdout.line(json ? JSON.stringify(report, null, 2) : describePool(report, style));
     return EXIT.ok;
   },
 });
 
-function describe(report: PoolReport, style: Style): string {
+function describePool(report: PoolReport, style: Style): string {
   const heading = (text: string) => `\n${style.bold(text)}`;
   return [
     poolFacts(report, style),

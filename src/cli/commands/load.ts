@@ -1,10 +1,24 @@
+import { open } from 'node:fs/promises';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import type { AsyncStore, Key, Value } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
-import { EXIT } from '../failures.ts';
-import { formatOfFile, LOAD_FORMATS, parseLoadFormat, readRows } from '../formats/index.ts';
-import { openInput } from '../formats/input.ts';
-import { Loader } from '../loader.ts';
+import { breathe, type Context, throwIfInterrupted } from '../context.ts';
+import { EXIT, InputError } from '../failures.ts';
+import { entryOfDump, isDumpRecord, type LoadEntry } from '../formats/dump.ts';
+import {
+  formatOfFile,
+  LOAD_FORMATS,
+  parseLoadFormat,
+  type Row,
+  type RowSource,
+  readRows,
+} from '../formats/rows.ts';
+import { isWellFormed } from '../formats/utf8.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../sizes.ts';
 import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { Progress } from '../terminal/progress.ts';
+import { printable } from '../terminal/style.ts';
 
 const EXAMPLES = [
   'load shm:demo users.csv --key email',
@@ -78,3 +92,277 @@ export const load = defineCommand({
     }
   },
 });
+
+/** Bad records that are told one by one; of the rest there is only the count. */
+const COMPLAINTS = 10;
+const BATCHES_PER_BREATH = 64;
+
+interface LoadResult {
+  records: number;
+  skipped: number;
+  seconds: number;
+}
+
+/** Moves rows into a store in batches, keeping count. */
+class Loader {
+  readonly #context: Context;
+  readonly #store: AsyncStore;
+  readonly #input: Input;
+  readonly #batchSize: number;
+  readonly #skipErrors: boolean;
+  readonly #sorted: boolean;
+  readonly #progress: Progress;
+  #batch: LoadEntry[] = [];
+  #batches = 0;
+  #records = 0;
+  #skipped = 0;
+
+  constructor(
+    context: Context,
+    store: AsyncStore,
+    input: Input,
+    options: { batch: number; skipErrors: boolean; sorted: boolean },
+  ) {
+    this.#context = context;
+    this.#store = store;
+    this.#input = input;
+    this.#batchSize = options.batch;
+    this.#skipErrors = options.skipErrors;
+    this.#sorted = options.sorted;
+    this.#progress = new Progress(context, 'loading', 'bytes');
+  }
+
+  async load(
+    source: RowSource,
+    columns: { key?: readonly string[] | undefined; value?: string | undefined },
+  ): Promise<LoadResult> {
+    const firstColumn = source.firstColumn ?? (() => undefined);
+    const mapping: Mapping = { key: columns.key, value: columns.value, firstColumn };
+    try {
+      for await (const row of source.rows) {
+        this.#take(row, mapping, source.unit);
+        if (this.#sorted) await this.#gather(source);
+        else if (this.#batch.length >= this.#batchSize) await this.#flush(source);
+      }
+      if (this.#sorted) await this.#storeSorted();
+      else await this.#flush(source);
+    } catch (error) {
+      if (this.#sorted) this.#complain('nothing was stored');
+      else await this.#tellWhatIsStored(error);
+      throw error;
+    } finally {
+      this.#progress.clear();
+    }
+    const seconds = this.#progress.seconds;
+    return { records: this.#records, skipped: this.#skipped, seconds };
+  }
+
+  #take(row: Row, mapping: Mapping, unit: string): void {
+    try {
+      const entry = entryOf(row, mapping);
+      const cannotExpire = this.#sorted && entry.length > 2;
+      if (cannotExpire) throw new InputError('a record that expires does not go with --sorted');
+      this.#batch.push(entry);
+    } catch (error) {
+      if (!(error instanceof InputError)) throw error;
+      const message = `${this.#input.name}, ${unit} ${row.at}: ${error.message}`;
+      if (!this.#skipErrors) throw new InputError(message);
+      this.#skipped++;
+      if (this.#skipped <= COMPLAINTS) this.#complain(`skipped: ${message}`);
+    }
+  }
+
+  /** The records are kept until all have been read. */
+  async #gather(source: RowSource): Promise<void> {
+    if (this.#batch.length % this.#batchSize === 0) await this.#advance(source, this.#batch.length);
+  }
+
+  async #flush(source: RowSource): Promise<void> {
+    await this.#storeGathered();
+    await this.#advance(source, this.#records);
+  }
+
+  async #storeSorted(): Promise<void> {
+    this.#records = await this.#store.loadSorted(this.#batch.map(([key, value]) => [key, value]));
+  }
+
+  /** In the order of the file: the last record of a key stays. */
+  async #storeGathered(): Promise<void> {
+    const batch = this.#batch;
+    this.#batch = [];
+    let plain: [Key, Value][] = [];
+    const storePlain = async () => {
+      await this.#store.setMany(plain);
+      this.#records += plain.length;
+      plain = [];
+    };
+    for (const [key, value, expires] of batch) {
+      if (expires === undefined) {
+        plain.push([key, value]);
+        continue;
+      }
+      await storePlain();
+      await this.#store.set(key, value, expires);
+      this.#records++;
+    }
+    await storePlain();
+  }
+
+  async #advance({ share }: RowSource, records: number): Promise<void> {
+    const { total } = this.#input;
+    const done = share === undefined ? this.#input.done() : share() * (total ?? 0);
+    this.#progress.update(done, total, records);
+    if (++this.#batches % BATCHES_PER_BREATH === 0) await breathe();
+    throwIfInterrupted(this.#context.signal, 'interrupted');
+  }
+
+  /**
+   * After a bad record the good ones before it are stored: a user who repairs the file counts on
+   * it.
+   */
+  async #tellWhatIsStored(error: unknown): Promise<void> {
+    if (error instanceof InputError) await this.#storeGathered();
+    this.#complain(`${plural(this.#records, 'record')} stored before the end`);
+  }
+
+  #complain(message: string): void {
+    this.#progress.clear();
+    this.#context.stderr.writeNow(`${printable(message)}\n`);
+  }
+}
+
+const KEY_LIMIT = 65_535;
+const VALUE_LIMIT = 64 * 1024 * 1024;
+
+interface Mapping {
+  /** Columns whose texts, joined by `:`, are the key; by default whatever looks like one. */
+  key: readonly string[] | undefined;
+  /** The column that is the value; by default the whole record as JSON. */
+  value: string | undefined;
+  firstColumn: () => string | undefined;
+}
+
+/** The record of a row; an InputError says what is wrong with it. */
+function entryOf(row: Row, mapping: Mapping): LoadEntry {
+  if (row.problem !== undefined) throw new InputError(row.problem);
+  const entry = mapRecord(row, mapping);
+  const [key, value] = entry;
+  checkContent('key', key, KEY_LIMIT);
+  checkContent('value', value, VALUE_LIMIT);
+  return entry;
+}
+
+function mapRecord({ record, text }: Row, mapping: Mapping): LoadEntry {
+  if (mapping.key === undefined && mapping.value === undefined && isDumpRecord(record)) {
+    return entryOfDump(record);
+  }
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) {
+    throw new InputError('the record is not an object with named fields');
+  }
+  const fields = record as Record<string, unknown>;
+  const columns = mapping.key ?? defaultKey(fields, mapping.firstColumn());
+  const key = columns.map((column) => keyText(fields, column)).join(':');
+  if (mapping.value === undefined) return [key, text ?? JSON.stringify(record)];
+  return [key, valueText(fields, mapping.value)];
+}
+
+function defaultKey(fields: Record<string, unknown>, first: string | undefined): string[] {
+  if (first !== undefined) return [first];
+  const column = ['key', 'id'].find((name) => Object.hasOwn(fields, name));
+  if (column === undefined) {
+    throw new InputError("the record has no field 'key' or 'id'; say which with --key COLUMN");
+  }
+  return [column];
+}
+
+function fieldOf(fields: Record<string, unknown>, column: string): unknown {
+  if (Object.hasOwn(fields, column)) return fields[column];
+  const names = Object.keys(fields).slice(0, 8).join(', ');
+  throw new InputError(`the record has no field '${column}' (it has: ${names})`);
+}
+
+function keyText(fields: Record<string, unknown>, column: string): string {
+  const content = fieldOf(fields, column);
+  if (typeof content === 'string') return content;
+  if (typeof content === 'boolean') return String(content);
+  if (typeof content === 'number') {
+    // Larger integers have lost digits on the way here: two different keys could have become one.
+    if (Number.isInteger(content) && !Number.isSafeInteger(content)) {
+      throw new InputError(`field '${column}' is a number too large to be exact; make it a string`);
+    }
+    return String(content);
+  }
+  throw new InputError(`field '${column}' is no text, number or boolean, so it cannot be a key`);
+}
+
+function valueText(fields: Record<string, unknown>, column: string): string {
+  const content = fieldOf(fields, column);
+  return typeof content === 'string' ? content : JSON.stringify(content);
+}
+
+function checkContent(what: 'key' | 'value', content: Key | Value, limit: number): void {
+  if (typeof content === 'string' && !isWellFormed(content)) {
+    throw new InputError(`the ${what} holds half a surrogate pair, which has no UTF-8 form`);
+  }
+  // Cheap bound first: a string takes at most three bytes per unit.
+  if (content.length * 3 <= limit) return;
+  const length = Buffer.byteLength(content);
+  if (length > limit) {
+    throw new InputError(`the ${what} has ${length} bytes, more than the ${limit} that fit`);
+  }
+}
+
+/** Bytes to load, with what a progress bar wants to know about them. */
+interface Input {
+  name: string;
+  bytes: Readable;
+  /** Size of the file as it lies on disk, if it is a file. */
+  total: number | undefined;
+  /** Bytes of the file read so far. */
+  done(): number;
+  close(): void;
+}
+
+const READ_SIZE = 256 * 1024;
+
+/** Opens a file, unpacked on the way when its name ends in `.gz`; `-` is standard input. */
+async function openInput(file: string, stdin: Readable): Promise<Input> {
+  if (file === '-') return standardInput(stdin);
+  const handle = await open(file);
+  const status = await handle.stat();
+  const raw = handle.createReadStream({ highWaterMark: READ_SIZE });
+  const bytes = file.endsWith('.gz') ? unpacked(raw) : raw;
+  return {
+    name: file,
+    bytes,
+    total: status.isFile() ? status.size : undefined,
+    done: () => raw.bytesRead,
+    close: () => {
+      bytes.destroy();
+      raw.destroy();
+    },
+  };
+}
+
+function standardInput(stdin: Readable): Input {
+  let done = 0;
+  stdin.on('data', (chunk: Uint8Array) => {
+    done += chunk.length;
+  });
+  // The counter must not start the flow before a reader is there.
+  stdin.pause();
+  return {
+    name: 'standard input',
+    bytes: stdin,
+    total: undefined,
+    done: () => done,
+    close: () => stdin.destroy(),
+  };
+}
+
+function unpacked(raw: Readable): Readable {
+  const gunzip = createGunzip({ chunkSize: READ_SIZE });
+  // An error of either stream reaches the reader of the unpacked one.
+  pipeline(raw, gunzip, () => {});
+  return gunzip;
+}

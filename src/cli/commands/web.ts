@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
-import { definedOnly, listenPlace, sharedUrl } from '../store-options.ts';
+import { definedOnly, listenPlace, sharedUrl, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
-import { tlsFrom } from '../tls-options.ts';
 
 const EXAMPLES = ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'];
 const DEFAULT_LISTEN = '127.0.0.1:6390';

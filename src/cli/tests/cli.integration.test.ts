@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 import { after, before, describe, it } from 'node:test';
 import { createClient } from 'redis';
-import { packageVersion } from '../process-context.ts';
+import { packageVersion } from '../context.ts';
 import { cities, keyOf, LOAD_CITIES } from './support/cities.ts';
 import { program, type Server, startServer, succeeds } from './support/program.ts';
 

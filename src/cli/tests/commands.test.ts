@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { describe, it } from 'node:test';
 import { StepwellError } from '../../errors.ts';
 import type { GatewayOptions } from '../../gateway/server.ts';
-import { BenchLoop } from '../bench/loop.ts';
+import { BenchLoop } from '../bench/bench-client.ts';
 import { median } from '../commands/bench.ts';
 import { FakePools } from './support/fake-pools.ts';
 import { Recorder, stepwell } from './support/terminal.ts';

@@ -3,9 +3,9 @@ import { EventEmitter } from 'node:events';
 import { describe, it } from 'node:test';
 import { StepwellError } from '../../errors.ts';
 import { defineCommand } from '../command.ts';
+import { interruptSignal } from '../context.ts';
 import { InputError, Interrupted, OutputClosed, UsageError } from '../failures.ts';
 import { run } from '../run.ts';
-import { interruptSignal } from '../terminal/interrupts.ts';
 import { Output, type Sink } from '../terminal/output.ts';
 import { fakeContext, Recorder, stepwell } from './support/terminal.ts';
 

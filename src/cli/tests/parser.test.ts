@@ -3,9 +3,7 @@ import { describe, it, mock } from 'node:test';
 import { defineCommand } from '../command.ts';
 import { STEPWELL } from '../commands/index.ts';
 import { UsageError } from '../failures.ts';
-import { helpFor } from '../help.ts';
-import { nearest } from '../nearest.ts';
-import { parse } from '../parser.ts';
+import { helpFor, nearest, parse } from '../run.ts';
 import { parseCount } from '../sizes.ts';
 
 const sample = defineCommand({

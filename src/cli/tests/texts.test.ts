@@ -1,8 +1,8 @@
 /** Sizes, tables, progress lines, patterns and styles: whatever only makes text of values. */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { globToRegExp } from '../commands/dump.ts';
 import { UsageError } from '../failures.ts';
-import { globToRegExp } from '../glob.ts';
 import {
   formatCount,
   formatDuration,

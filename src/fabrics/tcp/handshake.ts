@@ -1,5 +1,5 @@
-import { WORK_BITS_MAX } from './node/guesses.ts';
-import { NONCE_BYTES, PROOF_BYTES } from './secrets.ts';
+import { findNonce, WORK_BITS_MAX } from './node/guesses.ts';
+import { NONCE_BYTES, PROOF_BYTES, proofOf, sameProof, type Transcript } from './secrets.ts';
 import { WIRE_VERSION, WireError } from './wire.ts';
 
 /** "SWTP": what a stranger that listens on the same port does not send. */
@@ -9,7 +9,7 @@ const NAME_BYTES_MAX = 64;
 /** Challenges of one connection: the first, and others as guesses go on meanwhile. */
 export const CHALLENGES_MAX = 3;
 
-export interface Challenge {
+interface Challenge {
   /** Another number each time a node starts. */
   boot: number;
   nonce: Uint8Array;
@@ -106,7 +106,7 @@ export function writeWelcome(welcome: Welcome): Uint8Array {
   return bytes;
 }
 
-export function readWelcome(bytes: Uint8Array): Welcome {
+function readWelcome(bytes: Uint8Array): Welcome {
   viewOf(bytes, PROOF_BYTES + 24);
   const view = new DataView(bytes.buffer, bytes.byteOffset + PROOF_BYTES);
   return {
@@ -122,4 +122,46 @@ export function readWelcome(bytes: Uint8Array): Welcome {
 function viewOf(bytes: Uint8Array, least: number): DataView {
   if (bytes.length < least) throw new WireError(`a handshake of ${bytes.length} bytes`);
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+}
+
+/** The client's side of the handshake on one connection. */
+export class Greeting {
+  readonly #session: number;
+  readonly #secret: Uint8Array;
+  readonly #name: string;
+  #challenges = 0;
+  #transcript: Transcript | undefined;
+
+  constructor(session: number, secret: Uint8Array = new Uint8Array(0), name = '') {
+    this.#session = session;
+    this.#secret = secret;
+    this.#name = name;
+  }
+
+  /** A node asks again when meanwhile it wants more work with a proof. Raises WireError. */
+  challenged(content: Uint8Array): Challenge {
+    if (++this.#challenges > CHALLENGES_MAX) throw new WireError('one challenge after another');
+    return readChallenge(content);
+  }
+
+  /** The content of a PROOF; undefined when none is wanted any more. */
+  async prove(
+    { boot, nonce: nodeNonce, workBits }: Challenge,
+    isWanted: () => boolean,
+  ): Promise<Uint8Array | undefined> {
+    const nonce = await findNonce(nodeNonce, workBits, isWanted);
+    if (nonce === undefined) return undefined;
+    const session = this.#session;
+    this.#transcript = { boot, session, nodeNonce, clientNonce: nonce };
+    const proof = proofOf('client', this.#secret, this.#transcript);
+    return writeProof({ session, nonce, proof, name: this.#name });
+  }
+
+  /** What the node says of itself; undefined when it does not know the secret. Raises WireError. */
+  welcomed(content: Uint8Array): Welcome | undefined {
+    if (this.#transcript === undefined) throw new WireError('a welcome before the challenge');
+    const welcome = readWelcome(content);
+    const expected = proofOf('node', this.#secret, this.#transcript);
+    return sameProof(welcome.proof, expected) ? welcome : undefined;
+  }
 }

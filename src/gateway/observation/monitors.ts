@@ -1,5 +1,4 @@
 import type { Subscriber } from '../messages/channels.ts';
-import { quoted } from '../protocol/quoted.ts';
 import type { Request } from '../protocol/request-reader.ts';
 
 /** Of each argument, and of a command: a monitor is for people. */
@@ -36,4 +35,25 @@ export class Monitors {
 function shown(argument: Buffer): string {
   if (argument.length <= ARGUMENT_BYTES_MAX) return quoted(argument);
   return `${quoted(argument.subarray(0, ARGUMENT_BYTES_MAX))}... (${argument.length} bytes)`;
+}
+
+const ESCAPES: Readonly<Record<number, string>> = {
+  7: '\\a',
+  8: '\\b',
+  9: '\\t',
+  10: '\\n',
+  13: '\\r',
+  34: '\\"',
+  92: '\\\\',
+};
+
+/** Bytes as Redis shows them to people: in double quotes, what cannot be printed as `\xHH`. */
+function quoted(bytes: Uint8Array): string {
+  let text = '"';
+  for (const byte of bytes) {
+    if (ESCAPES[byte] !== undefined) text += ESCAPES[byte];
+    else if (byte >= 32 && byte < 127) text += String.fromCharCode(byte);
+    else text += `\\x${byte.toString(16).padStart(2, '0')}`;
+  }
+  return `${text}"`;
 }

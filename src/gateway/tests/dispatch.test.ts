@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { type ErrorCode, StepwellError } from '../../errors.ts';
-import type { Command, CommandContext } from '../command.ts';
-import { COMMANDS } from '../command-table.ts';
+import { type Command, CommandTable } from '../command.ts';
 import { dispatch, errorText } from '../dispatch.ts';
+import { COMMANDS } from '../server.ts';
 import { startConnection } from './support/slow-socket.ts';
 
 function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {}) {
@@ -25,7 +25,7 @@ function run(words: string[], { failure, commands = COMMANDS }: RunOptions = {})
 
 interface RunOptions {
   failure?: unknown;
-  commands?: CommandContext['commands'];
+  commands?: CommandTable;
 }
 
 describe('dispatch', () => {
@@ -60,7 +60,7 @@ describe('dispatch', () => {
         throw failure;
       },
     };
-    const commands = { all: [broken], find: () => broken };
+    const commands = new CommandTable([broken]);
     const { text, reported, state } = run(['broken'], { commands });
     assert.equal(text, '*2\r\n');
     assert.equal(state.ended, true);

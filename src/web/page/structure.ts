@@ -1,11 +1,8 @@
-import type { PictureLayer } from '../../indexes/picture.ts';
+import type { PictureLayer, PicturePart } from '../../indexes/picture.ts';
 import type { StoreFigures } from '../../store/watching/figures.ts';
 import type { PictureAnswer } from '../messages.ts';
 import { ask } from './ask.ts';
-import { el } from './dom.ts';
-import { drawDirectory } from './draw-directory.ts';
-import { drawParts } from './draw-parts.ts';
-import { drawTree } from './draw-tree.ts';
+import { colour, el, svg } from './dom.ts';
 import { count, share } from './format.ts';
 import { StoreChoice } from './store-choice.ts';
 
@@ -148,4 +145,165 @@ function totalOf({ total, isExact }: PictureLayer): string {
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+const WIDTH = 1200;
+const ROW = 22;
+const TOP = 16;
+
+/**
+ * Extendible hashing from above: each part has the share of the width that its keys have of all
+ * hashes, and stands at its local depth. Where no part was read there is a gap.
+ */
+function drawDirectory(globalDepth: number, parts: readonly PicturePart[]): SVGElement {
+  const paint = heat();
+  const depths = parts.map(({ depth = 0 }) => depth);
+  const least = Math.min(...depths);
+  const levels = Math.max(...depths) - least + 1;
+  const height = TOP + levels * ROW;
+  const label = `directory of depth ${globalDepth} over ${parts.length} parts`;
+  const drawing = svg('svg', {
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    role: 'img',
+    'aria-label': label,
+  });
+  for (let depth = least; depth < least + levels; depth++) {
+    const y = TOP + (depth - least) * ROW;
+    drawing.append(svg('text', { x: 0, y: y - 4 + ROW / 2 + 4 }, `depth ${depth}`));
+    const line = { x1: 62, x2: WIDTH, y1: y + ROW / 2, y2: y + ROW / 2, stroke: 'var(--grid)' };
+    drawing.append(svg('line', line));
+  }
+  for (const { suffix = 0, depth = 0, used, slots, name } of parts) {
+    const x = 64 + startOf(suffix, depth) * (WIDTH - 64);
+    const width = Math.max(1, (WIDTH - 64) / 2 ** depth - 1);
+    const y = TOP + (depth - least) * ROW;
+    const fill = paint(used / Math.max(1, slots));
+    const box = { x, y, width, height: ROW - 4, fill, rx: Math.min(3, width / 3) };
+    const about = `…${name}: ${used} of ${slots}, depth ${depth}`;
+    drawing.append(svg('rect', box, svg('title', {}, about)));
+  }
+  return drawing;
+}
+
+/** Where the hashes with this suffix begin when they are in the order of their reversed bits. */
+function startOf(suffix: number, depth: number): number {
+  let start = 0;
+  for (let bit = 0; bit < depth; bit++) if ((suffix >>> bit) & 1) start += 2 ** -(bit + 1);
+  return start;
+}
+
+const LEFT = 190;
+const BOX = 18;
+const LEVEL = 74;
+const BOX_WIDTH_MAX = 60;
+
+/** The layers of a tree, one below the other, and what leads from each to the next. */
+function drawTree(layers: readonly PictureLayer[]): SVGElement {
+  const paint = heat();
+  const height = (layers.length - 1) * LEVEL + BOX + 8;
+  const label = layers.map(({ parts, total }) => `${total} ${parts}`).join(', ');
+  const drawing = svg('svg', {
+    viewBox: `0 0 ${WIDTH} ${height}`,
+    role: 'img',
+    'aria-label': label,
+  });
+  const centre = (level: number, i: number) => {
+    const step = (WIDTH - LEFT) / layers[level].shown.length;
+    return LEFT + (i + 0.5) * step;
+  };
+  for (const [level, { shown }] of layers.entries()) {
+    if (level === 0) continue;
+    for (const [i, { above = 0 }] of shown.entries()) {
+      const [x1, x2] = [centre(level - 1, above), centre(level, i)];
+      const [y1, y2] = [(level - 1) * LEVEL + BOX + 4, level * LEVEL + 4];
+      const middle = (y1 + y2) / 2;
+      const d = `M ${x1} ${y1} C ${x1} ${middle} ${x2} ${middle} ${x2} ${y2}`;
+      drawing.append(svg('path', { d, fill: 'none', stroke: 'var(--line)', 'stroke-width': 1 }));
+    }
+  }
+  for (const [level, { shown, parts, total, isExact }] of layers.entries()) {
+    const y = level * LEVEL + 4;
+    const width = Math.min(BOX_WIDTH_MAX, (WIDTH - LEFT) / shown.length - 2);
+    const text = `${isExact ? '' : '~'}${count(total)} ${parts}`;
+    drawing.append(svg('text', { x: 0, y: y + 13 }, text));
+    for (const [i, { name, used, slots }] of shown.entries()) {
+      const box = {
+        x: centre(level, i) - width / 2,
+        y,
+        width,
+        height: BOX,
+        rx: Math.min(3, width / 3),
+      };
+      const about = `from ${name === '' ? 'the lowest key' : name}: ${used} of ${slots}`;
+      const fill = paint(used / Math.max(1, slots));
+      drawing.append(svg('rect', { ...box, fill }, svg('title', {}, about)));
+    }
+  }
+  return drawing;
+}
+
+const GAP = 1;
+const SIDE_MAX = 20;
+const SIDE_MIN = 5;
+/** Of the width that the cells have, as long as they are no larger or smaller. */
+const HEIGHT_SHARE = 0.3;
+
+/** Draws the cells of each part into its canvas, as many in a row as make whole rows. */
+function drawParts(root: HTMLElement, parts: readonly PicturePart[]): void {
+  const paint = heat();
+  const canvases = root.querySelectorAll<HTMLCanvasElement>('.part canvas');
+  for (const [i, canvas] of canvases.entries()) drawCells(canvas, parts[i].cells, paint);
+}
+
+function drawCells(
+  canvas: HTMLCanvasElement,
+  cells: readonly number[],
+  paint: (fill: number) => string,
+): void {
+  const width = canvas.clientWidth;
+  const wanted = Math.sqrt((width * width * HEIGHT_SHARE) / Math.max(1, cells.length));
+  const least = Math.max(SIDE_MIN, Math.min(SIDE_MAX, Math.floor(wanted)));
+  const columns = Math.max(1, Math.min(cells.length, Math.floor(width / least)));
+  // Fractions of a pixel, so that the rows are as long as the part is wide.
+  const side = Math.min(SIDE_MAX, width / columns);
+  const rows = Math.ceil(cells.length / columns);
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = width * ratio;
+  canvas.height = Math.max(1, rows * side * ratio);
+  canvas.style.height = `${Math.max(1, rows * side)}px`;
+  const context = canvas.getContext('2d') as CanvasRenderingContext2D;
+  context.scale(ratio, ratio);
+  for (const [i, fill] of cells.entries()) {
+    context.fillStyle = paint(fill);
+    const x = (i % columns) * side;
+    const y = Math.floor(i / columns) * side;
+    context.fillRect(x, y, side - GAP, side - GAP);
+  }
+}
+
+type Rgb = [number, number, number];
+
+/** Colours for how full something is, from the style sheet as it is now. */
+function heat(): (fill: number) => string {
+  const [empty, low, high, full] = ['empty', 'low', 'high', 'full'].map((name) => {
+    return rgb(colour(`cell-${name}`));
+  });
+  return (fill) => {
+    if (fill <= 0) return text(empty);
+    if (fill < 0.75) return text(between(low, high, fill / 0.75));
+    return text(between(high, full, (Math.min(1, fill) - 0.75) / 0.25));
+  };
+}
+
+function rgb(hex: string): Rgb {
+  const number = Number.parseInt(hex.slice(1), 16);
+  return [number >> 16, (number >> 8) & 0xff, number & 0xff];
+}
+
+function between(from: Rgb, to: Rgb, share: number): Rgb {
+  return from.map((part, i) => Math.round(part + (to[i] - part) * share)) as Rgb;
+}
+
+function text(parts: Rgb): string {
+  return `rgb(${parts.join(' ')})`;
 }

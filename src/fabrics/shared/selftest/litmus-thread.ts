@@ -4,8 +4,7 @@ import { MemorySource } from '../memory-source.ts';
 import { Region, type RegionSource } from '../region.ts';
 import { SharedFabric } from '../shared-fabric.ts';
 import { AREA_BYTES } from './area.ts';
-import { type Answer, type Order, SIGNAL, type Task } from './orders.ts';
-import { play } from './play.ts';
+import { type Answer, type Order, play, SIGNAL, type Task } from './selftest.ts';
 import { addUp, readWords, writeWords } from './whole-words.ts';
 
 const { task, memory, signals } = workerData as Order;

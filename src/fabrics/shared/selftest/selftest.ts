@@ -2,11 +2,16 @@ import { once } from 'node:events';
 import { closeSync, ftruncateSync, openSync, unlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
+import { Batch, type Fabric, Scratch } from '../../../verbs/index.ts';
 import { startWorker } from '../../start-worker.ts';
-import { AREA_BYTES } from './area.ts';
-import { type Found, LITMUS_TESTS, type Litmus, type Program } from './litmus.ts';
-import { type Answer, type Order, SIGNAL, type Task } from './orders.ts';
-import { CHANGES_MIN, type CopyKind, type Sums, type TearCount } from './whole-words.ts';
+import { AREA_BYTES, AT } from './area.ts';
+import {
+  CHANGES_MIN,
+  type Copying,
+  type CopyKind,
+  type Sums,
+  type TearCount,
+} from './whole-words.ts';
 
 /** Words of a READ that the fabric copies one by one, and of one that memcpy copies. */
 const COPIES = { 'short copies': 8, 'long copies': 256 };
@@ -136,3 +141,127 @@ function unnamedFile(folder: string): number {
   ftruncateSync(fd, AREA_BYTES);
   return fd;
 }
+
+/**
+ * What a thread does in a round: verbs on the words X and Y. W writes the round's number, F adds
+ * one (which makes it the round's number, too), R reads; `|` begins another batch.
+ */
+type Program = readonly ('WX' | 'WY' | 'FX' | 'FY' | 'RX' | 'RY' | '|')[];
+
+/** What the READs of a thread found, by round; rounds begin with 1. */
+interface Found {
+  readonly X: Int32Array;
+  readonly Y: Int32Array;
+}
+
+interface Litmus {
+  readonly name: string;
+  readonly programs: readonly [Program, Program];
+  readonly control: readonly [Program, Program];
+  /** How many rounds had an outcome that the contract forbids. */
+  forbidden(first: Found, second: Found): number;
+}
+
+/**
+ * Litmus tests of the verbs' order on this processor: two threads run short programs against each
+ * other, and some outcomes contradict the contract of a batch (`verbs/batch.ts`). Every test has a
+ * control, the same verbs in an order of which nothing is promised: unless the control shows the
+ * outcome, the threads did not meet and nothing is proven.
+ */
+export const LITMUS_TESTS: readonly Litmus[] = [
+  message('WRITE, WRITE; READ, READ', ['WX', 'WY'], ['RY', 'RX'], ['RX', 'RY']),
+  message('batch by batch', ['WX', '|', 'WY'], ['RY', '|', 'RX'], ['RX', '|', 'RY']),
+  message('WRITE, FAA; READ, READ', ['WX', 'FY'], ['RY', 'RX'], ['RX', 'RY']),
+  message('FAA, WRITE; READ, READ', ['FX', 'WY'], ['RY', 'RX'], ['RX', 'RY']),
+  storeBuffer('WRITE, READ', ['WX', 'RY'], ['WY', 'RX']),
+  storeBuffer('WRITE, READ, batch by batch', ['WX', '|', 'RY'], ['WY', '|', 'RX']),
+  storeBuffer('FAA, READ', ['FX', 'RY'], ['FY', 'RX']),
+  loadBuffer('READ, WRITE, batch by batch', ['RY', '|', 'WX'], ['RX', '|', 'WY']),
+];
+
+/** X is changed before Y: a reader that sees Y's change and then reads X sees X's change. */
+function message(name: string, writer: Program, reader: Program, control: Program): Litmus {
+  return {
+    name: `message passing: ${name}`,
+    programs: [writer, reader],
+    control: [writer, control],
+    forbidden: (_, { X, Y }) => countRounds(Y, (round) => X[round] < Y[round]),
+  };
+}
+
+/** Each changes its word, then reads the other's: they cannot both have missed the change. */
+function storeBuffer(name: string, first: Program, second: Program): Litmus {
+  return {
+    name: `store buffer: ${name}`,
+    programs: [first, second],
+    control: [first.toReversed(), second.toReversed()],
+    forbidden: ({ Y }, { X }) => countRounds(Y, (round) => X[Y[round] + 1] < round),
+  };
+}
+
+/** Each reads the other's word, then changes its own: they cannot both have seen the change. */
+function loadBuffer(name: string, first: Program, second: Program): Litmus {
+  return {
+    name: `load buffer: ${name}`,
+    programs: [first, second],
+    control: [first.toReversed(), second.toReversed()],
+    forbidden: ({ Y }, { X }) => countRounds(Y, (round) => Y[round] > 0 && X[Y[round]] >= round),
+  };
+}
+
+function countRounds(found: Int32Array, isForbidden: (round: number) => boolean): number {
+  let count = 0;
+  for (let round = 1; round < found.length; round++) if (isForbidden(round)) count++;
+  return count;
+}
+
+/** Local words: what W writes, what F adds and found, what R of X and of Y finds. */
+const LOCAL = { round: 0, add: 8, X: 64, Y: 128 } as const;
+
+/** Does the program's verbs `rounds` times; returns what its READs found in each. */
+export function play(fabric: Fabric, program: Program, rounds: number): Found {
+  const local = new Scratch(192);
+  const batches = batchesOf(program, local);
+  const X = new Int32Array(rounds + 1);
+  const Y = new Int32Array(rounds + 1);
+  local.i64[LOCAL.add >> 3] = 1n;
+  for (let round = 1; round <= rounds; round++) {
+    local.i32[LOCAL.round >> 2] = round;
+    for (const batch of batches) fabric.execute(batch);
+    X[round] = local.i32[LOCAL.X >> 2];
+    Y[round] = local.i32[LOCAL.Y >> 2];
+  }
+  return { X, Y };
+}
+
+function batchesOf(program: Program, local: Scratch): Batch[] {
+  const batches = [new Batch()];
+  for (const verb of program) {
+    const word = verb.endsWith('X') ? 'X' : 'Y';
+    const batch = batches[batches.length - 1];
+    if (verb === '|') batches.push(new Batch());
+    else if (verb.startsWith('W')) batch.write(AT[word], 8, local, LOCAL.round);
+    else if (verb.startsWith('F')) batch.faa(AT[word], local, LOCAL.add);
+    else batch.read(AT[word], 8, local, LOCAL[word]);
+  }
+  return batches;
+}
+
+/** What a thread is to do. */
+export type Task =
+  | { kind: 'litmus'; program: Program; rounds: number }
+  | { kind: 'sum'; rounds: number }
+  | ({ kind: 'write' } & Copying)
+  | ({ kind: 'read'; rounds: number } & Copying);
+
+/** Words of the buffer by which the threads of a test begin and end together. */
+export const SIGNAL = { go: 0, stop: 1 } as const;
+
+export interface Order {
+  task: Task;
+  /** The memory under test: an open file to be mapped, or a buffer. */
+  memory: number | SharedArrayBuffer;
+  signals: Int32Array;
+}
+
+export type Answer = Found | Sums | TearCount | undefined;

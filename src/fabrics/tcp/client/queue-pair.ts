@@ -5,8 +5,7 @@ import type { Batch, Completion } from '../../../verbs/index.ts';
 import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { type Endpoint, urlHost } from '../endpoint.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
-import { Greeting } from '../greeting.ts';
-import type { Welcome } from '../handshake.ts';
+import { Greeting, type Welcome } from '../handshake.ts';
 import {
   CALL_FRAME,
   CHALLENGE,

@@ -1,6 +1,5 @@
 import type { Transports } from '../transports.ts';
-import { succeed } from './failure.ts';
-import type { Handle, UcxLibrary } from './library.ts';
+import { type Handle, succeed, type UcxLibrary } from './library.ts';
 import {
   CONTEXT,
   CONTEXT_FACTS,

@@ -1,6 +1,5 @@
 import type { UcxContext } from './context.ts';
-import { succeed } from './failure.ts';
-import { BUSY, type Handle, IN_PROGRESS, OK, type UcxLibrary } from './library.ts';
+import { BUSY, type Handle, IN_PROGRESS, OK, succeed, type UcxLibrary } from './library.ts';
 import {
   CLOSE_BY_FORCE,
   ENDPOINT,

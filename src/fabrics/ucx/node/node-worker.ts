@@ -1,7 +1,7 @@
 /** The thread of a memory node over UCX that has its connections; verbs run in another one. */
 import { workerData } from 'node:worker_threads';
 import { runNode } from '../../tcp/node/run-node.ts';
-import type { UcxThreadOptions } from './options.ts';
+import type { UcxThreadOptions } from './start.ts';
 import { VerbThread } from './verb-thread.ts';
 
 const { transports, ...options } = workerData as UcxThreadOptions;

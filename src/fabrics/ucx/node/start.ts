@@ -1,5 +1,8 @@
-import { NodeThread } from '../../tcp/node/node-thread.ts';
-import type { UcxThreadOptions } from './options.ts';
+import { NodeThread, type ThreadOptions } from '../../tcp/node/node-thread.ts';
+import type { Transports } from '../transports.ts';
+
+/** As for the thread of any node, and where its verbs run. */
+export type UcxThreadOptions = ThreadOptions & { transports: Transports };
 
 /**
  * Starts a memory node whose verbs run over UCX. Raises what `NodeThread.start` raises, and

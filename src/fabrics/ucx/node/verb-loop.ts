@@ -5,9 +5,9 @@ import { MappedSource } from '../../shared/mapped-source.ts';
 import { NODE_REGIONS_MAX } from '../../tcp/wire.ts';
 import { UcxContext } from '../binding/context.ts';
 import { loadUcx, type UcxLibrary } from '../binding/library.ts';
+import { type Memory, ServedSession } from '../lent-memory.ts';
 import type { Transports } from '../transports.ts';
 import { Bell } from './bell.ts';
-import { type Memory, ServedSession } from './served-session.ts';
 import type { VerbAnswer, VerbRequest, VerbThreadOptions } from './verb-thread.ts';
 
 /**

@@ -21,8 +21,7 @@ import { Pinned } from '../binding/structs.ts';
 import { connectUcx } from '../client/connect.ts';
 import { UcxClient } from '../client/ucx-client.ts';
 import { UcxPair } from '../client/ucx-pair.ts';
-import { type LentMemory, readLentMemory } from '../lent-memory.ts';
-import { ServedSession } from '../node/served-session.ts';
+import { type LentMemory, readLentMemory, ServedSession } from '../lent-memory.ts';
 import { transportsOf } from '../transports.ts';
 import { startUcxNode, ucxMissing } from './support/nodes.ts';
 

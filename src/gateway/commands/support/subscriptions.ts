@@ -7,7 +7,7 @@ const SUBSCRIPTION_BYTES = 128;
 type Kind = 'channels' | 'patterns';
 
 /** The two kinds of subscriptions, which differ in their names and where they are kept. */
-export const KINDS = {
+const KINDS = {
   channels: { join: 'subscribe', leave: 'unsubscribe' },
   patterns: { join: 'psubscribe', leave: 'punsubscribe' },
 } as const;

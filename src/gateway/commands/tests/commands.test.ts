@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { isMissing } from '../../../store/tests/support/missing-tools.ts';
-import { COMMANDS } from '../../command-table.ts';
+import { COMMANDS } from '../../server.ts';
 import { array, exchange, type Rig, startServer } from '../../tests/support/exchange.ts';
 import { type RealRedis, startRedis } from '../../tests/support/redis-server.ts';
 import { readTranscripts } from './support/transcript.ts';

@@ -5,7 +5,7 @@ import type { CommandContext } from '../../command.ts';
 import { ReplyWriter } from '../../protocol/reply.ts';
 import { fakeStore } from '../../tests/support/fake-store.ts';
 import { serverView } from '../../tests/support/server-view.ts';
-import { GetRun } from '../get-run.ts';
+import { GetRun } from '../connection.ts';
 
 function setUp() {
   const store = fakeStore();

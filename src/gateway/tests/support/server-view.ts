@@ -1,6 +1,6 @@
 import { ClientMemory } from '../../connections/client-memory.ts';
 import { Pause } from '../../connections/pause.ts';
-import { OpenDatabases } from '../../databases.ts';
+import { Databases } from '../../databases.ts';
 import { OpenGate } from '../../gate.ts';
 import { GATEWAY_LIMITS } from '../../limits.ts';
 import { Channels } from '../../messages/channels.ts';
@@ -23,7 +23,7 @@ export function serverView({ operations, pool }: FakeStore, limits = GATEWAY_LIM
     settings,
     memory: new ClientMemory(limits.clientBytesMax),
     clients: new Map(),
-    databases: new OpenDatabases(operations, undefined),
+    databases: new Databases(operations, undefined),
     pool,
     gate: new OpenGate(),
     passwords: undefined,

@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import { Duplex } from 'node:stream';
-import { COMMANDS } from '../../command-table.ts';
 import type { ClientMemory } from '../../connections/client-memory.ts';
 import { Connection } from '../../connections/connection.ts';
 import { GATEWAY_LIMITS } from '../../limits.ts';
+import { COMMANDS } from '../../server.ts';
 import { command } from './exchange.ts';
 import { fakeStore } from './fake-store.ts';
 import { serverView } from './server-view.ts';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { SHARED_MEMORY_DIRECTORY } from '../../../../store/places/pool-place.ts';
-import { LITMUS_TESTS } from '../litmus.ts';
-import { judge, selftest } from '../selftest.ts';
+import { judge, LITMUS_TESTS, selftest } from '../selftest.ts';
 
 const EFFORT = { rounds: 30_000, attempts: 2 };
 

@@ -5,6 +5,7 @@ import type { Socket } from 'node:net';
 import { test } from 'node:test';
 import { Batch, READ, Scratch, WRITE } from '../../../../verbs/index.ts';
 import { MemorySource } from '../../../shared/memory-source.ts';
+import { isLoopback } from '../../endpoint.ts';
 import { SESSION_BYTES, sessionTag, writeSession } from '../../method-arguments.ts';
 import { IS_CONNECTED, REVOKE } from '../../node-methods.ts';
 import { frameOf, greet, receive, verbsOf } from '../../tests/support/raw.ts';
@@ -18,7 +19,7 @@ import {
 } from '../../tests/support/rig.ts';
 import { BATCH, FAILURE, typeOf } from '../../wire.ts';
 import { NodeMemory } from '../node-memory.ts';
-import { isLoopback, NodeServer } from '../node-server.ts';
+import { NodeServer } from '../node-server.ts';
 
 const secret = Buffer.from('correct horse');
 

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { splitInline } from '../../../protocol/inline.ts';
+import { splitInline } from '../../../protocol/request-reader.ts';
 import { array } from '../../../tests/support/exchange.ts';
 
 /**

@@ -1,0 +1,234 @@
+import { buffer } from 'node:stream/consumers';
+import type { AsyncStore, Key } from '../../store/api.ts';
+import { prefixRange } from '../../store/keys.ts';
+import type { AsyncScan, RangeBounds, ScanOptions } from '../../store/ordered-api.ts';
+import { defineCommand } from '../command.ts';
+import { breathe, type Context, throwIfInterrupted } from '../context.ts';
+import { EXIT, UsageError } from '../failures.ts';
+import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
+import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
+import { parseCount } from '../sizes.ts';
+import { definedOnly, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
+
+const GET_EXAMPLES = [
+  'get shm:demo greeting',
+  'get shm:demo picture > picture.png',
+  'get shm:demo ff00 --hex',
+];
+
+export const get = defineCommand({
+  name: 'get',
+  arguments: '<url> <key>',
+  summary: 'Write the value of a key to standard output, byte for byte',
+  options: { ...STORE_OPTION, ...BINARY_OPTIONS },
+  examples: GET_EXAMPLES,
+  async run(context, [url, word], options) {
+    sharedUrl(url, GET_EXAMPLES[0]);
+    const form = wordForm(options);
+    const key = form.read(word);
+    const { open } = await context.library();
+    const named = storeNamed('get', options.store);
+    const store = await open<Uint8Array>(url, { ...named, create: false, values: 'bytes' });
+    try {
+      const value = await store.get(key);
+      if (value === undefined) {
+        context.stderr.writeNow('not found\n');
+        return EXIT.negative;
+      }
+      if (form.write !== undefined) {
+        await context.stdout.line(form.write(value));
+        return EXIT.ok;
+      }
+      await context.stdout.write(value);
+      // A person wants the prompt on its own line; a program wants the value and nothing else.
+      if (context.stdout.isTTY) await context.stdout.write('\n');
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+const SET_EXAMPLES = [
+  'set shm:demo greeting hello',
+  'set shm:demo picture < picture.png',
+  'set shm:demo lock "$HOSTNAME" --insert',
+];
+
+export const set = defineCommand({
+  name: 'set',
+  arguments: '<url> <key> [value]',
+  summary: 'Store a value under a key',
+  details:
+    '  The value comes from standard input, byte for byte, when it is left out or `-`.\n' +
+    '  Makes the pool and the store when they do not exist, the store on the index race: for\n' +
+    '  another one, `create URL --store NAME --index INDEX` first.',
+  options: {
+    ...STORE_OPTION,
+    ...BINARY_OPTIONS,
+    insert: { about: 'Only if the key is absent; exits with 1 otherwise' },
+    update: { about: 'Only if the key is present; exits with 1 otherwise' },
+  },
+  examples: SET_EXAMPLES,
+  async run(context, [url, keyWord, word], options) {
+    sharedUrl(url, SET_EXAMPLES[0]);
+    const form = wordForm(options);
+    const key = form.read(keyWord);
+    if (options.insert && options.update) {
+      throw new UsageError('--insert and --update exclude each other', SET_EXAMPLES[2]);
+    }
+    const value = await readValue(word, form, context);
+    const { open } = await context.library();
+    // An update can only succeed in a store that is there, so it need not make one.
+    const create = !options.update;
+    const store = await open(url, { ...storeNamed('set', options.store), create });
+    try {
+      const when = options.insert ? 'absent' : options.update ? 'present' : 'always';
+      const { written } = await store.write(key, value, { when });
+      if (!written) context.stderr.writeNow(options.insert ? 'key exists\n' : 'not found\n');
+      return written ? EXIT.ok : EXIT.negative;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+async function readValue(
+  word: string | undefined,
+  form: WordForm,
+  context: Context,
+): Promise<string | Uint8Array> {
+  if (word !== undefined && word !== '-') return form.read(word);
+  if (word === undefined && context.stdin.isTTY) {
+    throw new UsageError('no value: give one, or send it to standard input', SET_EXAMPLES[0]);
+  }
+  return await buffer(context.stdin);
+}
+
+const DEL_EXAMPLES = ['del shm:demo greeting', 'del shm:demo user:1 user:2 user:3'];
+
+export const del = defineCommand({
+  name: 'del',
+  arguments: '<url> <...keys>',
+  summary: 'Remove keys and print how many were there',
+  options: { ...STORE_OPTION, ...BINARY_OPTIONS },
+  examples: DEL_EXAMPLES,
+  async run(context, [url, ...words], options) {
+    sharedUrl(url, DEL_EXAMPLES[0]);
+    const form = wordForm(options);
+    const keys = words.map((word) => form.read(word));
+    const { open } = await context.library();
+    const store = await open(url, { ...storeNamed('del', options.store), create: false });
+    try {
+      await context.stdout.line(String(await store.deleteMany(keys)));
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+const PAGE = 128;
+const SCAN_EXAMPLES = [
+  'scan shm:demo --prefix user: --limit 10',
+  'scan shm:demo --reverse --limit 1 --keys',
+  'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count',
+  'scan shm:demo --prefix 00ff --hex',
+];
+
+export const scan = defineCommand({
+  name: 'scan',
+  arguments: '<url>',
+  summary: 'Write a range of records in the order of their keys (index chime)',
+  details:
+    '  Keys are in the order of their bytes. A line per record, as `dump` writes them but for\n' +
+    '  the version, so that `load` takes them. Each key that is there throughout comes once.',
+  options: {
+    prefix: { value: 'KEY', about: 'Only keys that begin so' },
+    gte: { value: 'KEY', about: 'From this key on' },
+    gt: { value: 'KEY', about: 'From behind this key on' },
+    lte: { value: 'KEY', about: 'Up to this key' },
+    lt: { value: 'KEY', about: 'Up to before this key' },
+    reverse: { about: 'From the highest key down' },
+    limit: { value: 'N', read: parseCount(0), about: 'So many records at most' },
+    keys: { about: 'Only the keys, one on each line' },
+    count: { about: 'Only how many there are' },
+    format: {
+      value: 'FORMAT',
+      read: parseDumpFormat,
+      about: `One of ${DUMP_FORMATS.join(', ')} (default: jsonl)`,
+    },
+    ...STORE_OPTION,
+    ...BINARY_OPTIONS,
+  },
+  examples: SCAN_EXAMPLES,
+  async run(context, [url], options) {
+    sharedUrl(url, SCAN_EXAMPLES[0]);
+    const { reverse, limit, keys, count, format = 'jsonl' } = options;
+    const form = wordForm(options);
+    if (count && (keys || reverse || limit !== undefined)) {
+      throw new UsageError('--count goes with a range only', SCAN_EXAMPLES[2]);
+    }
+    const bounds = boundsOf(options, form);
+    const range: ScanOptions = { ...bounds, reverse, ...definedOnly({ limit }) };
+    const { open } = await context.library();
+    const store = await open(url, { ...storeNamed('scan', options.store), create: false });
+    try {
+      if (count) await context.stdout.line(String(await store.count(bounds)));
+      else if (keys) await writeKeys(context, store, range, form);
+      else await writeRecords(context, store, range, dumpWriter(format, form.notation));
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});
+
+type BoundWords = { [name in 'prefix' | keyof RangeBounds]: string | undefined };
+
+function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): RangeBounds {
+  const words = Object.entries(definedOnly({ gte, gt, lte, lt }));
+  const bounds = Object.fromEntries(words.map(([name, word]) => [name, form.read(word)]));
+  if (prefix === undefined) return bounds;
+  if (Object.keys(bounds).length === 0) return prefixRange(form.read(prefix));
+  throw new UsageError('--prefix is a range of its own', SCAN_EXAMPLES[0]);
+}
+
+async function writeRecords(
+  context: Context,
+  store: AsyncStore,
+  range: ScanOptions,
+  writer: DumpWriter,
+): Promise<void> {
+  const records = store.scan(range);
+  if (writer.head !== '') await context.stdout.write(writer.head);
+  await writeAll(context, records, ([key, value]) => Buffer.from(writer.line({ key, value })));
+}
+
+async function writeKeys(
+  context: Context,
+  store: AsyncStore,
+  range: ScanOptions,
+  { write }: WordForm,
+): Promise<void> {
+  const line = (key: Key) => {
+    const bytes = Buffer.from(key as string);
+    return write ? Buffer.from(`${write(bytes)}\n`) : Buffer.concat([bytes, Buffer.from('\n')]);
+  };
+  await writeAll(context, store.keys(range), line);
+}
+
+async function writeAll<T>(
+  { stdout, signal }: Context,
+  scanned: AsyncScan<T>,
+  line: (item: T) => Uint8Array,
+): Promise<void> {
+  for (;;) {
+    const items = await scanned.nextMany(PAGE);
+    if (items.length === 0) return;
+    await stdout.write(Buffer.concat(items.map(line)));
+    await breathe();
+    throwIfInterrupted(signal, 'interrupted: the scan is not complete');
+  }
+}

@@ -1,0 +1,231 @@
+import type { Operation } from '../../verbs/index.ts';
+import { ReplyError, SYNTAX_ERROR } from '../arguments.ts';
+import type { Command } from '../command.ts';
+import { Glob } from '../glob.ts';
+import { NotificationFlags } from '../messages/notifications.ts';
+import { requestLimits } from '../protocol/request-reader.ts';
+import type { ServerView } from '../server-view.ts';
+import type { OutputLimit } from '../settings.ts';
+import { container } from './support/container.ts';
+
+/** A parameter of CONFIG. One without `parse` is fixed while the server runs. */
+interface Parameter {
+  get(server: ServerView): string | number;
+  /** What sets it to a text, or why the text is refused. */
+  parse?(text: string): ((server: ServerView) => void) | string;
+  /** Of a parameter that stands in the pool: writes the text there, which may fail. */
+  store?(text: string, server: ServerView): Operation<void>;
+}
+
+const INTEGER_MAX = 2 ** 31 - 1;
+const MEBIBYTE = 1024 * 1024;
+const UNITS: Readonly<Record<string, number>> = {
+  '': 1,
+  b: 1,
+  k: 1000,
+  kb: 1024,
+  m: 1000 ** 2,
+  mb: MEBIBYTE,
+  g: 1000 ** 3,
+  gb: 1024 ** 3,
+};
+
+/** What is real here, and what tools ask for before they use a server. */
+const PARAMETERS: Readonly<Record<string, Parameter>> = {
+  appendonly: { get: () => 'no' },
+  bind: { get: (server) => server.host },
+  'client-output-buffer-limit': {
+    get: ({ settings: { pubsubOutput: limit } }) =>
+      `normal 0 0 0 slave 0 0 0 pubsub ${limit.hardBytes} ${limit.softBytes} ${limit.softSeconds}`,
+    parse: parseOutputLimits,
+  },
+  'client-query-buffer-limit': { get: (server) => server.limits.requestBytesMax },
+  databases: { get: (server) => server.databases.count },
+  maxclients: {
+    get: (server) => server.settings.maxConnections,
+    parse: integer(1, 65_535, (server, value) => {
+      server.settings.maxConnections = value;
+    }),
+  },
+  maxmemory: { get: () => 0 },
+  'maxmemory-clients': {
+    get: (server) => server.memory.bytesMax,
+    parse: (text) => {
+      const bytes = parseBytes(text);
+      if (bytes === undefined) return 'argument must be a memory value';
+      if (bytes < MEBIBYTE) return 'argument must be 1mb at least';
+      return (server) => {
+        server.memory.bytesMax = bytes;
+      };
+    },
+  },
+  'maxmemory-policy': { get: () => 'noeviction' },
+  'notify-keyspace-events': {
+    get: (server) => server.settings.notifications.text,
+    parse: (text) => {
+      const flags = NotificationFlags.parse(text);
+      if (flags === undefined) return "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.";
+      return ({ settings }) => {
+        settings.notifications = flags;
+      };
+    },
+    *store(text, { messages }) {
+      yield* messages.share(new NotificationFlags(text));
+    },
+  },
+  port: { get: (server) => server.port },
+  'proto-max-bulk-len': {
+    get: ({ limits }) => requestLimits(limits.requestBytesMax).bulkBytesMax,
+  },
+  save: { get: () => '' },
+  'slowlog-log-slower-than': {
+    get: (server) => server.settings.slowerThanMicroseconds,
+    parse: integer(-1, Number.MAX_SAFE_INTEGER, (server, value) => {
+      server.settings.slowerThanMicroseconds = value;
+    }),
+  },
+  'slowlog-max-len': {
+    get: (server) => server.settings.slowLogLength,
+    // Redis sets no bound.
+    parse: integer(0, 10_000, (server, value) => {
+      server.settings.slowLogLength = value;
+    }),
+  },
+  timeout: {
+    get: (server) => server.settings.timeoutSeconds,
+    parse: integer(0, INTEGER_MAX, (server, value) => {
+      server.settings.timeoutSeconds = value;
+    }),
+  },
+};
+
+function integer(
+  min: number,
+  max: number,
+  set: (server: ServerView, value: number) => void,
+): NonNullable<Parameter['parse']> {
+  return (text) => {
+    if (!/^-?[0-9]{1,16}$/.test(text)) return "argument couldn't be parsed into an integer";
+    const value = Number(text);
+    if (value < min || value > max) return `argument must be between ${min} and ${max} inclusive`;
+    return (server) => set(server, value);
+  };
+}
+
+/** `64mb` and the like; undefined for what is no size. */
+function parseBytes(text: string): number | undefined {
+  const [, digits = '', unit = ''] = /^([0-9]{1,15})([a-z]{0,2})$/i.exec(text) ?? [];
+  const bytes = Number(digits) * (UNITS[unit.toLowerCase()] ?? Number.NaN);
+  return digits !== '' && Number.isSafeInteger(bytes) ? bytes : undefined;
+}
+
+/** `pubsub 32mb 8mb 60`; the other classes have none, which can be said as well. */
+function parseOutputLimits(text: string): ((server: ServerView) => void) | string {
+  const words = text.trim().split(/\s+/);
+  if (words.length % 4 !== 0) return 'Wrong number of arguments in buffer limit configuration.';
+  let limit: OutputLimit | undefined;
+  for (let at = 0; at < words.length; at += 4) {
+    const name = words[at].toLowerCase();
+    const [hardBytes, softBytes] = [parseBytes(words[at + 1]), parseBytes(words[at + 2])];
+    const softSeconds = /^[0-9]{1,9}$/.test(words[at + 3]) ? Number(words[at + 3]) : undefined;
+    if (!['normal', 'slave', 'replica', 'pubsub'].includes(name)) {
+      return 'Invalid client class specified in buffer limit configuration.';
+    }
+    if (hardBytes === undefined || softBytes === undefined || softSeconds === undefined) {
+      return 'Error in hard, soft or soft_seconds setting in buffer limit configuration.';
+    }
+    if (name === 'pubsub') limit = { hardBytes, softBytes, softSeconds };
+    else if (hardBytes + softBytes > 0) return 'there is a limit for the class pubsub only';
+  }
+  return ({ settings }) => {
+    if (limit !== undefined) settings.pubsubOutput = limit;
+  };
+}
+
+const shared = { group: 'server', flags: ['admin', 'loading', 'stale'] } as const;
+const NAMES: readonly string[] = Object.keys(PARAMETERS);
+
+const get: Command = {
+  ...shared,
+  name: 'config|get',
+  summary: 'Returns the parameters whose names match one of the patterns.',
+  arity: -3,
+  run(request, { reply, server }) {
+    const found = new Set<string>();
+    for (const argument of request.slice(2)) {
+      const pattern = new Glob(argument, { ignoreCase: true });
+      for (const name of NAMES) if (pattern.matches(Buffer.from(name))) found.add(name);
+    }
+    const names = NAMES.filter((name) => found.has(name));
+    reply.map(names.length);
+    for (const name of names) {
+      reply.bulk(name);
+      reply.bulk(String(PARAMETERS[name].get(server)));
+    }
+  },
+};
+
+const set: Command = {
+  ...shared,
+  name: 'config|set',
+  summary: 'Sets parameters, all or none, until the server ends.',
+  arity: -4,
+  *run([, , ...words], { reply, server }) {
+    if (words.length % 2 === 1) throw new ReplyError(SYNTAX_ERROR);
+    const names = new Set<string>();
+    const changes: ((server: ServerView) => void)[] = [];
+    for (let at = 0; at < words.length; at += 2) {
+      const name = words[at].toString('utf8', 0, 128).toLowerCase();
+      if (!Object.hasOwn(PARAMETERS, name)) {
+        throw new ReplyError(
+          `ERR Unknown option or number of arguments for CONFIG SET - '${name}'`,
+        );
+      }
+      if (names.has(name)) throw refused(name, 'duplicate parameter');
+      const change = PARAMETERS[name].parse?.(words[at + 1].toString('latin1'));
+      if (typeof change !== 'function') throw refused(name, change ?? "can't set immutable config");
+      names.add(name);
+      changes.push(change);
+    }
+    // What may fail comes first: then none of the changes is made.
+    for (const [i, name] of [...names].entries()) {
+      const { store } = PARAMETERS[name];
+      if (store !== undefined) yield* store(words[2 * i + 1].toString('latin1'), server);
+    }
+    for (const change of changes) change(server);
+    reply.ok();
+  },
+};
+
+function refused(name: string, why: string): ReplyError {
+  return new ReplyError(`ERR CONFIG SET failed (possibly related to argument '${name}') - ${why}`);
+}
+
+const resetStat: Command = {
+  ...shared,
+  name: 'config|resetstat',
+  summary: 'Begins the counters of INFO anew.',
+  arity: 2,
+  run(_request, { reply, server: { totals } }) {
+    for (const name of Object.keys(totals) as (keyof typeof totals)[]) totals[name] = 0;
+    reply.ok();
+  },
+};
+
+const rewrite: Command = {
+  ...shared,
+  name: 'config|rewrite',
+  summary: 'Refused: the server has no file of parameters.',
+  arity: 2,
+  run() {
+    throw new ReplyError('ERR The server is running without a config file');
+  },
+};
+
+export const config = container({
+  ...shared,
+  name: 'config',
+  summary: 'Reads and sets the parameters of the server.',
+  arity: -2,
+  subcommands: [get, resetStat, rewrite, set],
+});

@@ -1,0 +1,372 @@
+import { checkKey } from '../../records/codec.ts';
+import type { WriteOptions } from '../../store/api.ts';
+import type { Operation } from '../../verbs/index.ts';
+import {
+  keyword,
+  parseInteger,
+  ReplyError,
+  SYNTAX_ERROR,
+  wrongNumberOfArguments,
+} from '../arguments.ts';
+import type { Command, CommandContext, LongReply } from '../command.ts';
+import { OUTPUT_BYTES_MAX } from '../limits.ts';
+import { type Request, requestLimits } from '../protocol/request-reader.ts';
+import { rangeWithin } from './support/byte-range.ts';
+import {
+  expireAt,
+  parseTimeAhead,
+  persistKey,
+  TIME_UNITS,
+  type TimeUnit,
+} from './support/expiry.ts';
+import { modify } from './support/modify.ts';
+
+export const get: Command = {
+  name: 'get',
+  summary: 'Returns the value of a key, or null.',
+  group: 'string',
+  arity: 2,
+  flags: ['readonly', 'fast'],
+  keys: [1, 1, 1],
+  *run(request, { store, reply, server: { totals } }) {
+    const value = yield* store.get(request[1]);
+    if (value === undefined) totals.misses++;
+    else totals.hits++;
+    reply.bulkOrNull(value);
+  },
+};
+
+/** Keys that are looked up together. */
+const BATCH_KEYS = 256;
+
+export const mget: Command = {
+  name: 'mget',
+  summary: 'Returns the values of several keys, null for each that does not exist.',
+  group: 'string',
+  arity: -2,
+  flags: ['readonly', 'fast'],
+  keys: [1, -1, 1],
+  *run(request, context) {
+    const keys = request.slice(1);
+    // A key that is none has to be refused before the reply begins.
+    for (const key of keys) checkKey(key);
+    const first = yield* valuesFrom(keys, 0, context);
+    context.reply.array(keys.length);
+    for (const value of first) context.reply.bulkOrNull(value);
+    return first.length === keys.length ? undefined : rest(keys, first.length, context);
+  },
+};
+
+function rest(keys: readonly Buffer[], from: number, context: CommandContext): LongReply {
+  let at = from;
+  return function* () {
+    const values = yield* valuesFrom(keys, at, context);
+    for (const value of values) context.reply.bulkOrNull(value);
+    at += values.length;
+    return at < keys.length;
+  };
+}
+
+function valuesFrom(
+  keys: readonly Buffer[],
+  at: number,
+  { store }: CommandContext,
+): Operation<(Uint8Array | undefined)[]> {
+  return store.getMany(keys.slice(at, at + BATCH_KEYS), { maxBytes: OUTPUT_BYTES_MAX });
+}
+
+export const getdel: Command = {
+  name: 'getdel',
+  summary: 'Returns the value of a key and deletes the key.',
+  group: 'string',
+  arity: 2,
+  flags: ['write', 'fast'],
+  keys: [1, 1, 1],
+  *run([, key], context) {
+    const taken = yield* context.store.take(key);
+    context.reply.bulkOrNull(taken);
+    if (taken !== undefined) yield* context.changed('g', 'del', key);
+  },
+};
+
+export const getex: Command = {
+  name: 'getex',
+  summary: 'Returns a value, and sets or takes away (PERSIST) when its key expires.',
+  group: 'string',
+  arity: -2,
+  flags: ['write', 'fast'],
+  keys: [1, 1, 1],
+  *run(request, context) {
+    const { persist, unit, argument } = parseGetexOptions(request);
+    const [, key] = request;
+    const value = yield* context.store.get(key);
+    if (value === undefined) {
+      context.reply.null();
+      return;
+    }
+    const time = unit && argument && parseTimeAhead(argument, unit, 'getex');
+    if (time !== undefined) yield* expireAt(key, time, context);
+    if (persist) yield* persistKey(key, context);
+    context.reply.bulk(value);
+  },
+};
+
+interface GetexOptions {
+  persist: boolean;
+  unit?: TimeUnit;
+  argument?: Buffer;
+}
+
+function parseGetexOptions(request: Request): GetexOptions {
+  const options: GetexOptions = { persist: false };
+  for (let at = 2; at < request.length; at++) {
+    const option = keyword(request[at]);
+    const unit = TIME_UNITS[option];
+    const argument = request[at + 1];
+    const isFirst = options.unit === undefined;
+    if (option === 'PERSIST' && isFirst) options.persist = true;
+    else if (unit && argument && isFirst && !options.persist) {
+      options.unit = unit;
+      options.argument = argument;
+      at++;
+    } else throw new ReplyError(SYNTAX_ERROR);
+  }
+  return options;
+}
+
+export const set: Command = {
+  name: 'set',
+  summary: 'Sets a key; with a time to live, if it is absent (NX) or present (XX); returns (GET).',
+  group: 'string',
+  arity: -3,
+  flags: ['write', 'denyoom'],
+  keys: [1, 1, 1],
+  *run(request, context) {
+    const { store, reply } = context;
+    const [, key, value] = request;
+    if (request.length === 3) {
+      yield* store.set(key, value);
+      reply.ok();
+      yield* context.changed('$', 'set', key);
+      return;
+    }
+    const options = parseSetOptions(request);
+    const { written, previous } = yield* store.write(key, value, options);
+    if (options.previous) reply.bulkOrNull(previous);
+    else if (written) reply.ok();
+    else reply.null();
+    if (!written) return;
+    yield* context.changed('$', 'set', key);
+    if (options.expiresAt !== undefined) yield* context.changed('g', 'expire', key);
+  },
+};
+
+function parseSetOptions(request: Request): WriteOptions {
+  const options: WriteOptions = {};
+  let time: (() => number) | undefined;
+  for (let at = 3; at < request.length; at++) {
+    const option = keyword(request[at]);
+    const unit = TIME_UNITS[option];
+    const argument = request[at + 1];
+    if (option === 'NX' && options.when !== 'present') options.when = 'absent';
+    else if (option === 'XX' && options.when !== 'absent') options.when = 'present';
+    else if (option === 'GET') options.previous = true;
+    else if (option === 'KEEPTTL' && time === undefined) options.keepTtl = true;
+    else if (unit && argument && time === undefined && !options.keepTtl) {
+      time = () => parseTimeAhead(argument, unit, 'set');
+      at++;
+    } else throw new ReplyError(SYNTAX_ERROR);
+  }
+  // A wrong option is told before a wrong time.
+  if (time !== undefined) options.expiresAt = time();
+  return options;
+}
+
+export const setnx: Command = {
+  name: 'setnx',
+  summary: 'Sets a key that does not exist yet.',
+  group: 'string',
+  arity: 3,
+  flags: ['write', 'denyoom', 'fast'],
+  keys: [1, 1, 1],
+  *run([, key, value], context) {
+    const inserted = yield* context.store.insert(key, value);
+    context.reply.integer(inserted ? 1 : 0);
+    if (inserted) yield* context.changed('$', 'set', key);
+  },
+};
+
+export const setex = setting('setex', 'seconds', { seconds: true, absolute: false });
+export const psetex = setting('psetex', 'milliseconds', { seconds: false, absolute: false });
+
+function setting(name: string, unitName: string, unit: TimeUnit): Command {
+  return {
+    name,
+    summary: `Sets a key that expires after so many ${unitName}.`,
+    group: 'string',
+    arity: 4,
+    flags: ['write', 'denyoom'],
+    keys: [1, 1, 1],
+    *run([, key, time, value], context) {
+      yield* context.store.set(key, value, { expiresAt: parseTimeAhead(time, unit, name) });
+      context.reply.ok();
+      yield* context.changed('$', 'set', key);
+      yield* context.changed('g', 'expire', key);
+    },
+  };
+}
+
+export const getset: Command = {
+  name: 'getset',
+  summary: 'Sets a key and returns its former value.',
+  group: 'string',
+  arity: 3,
+  flags: ['write', 'denyoom', 'fast'],
+  keys: [1, 1, 1],
+  *run([, key, value], context) {
+    const { previous } = yield* context.store.write(key, value, { previous: true });
+    context.reply.bulkOrNull(previous);
+    yield* context.changed('$', 'set', key);
+  },
+};
+
+export const mset: Command = {
+  name: 'mset',
+  summary: 'Sets several keys. Other processes of the pool see them set one by one.',
+  group: 'string',
+  arity: -3,
+  flags: ['write', 'denyoom'],
+  keys: [1, -1, 2],
+  alone: true,
+  *run(request, context) {
+    const entries = entriesOf(request);
+    yield* context.store.setMany(entries);
+    context.reply.ok();
+    for (const [key] of entries) yield* context.changed('$', 'set', key);
+  },
+};
+
+export const msetnx: Command = {
+  name: 'msetnx',
+  summary: 'Sets several keys if none of them exists.',
+  group: 'string',
+  arity: -3,
+  flags: ['write', 'denyoom'],
+  keys: [1, -1, 2],
+  alone: true,
+  *run(request, context) {
+    const { store } = context;
+    // Of a key that is named twice the last value counts.
+    const entries = new Map(
+      entriesOf(request).map(([key, value]) => [key.toString('latin1'), { key, value }]),
+    );
+    let areNew = true;
+    for (const { key } of entries.values()) areNew &&= !(yield* store.has(key));
+    const inserted: Buffer[] = [];
+    for (const { key, value } of areNew ? entries.values() : []) {
+      areNew &&= yield* store.insert(key, value);
+      if (areNew) inserted.push(key);
+    }
+    // Another process was faster with one of them.
+    if (!areNew) yield* store.deleteMany(inserted);
+    context.reply.integer(areNew ? 1 : 0);
+    if (areNew) for (const key of inserted) yield* context.changed('$', 'set', key);
+  },
+};
+
+function entriesOf(request: Request): [key: Buffer, value: Buffer][] {
+  if (request.length % 2 === 0) {
+    throw wrongNumberOfArguments(request[0].toString('latin1').toLowerCase());
+  }
+  const entries: [Buffer, Buffer][] = [];
+  for (let at = 1; at < request.length; at += 2) entries.push([request[at], request[at + 1]]);
+  return entries;
+}
+
+export const strlen: Command = {
+  name: 'strlen',
+  summary: 'Returns the length of a value in bytes; 0 for a key that does not exist.',
+  group: 'string',
+  arity: 2,
+  flags: ['readonly', 'fast'],
+  keys: [1, 1, 1],
+  *run(request, { store, reply }) {
+    reply.integer((yield* store.read(request[1], (bytes) => bytes.length)) ?? 0);
+  },
+};
+
+export const getrange = reading('getrange', 'Returns the bytes of a value from start to end.');
+export const substr = reading('substr', 'The former name of GETRANGE.');
+
+function reading(name: string, summary: string): Command {
+  return {
+    name,
+    summary,
+    group: 'string',
+    arity: 4,
+    flags: ['readonly'],
+    keys: [1, 1, 1],
+    *run(request, { store, reply }) {
+      const start = parseInteger(request[2]);
+      const end = parseInteger(request[3]);
+      const found = yield* store.read(request[1], (bytes) => {
+        const { from, to } = rangeWithin(start, end, bytes.length);
+        // The bytes are the pool's own.
+        return Buffer.from(bytes.subarray(from, to));
+      });
+      reply.bulk(found ?? '');
+    },
+  };
+}
+
+export const append: Command = {
+  name: 'append',
+  summary: 'Appends to a value, which is empty for a new key; returns the length in bytes.',
+  group: 'string',
+  arity: 3,
+  flags: ['write', 'denyoom', 'fast'],
+  keys: [1, 1, 1],
+  *run([, key, more], context) {
+    let length = 0;
+    yield* modify(context.store, key, (old) => {
+      const value = old === undefined ? more : Buffer.concat([old, more]);
+      length = value.length;
+      checkLength(length, context);
+      return value;
+    });
+    context.reply.integer(length);
+    yield* context.changed('$', 'append', key);
+  },
+};
+
+export const setrange: Command = {
+  name: 'setrange',
+  summary: 'Overwrites bytes of a value from a place on; zeros fill the gap. Returns the length.',
+  group: 'string',
+  arity: 4,
+  flags: ['write', 'denyoom'],
+  keys: [1, 1, 1],
+  *run([, key, offset, piece], context) {
+    const at = parseInteger(offset);
+    if (at < 0n) throw new ReplyError('ERR offset is out of range');
+    let length = 0;
+    yield* modify(context.store, key, (old = Buffer.alloc(0)) => {
+      length = old.length;
+      if (piece.length === 0) return undefined;
+      checkLength(Number(at) + piece.length, context);
+      length = Math.max(old.length, Number(at) + piece.length);
+      const value = Buffer.alloc(length);
+      old.copy(value);
+      piece.copy(value, Number(at));
+      return value;
+    });
+    context.reply.integer(length);
+    if (piece.length > 0) yield* context.changed('$', 'setrange', key);
+  },
+};
+
+/** Raises the error of Redis for a value that would be longer than one can be set. */
+function checkLength(bytes: number, { server }: CommandContext): void {
+  if (bytes <= requestLimits(server.limits.requestBytesMax).bulkBytesMax) return;
+  throw new ReplyError('ERR string exceeds maximum allowed size (proto-max-bulk-len)');
+}

@@ -1,0 +1,127 @@
+import { checkKey } from '../../records/codec.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { ReplyError } from '../arguments.ts';
+import type { Command, CommandContext } from '../command.ts';
+import { Transaction } from '../connections/connection-state.ts';
+import { execute, resolve, writePart } from '../dispatch.ts';
+
+export const multi: Command = {
+  name: 'multi',
+  summary: 'Begins a transaction: what follows is gathered up to EXEC or DISCARD.',
+  group: 'transactions',
+  arity: 1,
+  flags: ['fast', 'loading', 'stale'],
+  run(_request, { state, reply }) {
+    if (state.transaction !== undefined) throw new ReplyError('ERR MULTI calls can not be nested');
+    state.transaction = new Transaction();
+    reply.ok();
+  },
+};
+
+export const discard: Command = {
+  name: 'discard',
+  summary: 'Ends a transaction, none of whose commands is run.',
+  group: 'transactions',
+  arity: 1,
+  flags: ['fast', 'loading', 'stale'],
+  run(_request, { state, reply }) {
+    if (state.transaction === undefined) throw new ReplyError('ERR DISCARD without MULTI');
+    state.dropTransaction();
+    state.unwatch();
+    reply.ok();
+  },
+};
+
+export const watch: Command = {
+  name: 'watch',
+  summary: 'Has EXEC run nothing if one of the keys has changed by then.',
+  group: 'transactions',
+  arity: -2,
+  flags: ['fast', 'loading', 'stale'],
+  keys: [1, -1, 1],
+  *run(request, { state, store, reply }) {
+    if (state.transaction !== undefined) {
+      throw new ReplyError('ERR WATCH inside MULTI is not allowed');
+    }
+    const { database } = state;
+    const keys = request.slice(1);
+    for (const key of keys) checkKey(key);
+    for (const key of keys) {
+      // The first version counts.
+      if (state.watches(database, key)) continue;
+      state.watch(database, key, (yield* store.metadata(key))?.version);
+    }
+    reply.ok();
+  },
+};
+
+export const unwatch: Command = {
+  name: 'unwatch',
+  summary: 'Forgets the keys that WATCH has named.',
+  group: 'transactions',
+  arity: 1,
+  flags: ['fast', 'loading', 'stale'],
+  run(_request, { state, reply }) {
+    state.unwatch();
+    reply.ok();
+  },
+};
+
+export const exec: Command = {
+  name: 'exec',
+  summary: 'Runs the commands of a transaction; none of another client of this server in between.',
+  group: 'transactions',
+  arity: 1,
+  flags: ['loading', 'stale'],
+  alone: true,
+  *run(_request, context) {
+    const { state, reply } = context;
+    const { transaction } = state;
+    if (transaction === undefined) throw new ReplyError('ERR EXEC without MULTI');
+    const isCurrent = !transaction.isSpoilt && (yield* watchedAreUnchanged(context));
+    state.unwatch();
+    try {
+      if (transaction.isSpoilt) {
+        throw new ReplyError('EXECABORT Transaction discarded because of previous errors.');
+      }
+      if (isCurrent) yield* runAll(transaction, context);
+      else reply.nullArray();
+    } finally {
+      state.dropTransaction();
+    }
+  },
+};
+
+/**
+ * Reads the version of each watched key up to the first that has changed: a change by another
+ * process tells nobody. Another process can still change a key between this and the commands.
+ */
+function* watchedAreUnchanged({ state, server }: CommandContext): Operation<boolean> {
+  for (const { database, key, version } of state.watched.values()) {
+    const { store } = server.databases.get(database);
+    if ((yield* store.metadata(key))?.version !== version) return false;
+  }
+  return true;
+}
+
+/** A command that fails does not keep the others from running. */
+function* runAll({ queued }: Transaction, context: CommandContext): Operation<void> {
+  const { reply, state, server } = context;
+  const lengthMax = reply.length + server.limits.replyBytesMax;
+  /** Length of the reply before the command that made it too long. */
+  let keptLength: number | undefined;
+  const isTooLong = () => keptLength !== undefined || reply.length > lengthMax;
+  reply.array(queued.length);
+  for (const request of queued) {
+    const before = reply.length;
+    const rest = yield* execute(resolve(request, context), request, context);
+    while (rest !== undefined && !isTooLong() && (yield* writePart(rest, context)));
+    server.totals.commands++;
+    if (!isTooLong()) continue;
+    // As in Redis the other commands still run. The client gets the replies that fit, and the end
+    // of the connection.
+    keptLength ??= before;
+    reply.truncate(keptLength);
+    state.ended = true;
+  }
+}
