@@ -155,8 +155,8 @@ const FILLED: OpenOptions = {
   index: { kind: 'hstore', rows: 256, log: 256, buckets: 1024 },
 };
 
-function* records(): Generator<[string, string]> {
-  for (let i = 0; i < 20_000; i++) yield [`${i}`, 'v'.repeat(500)];
+function* records(bytes: number): Generator<[string, string]> {
+  for (let i = 0; i < 20_000; i++) yield [`${i}`, 'v'.repeat(bytes)];
 }
 
 /** From now on nobody gets a block: blocks of other sizes may be left in the pool. */
@@ -168,7 +168,7 @@ function leaveNothing(t: TestContext): void {
 
 test('a client that owns no block deletes everything from a full pool', async (t) => {
   const owner = freshStore(t, 'memory', FILLED);
-  assert.throws(() => owner.setMany(records()), { code: 'SW_POOL_FULL' });
+  assert.throws(() => owner.setMany(records(500)), { code: 'SW_POOL_FULL' });
   const { size } = owner;
   const fresh = attachTo(t, owner);
   // The owner sleeps from now on.
@@ -190,7 +190,8 @@ test('so it does over TCP, with many deletions in flight', async (t) => {
     return store;
   };
   const [owner, fresh] = [await alone(), await alone()];
-  await assert.rejects(owner.setMany(records()), { code: 'SW_POOL_FULL' });
+  // Long ones, so that they are few: each deletion waits for three epochs.
+  await assert.rejects(owner.setMany(records(10_000)), { code: 'SW_POOL_FULL' });
   leaveNothing(t);
   assert.equal(await fresh.deleteMany(numbered('', 100)), 100);
   await fresh.clear();
