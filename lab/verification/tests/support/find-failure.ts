@@ -16,7 +16,7 @@ const CAUGHT_AT: Readonly<Record<string, number>> = {
   'a split under a lock that a dead client keeps': 370,
   'a SepHash insertion that goes on to the next entry': 35,
   'a SHARD search that is served by a READ posted before it had queued': 606,
-  'a SHARD bucket is filled in its place by every mover that meets it, however late': 524,
+  'a SHARD bucket is filled in its place by every mover that meets it, however late': 818,
   'CHIME: a search that is served by a READ posted before it had queued': 2181,
   'HStore: the replies of a server that died are lost, and a retry is applied twice': 31,
   'HStore: a step of a scan is of as many moments as it has keys': 156,
