@@ -1,7 +1,7 @@
 import { Batch, CAS_BYTES, type Operation, Scratch, setWord } from '../../../verbs/index.ts';
 import { lengthOf } from '../../substrates/claims/slot-format.ts';
 import { KeyHashes } from '../../substrates/key-hashes.ts';
-import { eachBucket } from '../shape.ts';
+import { eachBucket } from '../each-bucket.ts';
 import type { Segments } from '../table/segments.ts';
 import {
   CLEARING,

@@ -9,7 +9,7 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
-import { eachBucket } from '../shape.ts';
+import { eachBucket } from '../each-bucket.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from '../table/geometry.ts';
 import { FROZEN, isEmpty, pointerOf, STAMP_MASK } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
