@@ -6,7 +6,7 @@ import { eachReachable } from '../../traversal/reachable.ts';
 import { BODY_BYTES, PAIR, type PairGeometry } from '../protocol/geometry.ts';
 import { NEXT, VALID } from '../protocol/slot.ts';
 import { turnAfter } from '../protocol/turn.ts';
-import { answerScans } from '../skiplist-server/answer-scans.ts';
+import { answerScans } from '../skiplist-server/skiplist-server.ts';
 import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 const HUGE = 2n ** 40n;
