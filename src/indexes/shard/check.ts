@@ -4,7 +4,7 @@ import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
 import { CHAINS, eachBucket, type VisitedBucket } from './each-bucket.ts';
 import { search } from './operations/search.ts';
-import { NODE_UNITS } from './overflow/extend-chain.ts';
+import { NODE_UNITS } from './overflow.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { partitionOf } from './partitions/placement.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';

@@ -36,7 +36,7 @@ import { checkTables } from './check.ts';
 import { eachBucket } from './each-bucket.ts';
 import { insert, ShardSlots } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
-import { closeEmptyChains } from './overflow/close-empty-chains.ts';
+import { closeEmptyChains } from './overflow.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
 import { placementOf } from './partitions/migration.ts';
 import { Partitions } from './partitions/partitions.ts';
@@ -261,7 +261,7 @@ export function shapeFrom(parameters: IndexParameters): ShardShape {
  * full pool has no room for a resize.
  *
  * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
- * insert, and a sweeper may die at any step: see close-empty-chains.ts. Returns how many claims and
+ * insert, and a sweeper may die at any step: see overflow.ts. Returns how many claims and
  * chain nodes it took back. What dead clients have not reported is corrected meanwhile.
  */
 function* compact(partitions: Partitions, grace: () => Operation<boolean>): Operation<number> {

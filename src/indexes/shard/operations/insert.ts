@@ -17,7 +17,7 @@ import { readCandidates } from '../../substrates/claims/slot-candidates.ts';
 import { pointerHigh, pointerLow } from '../../substrates/claims/slot-format.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, SWAP_AT } from '../../substrates/claims/slot-request.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
-import { extendChain } from '../overflow/extend-chain.ts';
+import { extendChain } from '../overflow.ts';
 import { catchUp } from '../resizing/catch-up.ts';
 import { hashOfPlace, LEVEL_OF_PLACE, PLACES } from '../table/geometry.ts';
 import type { ShardRequest } from '../table/request.ts';
@@ -231,7 +231,7 @@ export class ShardSlots implements ClaimedSlots<ShardRequest> {
 
 /**
  * Whether searches look for a claim below level 1 once it is committed, by the word as it was read
- * after the claim. A client that is clearing overflow bits (clear-overflow.ts) may have missed the
+ * after the claim. A client that is clearing overflow bits (overflow.ts) may have missed the
  * claim: then the bucket is marked as one that keeps its overflow bit, or the claim was too late. A
  * client that sets CLEARING after that READ looks after the claim, and finds it.
  */

@@ -4,7 +4,7 @@ import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../../pool/memory/ch
 import type { Pool } from '../../../pool/pool.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { eachBucket } from '../each-bucket.ts';
-import { clearOverflow } from '../overflow/clear-overflow.ts';
+import { clearOverflow } from '../overflow.ts';
 import { LEVELS } from '../table/geometry.ts';
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
 import type { Segments } from '../table/segments.ts';
