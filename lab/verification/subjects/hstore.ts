@@ -1,6 +1,6 @@
 import type { Index } from '../../../src/indexes/contract.ts';
-import { HStoreParts, eachWaiting } from '../../../src/indexes/hstore/parts.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
+import { eachWaiting, HStoreParts } from '../../../src/indexes/hstore/parts.ts';
 import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';

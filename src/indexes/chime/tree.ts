@@ -43,10 +43,9 @@ import {
   writePivot,
   writeSibling,
 } from './bounds.ts';
-import { divideByMedian } from './divide.ts';
 import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
-import { descend, reach, refresh } from './nodes/descent.ts';
+import { descend, goToPlace, reach, refresh } from './nodes/descent.ts';
 import { finishPending } from './nodes/finish-pending.ts';
 import { areSame, compareKeys } from './nodes/keys.ts';
 import {
@@ -57,16 +56,15 @@ import {
   TAG_VALUES,
   tagOfLink,
 } from './nodes/link.ts';
-import { linkSplit } from './nodes/link-split.ts';
 import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
-import { goToPlace } from './nodes/place.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
-import { ItemBlock } from './scan/item-block.ts';
+import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
 import { Spares } from './spares.ts';
+import { divideByMedian, linkSplit } from './split.ts';
 
 /** Rounds of a change of shape: each ends with one thing less to do. */
 const ROUNDS_MAX = 10_000;
