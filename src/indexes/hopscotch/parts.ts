@@ -10,8 +10,8 @@ import {
   paintEntries,
   readPicture,
 } from '../substrates/leaf/picture.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
 import { depthIn, suffixIn } from './bounds.ts';
 import type { HopscotchTable } from './table.ts';
 

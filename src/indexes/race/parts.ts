@@ -10,9 +10,9 @@ import {
 import type { IndexShape } from '../contract.ts';
 import { type IndexPicture, type PicturePart, pictureOf, spread } from '../picture.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
 import { partOf, visitSample } from '../traversal/sample.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import type { RaceRequest } from './request.ts';

@@ -9,9 +9,9 @@ import {
 import type { IndexShape } from '../contract.ts';
 import { type IndexPicture, type PicturePart, pictureOf, spread } from '../picture.ts';
 import { suffixOf } from '../substrates/directory.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
 import { partOf } from '../traversal/sample.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
 import { noteRecords, visitRecords } from '../traversal/visit-records.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';
