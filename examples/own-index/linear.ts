@@ -8,8 +8,8 @@ import * as claims from '../../src/indexes/substrates/claims/index.ts';
 import { inRange } from '../../src/indexes/substrates/parameters.ts';
 import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import { checkParts } from '../../src/indexes/traversal/check-records.ts';
+import { RangeOrder } from '../../src/indexes/traversal/part-orders.ts';
 import type { Parts } from '../../src/indexes/traversal/parts.ts';
-import { RangeOrder } from '../../src/indexes/traversal/range-order.ts';
 import { SLOT_UNITS_MAX } from '../../src/records/layout.ts';
 import * as verbs from '../../src/verbs/index.ts';
 

@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { IF_ABSENT } from '../../src/indexes/contract.ts';
 import { RaceIndex } from '../../src/indexes/race/race.ts';
 import { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
-import { eachBucket } from '../../src/indexes/shard/shape.ts';
+import { eachBucket } from '../../src/indexes/shard/each-bucket.ts';
 import { ShardIndex } from '../../src/indexes/shard/shard.ts';
 import { isLive } from '../../src/indexes/shard/table/slot.ts';
 import { shapeOf } from '../../src/indexes/traversal/count.ts';

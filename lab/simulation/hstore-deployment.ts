@@ -1,7 +1,7 @@
 import type { Index } from '../../src/indexes/contract.ts';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import type { ServedRound } from '../../src/indexes/hstore/index-server.ts';
-import { answerScans } from '../../src/indexes/hstore/skiplist-server/answer-scans.ts';
+import { answerScans } from '../../src/indexes/hstore/skiplist-server/skiplist-server.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import type { LocalModel } from '../simulated/local-door.ts';
 import { SHARED_WITH_NIC } from '../simulated/local-door.ts';

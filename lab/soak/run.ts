@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
 import { createSync, destroySync } from '../../src/store/open.ts';
 import { growSync } from '../../src/store/pools/grow.ts';
-import { type PoolWatch, watchPool } from '../../src/store/watching/pool-watch.ts';
+import { type PoolWatch, watchPool } from '../../src/store/watching/observer.ts';
 import { type CommandProcess, runCommand, startCommand } from '../gateway/gateway-process.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { describeMachine } from '../support/machine.ts';

@@ -1,7 +1,6 @@
 import type { Index } from '../../src/indexes/contract.ts';
-import { sweep } from '../../src/indexes/sweep.ts';
+import { eachReachable, sweep } from '../../src/indexes/sweep.ts';
 import { shapeOf } from '../../src/indexes/traversal/count.ts';
-import { eachReachable } from '../../src/indexes/traversal/reachable.ts';
 import { control } from '../../src/pool/control.ts';
 import { blocksPerChunk, stateMapBytes } from '../../src/pool/layout.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';

@@ -1,8 +1,8 @@
-import { eachSegment } from '../../src/indexes/sephash/each-segment.ts';
 import { FpTable, RecordPoints } from '../../src/indexes/sephash/segments/fp-cache.ts';
 import { HEADER_BYTES } from '../../src/indexes/sephash/segments/header.ts';
 import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/segments/main-segment.ts';
 import type { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
+import { eachSegment } from '../../src/indexes/sephash/snapshot.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import type { LabClient } from './lab-client.ts';
 

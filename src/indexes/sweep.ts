@@ -3,13 +3,17 @@ import { HELD, INHERITED } from '../pool/clients/holder-word.ts';
 import { EPOCHS_TO_RIPEN } from '../pool/clients/limbo.ts';
 import { control } from '../pool/control.ts';
 import { SUPERBLOCK } from '../pool/layout.ts';
-import { claimedIn } from '../pool/memory/block-state.ts';
+import { BLOCK_FREE, BLOCK_LOCKED, claimedIn, isClaimedIn } from '../pool/memory/block-state.ts';
+import { isFor, unpackChunk } from '../pool/memory/chunk-word.ts';
+import type { SizeClass } from '../pool/memory/size-class.ts';
 import type { Pool } from '../pool/pool.ts';
-import type { Operation } from '../verbs/index.ts';
+import { SLOT_UNITS_MAX } from '../records/layout.ts';
+import { type Address, type Operation, UNIT_BYTES } from '../verbs/index.ts';
 import type { Index } from './contract.ts';
 import { knownKind, openIndex } from './kinds.ts';
-import { SuspectBlocks } from './suspect-blocks.ts';
-import { eachReachable } from './traversal/reachable.ts';
+import type { RecordIo } from './substrates/record-io.ts';
+import type { Request } from './substrates/request.ts';
+import type { Parts } from './traversal/parts.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
@@ -187,4 +191,126 @@ function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {
     yield* control.pause(WAIT_MICROSECONDS);
   }
   return false;
+}
+
+/** State bytes of a chunk; 0 for blocks that are not suspect. */
+interface SuspectMap {
+  readonly sizeClass: SizeClass;
+  readonly states: Uint8Array;
+}
+
+/** Blocks of a store that dead clients may have lost; a sweep narrows them down. */
+class SuspectBlocks {
+  readonly #pool: Pool;
+  readonly #catalog: number;
+  readonly #maps = new Map<number, SuspectMap>();
+
+  private constructor(pool: Pool, catalog: number) {
+    this.#pool = pool;
+    this.#catalog = catalog;
+  }
+
+  /** Step 3: all blocks that were claimed before this phase. */
+  static *in(pool: Pool, catalog: number): Operation<SuspectBlocks> {
+    const suspects = new SuspectBlocks(pool, catalog);
+    const { claim } = pool.allocator;
+    yield* pool.allocator.eachMap(catalog, (sizeClass, chunk, states) => {
+      for (let i = 0; i < states.length; i++) {
+        const isLost = !isClaimedIn(states[i], claim) && states[i] !== BLOCK_LOCKED;
+        if (!isLost) states[i] = BLOCK_FREE;
+      }
+      suspects.#maps.set(chunk, { sizeClass, states });
+    });
+    return suspects;
+  }
+
+  /** Clears a block of suspicion. The address may be any number. */
+  clear(address: Address): void {
+    if (!this.#pool.chunks.isBlockAddress(address)) return;
+    const { chunks, layout } = this.#pool;
+    const chunk = chunks.chunkOf(address);
+    const map = this.#maps.get(chunk);
+    if (map === undefined) return;
+    const { units, mapBytes, blocks } = map.sizeClass;
+    const index = (address - layout.chunkStart(chunk) - mapBytes) / (units * UNIT_BYTES);
+    if (Number.isInteger(index) && index >= 0 && index < blocks) map.states[index] = BLOCK_FREE;
+  }
+
+  /**
+   * Step 6, in an announced epoch: frees the suspects whose state has not changed; returns how
+   * many. Reads the chunk's word before and after the states, so that they are known to be states.
+   */
+  *free(): Operation<number> {
+    const { allocator, layout } = this.#pool;
+    for (const [chunk, { states }] of this.#maps) {
+      if (states.every((state) => state === BLOCK_FREE)) this.#maps.delete(chunk);
+    }
+    yield* this.#forgetRecycled();
+    const left = [...this.#maps].map(([chunk, { sizeClass }]) => ({ chunk, sizeClass }));
+    yield* allocator.readMaps(left, (_, chunk, now) => {
+      const { states } = this.#maps.get(chunk) as SuspectMap;
+      for (let i = 0; i < states.length; i++) if (states[i] !== now[i]) states[i] = BLOCK_FREE;
+    });
+    yield* this.#forgetRecycled();
+    let freed = 0;
+    for (const [chunk, { sizeClass, states }] of this.#maps) {
+      const start = layout.chunkStart(chunk);
+      for (let i = 0; i < sizeClass.blocks; i++) {
+        if (states[i] === BLOCK_FREE) continue;
+        allocator.free(sizeClass.blockAt(start, i), sizeClass.units, this.#catalog);
+        freed++;
+      }
+    }
+    yield* allocator.flushFreed();
+    return freed;
+  }
+
+  /** Drops chunks that serve another use by now. */
+  *#forgetRecycled(): Operation<void> {
+    if (this.#maps.size === 0) return;
+    const words = new Map(yield* this.#pool.chunks.words());
+    for (const [chunk, { sizeClass }] of this.#maps) {
+      const word = unpackChunk(words.get(chunk) ?? 0n);
+      if (!isFor(this.#catalog, sizeClass.units, word)) this.#maps.delete(chunk);
+    }
+  }
+}
+
+/**
+ * Visits every block that is reachable from the beginning to the end: those of the index itself and
+ * those of all records. More may be visited, never fewer.
+ */
+export function* eachReachable(
+  index: Pick<Index, 'parts' | 'records' | 'newRequest'>,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const parts = index.parts(0, true);
+  const request = index.newRequest();
+  for (; !parts.order.done; parts.order.pass()) {
+    yield* parts.read();
+    parts.eachBlock?.(visit);
+    yield* eachRecordBlock(parts, index.records, request, visit);
+  }
+  yield* parts.eachOtherBlock?.(visit) ?? [];
+}
+
+/** Visits all blocks of the records that slots name. */
+function* eachRecordBlock(
+  slots: Parts,
+  records: RecordIo,
+  request: Request,
+  visit: (address: Address) => void,
+): Operation<void> {
+  const { unitsMax = SLOT_UNITS_MAX } = slots;
+  const long: Address[] = [];
+  slots.eachSlot((record, units, isClaim) => {
+    visit(record);
+    // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
+    // what hangs on a dead client's claim is never read again.
+    if (units >= unitsMax && !isClaim) long.push(record);
+  });
+  for (const record of long) {
+    yield* records.adopt(request, record, unitsMax);
+    for (const { address } of yield* records.foundBlocks(request, record)) visit(address);
+  }
 }

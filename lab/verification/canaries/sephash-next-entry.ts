@@ -5,8 +5,7 @@ import {
   type Outcome,
   REFUSED,
 } from '../../../src/indexes/contract.ts';
-import { claim, hasWon, newHigh } from '../../../src/indexes/sephash/operations/append.ts';
-import { survey } from '../../../src/indexes/sephash/operations/survey.ts';
+import { claim, hasWon, newHigh, survey } from '../../../src/indexes/sephash/operations/write.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
 import { entryLow } from '../../../src/indexes/sephash/segments/entry.ts';
 import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';

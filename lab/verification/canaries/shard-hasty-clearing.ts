@@ -1,5 +1,5 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
-import { eachBucket } from '../../../src/indexes/shard/shape.ts';
+import { eachBucket } from '../../../src/indexes/shard/each-bucket.ts';
 import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import {

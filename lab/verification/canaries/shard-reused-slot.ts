@@ -1,8 +1,11 @@
 import type { Condition, Outcome } from '../../../src/indexes/contract.ts';
 import { firstEmpty } from '../../../src/indexes/shard/operations/buckets.ts';
-import { insert, prepareEntry } from '../../../src/indexes/shard/operations/insert.ts';
+import {
+  insert,
+  prepareEntry,
+  type ShardSlots,
+} from '../../../src/indexes/shard/operations/insert.ts';
 import { locate } from '../../../src/indexes/shard/operations/search.ts';
-import type { ShardSlots } from '../../../src/indexes/shard/operations/slots.ts';
 import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import { replaceSlot, vacateSlot } from '../../../src/indexes/substrates/claims/change-slot.ts';

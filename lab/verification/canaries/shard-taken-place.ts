@@ -1,4 +1,4 @@
-import { Move } from '../../../src/indexes/shard/resizing/move.ts';
+import { Move } from '../../../src/indexes/shard/resizing/move-bucket.ts';
 import { SHARD, type ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';

@@ -1,10 +1,9 @@
 import type { Index } from '../../../src/indexes/contract.ts';
-import { HStoreParts } from '../../../src/indexes/hstore/client/parts.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
+import { eachWaiting, HStoreParts } from '../../../src/indexes/hstore/parts.ts';
 import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
-import { eachWaiting } from '../../../src/indexes/hstore/reachable.ts';
 import { abandonedRequests } from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';

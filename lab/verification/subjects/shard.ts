@@ -1,9 +1,9 @@
 import { hasCode } from '../../../src/errors.ts';
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
+import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/each-bucket.ts';
 import { SHARD_TECHNIQUES } from '../../../src/indexes/shard/parameters.ts';
 import { partitionOf } from '../../../src/indexes/shard/partitions/placement.ts';
 import { resize } from '../../../src/indexes/shard/resizing/resize.ts';
-import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/shape.ts';
 import { SHARD, type ShardIndex, shapeFrom } from '../../../src/indexes/shard/shard.ts';
 import { ShardGeometry } from '../../../src/indexes/shard/table/geometry.ts';
 import {

@@ -17,18 +17,15 @@ import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
 import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { bulkLoad } from './bulk-load.ts';
-import { checkTree } from './check/check.ts';
-import { ChimeParts } from './check/parts.ts';
-import { paint } from './check/picture.ts';
-import { shapeOf } from './check/shape.ts';
+import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { mergeUnderfull } from './merge/merge-underfull.ts';
 import { packLeaves } from './merge/pack-leaves.ts';
 import { leafLink } from './nodes/link.ts';
 import { NewNodes, rootLink } from './nodes/node-io.ts';
+import { ChimeParts, paint, shapeOf } from './parts.ts';
 import type { ChimeRequest } from './request.ts';
-import { ChimeScan } from './scan/scan.ts';
-import { ChimeWalk } from './scan/walk.ts';
+import { ChimeScan, ChimeWalk } from './scan/scan.ts';
 import { ChimeTree } from './tree.ts';
 
 export const CHIME_MANIFEST: IndexManifest = {

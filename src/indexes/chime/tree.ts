@@ -32,6 +32,7 @@ import { outwait } from '../substrates/leaf/lock-leaf.ts';
 import { countItems } from '../substrates/leaf/picture.ts';
 import { isLeafStill, isStill, postHeader } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
+import { partOf } from '../traversal/sample.ts';
 import {
   copyPivot,
   isLong,
@@ -43,30 +44,39 @@ import {
   writePivot,
   writeSibling,
 } from './bounds.ts';
-import { divideByMedian } from './divide.ts';
 import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
-import { descend, reach, refresh } from './nodes/descent.ts';
 import { finishPending } from './nodes/finish-pending.ts';
+import { bytesOfNode, checkNode, PackedSeparators, packedNode } from './nodes/internal-node.ts';
 import { areSame, compareKeys } from './nodes/keys.ts';
 import {
   addressOfLink,
+  INTERNAL,
   isSameLeaf,
   type Link,
   leafLink,
+  nodeIdentityHigh,
+  nodeIdentityLow,
   TAG_VALUES,
   tagOfLink,
+  UP,
 } from './nodes/link.ts';
-import { linkSplit } from './nodes/link-split.ts';
-import { AT_KEY, AT_LAST, BELOW_KEY, type CachedNode } from './nodes/node-arena.ts';
+import {
+  AT_KEY,
+  AT_LAST,
+  BELOW_KEY,
+  type CachedNode,
+  type RoutedRequest,
+} from './nodes/node-arena.ts';
 import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
-import { goToPlace } from './nodes/place.ts';
+import { internalLink, PATH_MAX, rootLink } from './nodes/node-io.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
-import { ItemBlock } from './scan/item-block.ts';
+import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
 import { Spares } from './spares.ts';
+import { divideByMedian, linkSplit } from './split.ts';
 
 /** Rounds of a change of shape: each ends with one thing less to do. */
 const ROUNDS_MAX = 10_000;
@@ -383,4 +393,124 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     this.spareRequests.give(probe);
     return lowHalf(words, IMAGE_AT) === RETIRED.low && highHalf(words, IMAGE_AT) === RETIRED.high;
   }
+}
+
+/**
+ * Goes down the remembered internal nodes to the key's leaf, see `NodeArena.descend`. Undefined
+ * when not even the root link is remembered.
+ */
+function descend({ cache }: NodeClient, request: RoutedRequest): CachedNode | undefined {
+  request.leaf = 0;
+  const { top } = cache;
+  request.above = top && cache.arena.descend(top.at, request);
+  return request.above;
+}
+
+/**
+ * Goes down to the key's leaf, and reads what is not remembered (CHIME section 4.4: 0 to h round
+ * trips).
+ */
+function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
+  for (let step = 0; step < PATH_MAX; step++) {
+    const node = descend(tree, request);
+    if (node !== undefined && request.leaf !== 0) return;
+    if (node === undefined) yield* loadRoot(tree);
+    else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
+  }
+  invariant(false, 'the path to a leaf does not end');
+}
+
+/** Reads the root link. */
+function* loadRoot(tree: NodeClient): Operation<CachedNode> {
+  const { low, high } = yield* rootLink(tree);
+  const links = Int32Array.of(low, high);
+  const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
+  const older = tree.cache.top;
+  if (older) top.inherit(older);
+  tree.cache.top = top;
+  return top;
+}
+
+/**
+ * Reads an internal node and remembers it. False when its block may hold something else by now:
+ * what remembers the link is too old.
+ *
+ * The first word is read once more behind the node: when it is the node's identity then, all of the
+ * node was. A link that is known leads to the node or to one that has been replaced within this
+ * operation, which names its replacement.
+ */
+function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operation<boolean> {
+  const { low, high } = internalLink({ low: parent.linkLow(child), high: parent.linkHigh(child) });
+  const known = tree.cache.isKnown(parent, child);
+  const { epoch } = tree.cache;
+  const address = addressOfLink(low, high);
+  const bytes = bytesOfNode({ high });
+  const image = new Scratch(bytes + 8);
+  const bench = tree.spareBenches.take();
+  const batch = bench.batch.clear().read(address, bytes, image, 0);
+  if (!known) batch.read(address, 8, image, bytes);
+  yield batch;
+  tree.spareBenches.give(bench);
+  const first = (known ? 0 : bytes) >> 2;
+  const firstLow = image.i32[first];
+  const firstHigh = image.i32[first + 1];
+  const { seed } = tree.geometry.shape;
+  const isNode =
+    firstLow === nodeIdentityLow(low, high, seed) &&
+    firstHigh === nodeIdentityHigh(low, high, seed);
+  if (!isNode && !known) return false;
+  // Another lane of this client may have remembered more meanwhile.
+  if (!parent.leadsTo(child, low, high)) return true;
+  if (isNode || (firstLow === 0 && firstHigh === UP)) {
+    checkNode(image, bytes);
+    parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
+    parent.know(child, epoch);
+  } else {
+    const to = internalLink({ low: firstLow, high: firstHigh });
+    parent.relink(child, to.low, to.high, epoch);
+  }
+  return true;
+}
+
+/**
+ * Reads the path to the key's leaf anew, from the root on, because what is remembered of it led
+ * nowhere. The rest of what is remembered is kept.
+ */
+function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
+  let older = tree.cache.top;
+  let node = yield* loadRoot(tree);
+  for (let step = 0; step < PATH_MAX; step++) {
+    const child = node.childFor(request);
+    if ((node.linkHigh(child) & INTERNAL) === 0) return;
+    const olderChild: CachedNode | undefined = older && olderNode(older, request);
+    node.setNode(child, undefined);
+    yield* loadChild(tree, node, child);
+    const next = node.node(child);
+    if (next === undefined) continue;
+    if (olderChild) next.inherit(olderChild);
+    older = olderChild;
+    node = next;
+  }
+  invariant(false, 'the path to a leaf does not end');
+}
+
+function olderNode(older: CachedNode, request: RoutedRequest): CachedNode | undefined {
+  return older.node(older.childFor(request));
+}
+
+/**
+ * Leads a request to a place of [0, 1), as far down as is remembered: to a child of a node, if any
+ * is remembered. Each node's children have equal shares of the node's, so a leaf below a node with
+ * few children is met more often than one below a full node. Returns the place in the child.
+ */
+function goToPlace({ top }: NodeCache, place: number, request: RoutedRequest): number {
+  let at = place;
+  request.above = undefined;
+  for (let node = top; node !== undefined; node = node.node(request.child)) {
+    const { part, rest } = partOf(at, node.children);
+    request.above = node;
+    request.child = part;
+    at = rest;
+  }
+  return at;
 }

@@ -17,8 +17,7 @@ import { newLeaf } from '../substrates/leaf/split-leaf.ts';
 import { writeBounds } from './bounds.ts';
 import { checkTable } from './check.ts';
 import { HopscotchGeometry, type HopscotchShape, hopscotchShape } from './geometry.ts';
-import { HopscotchParts, shapeOf } from './parts.ts';
-import { paint } from './picture.ts';
+import { HopscotchParts, paint, shapeOf } from './parts.ts';
 import { HopscotchTable, SEGMENT_TAG } from './table.ts';
 
 export const HOPSCOTCH_MANIFEST: IndexManifest = {

@@ -1,11 +1,18 @@
 import { hasCode, invariant } from '../../errors.ts';
-import type { Address, Operation } from '../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
+import { type IndexPicture, type PicturePart, pictureOf, spread } from '../picture.ts';
 import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
-import { eachIndirect, eachInline, ItemCounts, readPicture } from '../substrates/leaf/picture.ts';
+import {
+  eachIndirect,
+  eachInline,
+  ItemCounts,
+  paintEntries,
+  readPicture,
+} from '../substrates/leaf/picture.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
-import { depthIn } from './bounds.ts';
+import { depthIn, suffixIn } from './bounds.ts';
 import type { HopscotchTable } from './table.ts';
 
 /** A segment at a time. */
@@ -72,4 +79,21 @@ export function* shapeOf(table: HopscotchTable): Operation<IndexShape> {
   }
   const globalDepth = yield* table.directory.parts.readDepth();
   return { globalDepth, subtables, slots: subtables * table.geometry.shape.span, ...items };
+}
+
+/** Some segments as they are: a key that moves meanwhile may be missed, or be met twice. */
+export function* paint(table: HopscotchTable, partsMax: number): Operation<IndexPicture> {
+  const { directory, geometry } = table;
+  const segments = directory.subtables();
+  const shown: PicturePart[] = [];
+  for (const segment of spread(segments, partsMax)) {
+    const words = new Scratch(geometry.leafBytes);
+    yield new Batch().read(segment, geometry.leafBytes, words, 0);
+    const suffix = suffixIn(words, 0) >>> 0;
+    const depth = depthIn(words, 0);
+    const name = suffix.toString(2).padStart(depth, '0');
+    shown.push({ name, suffix, depth, ...paintEntries(geometry, words) });
+  }
+  const layer = { parts: 'segments', cell: 'entry', total: segments.length };
+  return pictureOf([{ ...layer, isExact: true, shown }], directory.depth);
 }

@@ -1,15 +1,14 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
-import { HStoreParts } from './client/parts.ts';
 import { search } from './client/search.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';
 import type { Pair } from './pair.ts';
+import { HStoreParts, recordBlock } from './parts.ts';
 import { readState } from './protocol/pair-state.ts';
 import { isMarked } from './protocol/record-heads.ts';
 import { type NamedSlot, recordOf, signatureOf, unitsOfSlot } from './protocol/slot.ts';
 import { CHAINED_BUCKET_UNITS } from './protocol/turn.ts';
-import { recordBlock } from './reachable.ts';
 
 /** Records that are checked together where that is faster. */
 const GROUP = 1024;

@@ -15,14 +15,12 @@ import type {
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { checkTable } from './check.ts';
-import { HStoreParts } from './client/parts.ts';
-import { paint } from './client/picture.ts';
-import { sampleRecords } from './client/sample.ts';
 import { HStoreScan } from './client/scan.ts';
 import { search, searchMany } from './client/search.ts';
 import { type HStoreRequest, HStoreTable } from './client/table.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers, type ServerSettings } from './index-server.ts';
+import { HStoreParts, paint, sampleRecords } from './parts.ts';
 import { pairGeometries } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';

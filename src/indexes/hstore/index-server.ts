@@ -6,7 +6,7 @@ import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
 import { type PairState, readState } from './protocol/pair-state.ts';
 import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
-import { answerScans } from './skiplist-server/answer-scans.ts';
+import { answerScans } from './skiplist-server/skiplist-server.ts';
 
 const LAPSE_MS = 3000;
 /** Turns that follow one another at once: each reads what the next one needs. */

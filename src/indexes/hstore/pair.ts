@@ -1,9 +1,8 @@
 import type { Pool } from '../../pool/pool.ts';
-import { HashServer } from './hash-server/hash-server.ts';
-import { OwnRecords } from './hash-server/own-records.ts';
+import { HashServer, OwnRecords } from './hash-server/hash-server.ts';
 import type { PairGeometry } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
-import { SkiplistCopy } from './skiplist-server/skiplist-copy.ts';
+import { SkiplistCopy } from './skiplist-server/skiplist-image.ts';
 
 /** A pair of servers as one client sees it, and as it serves it when it holds a lease. */
 export class Pair extends PairAccess {

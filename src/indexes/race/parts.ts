@@ -1,9 +1,18 @@
 import { invariant } from '../../errors.ts';
-import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
 import type { IndexShape } from '../contract.ts';
+import { type IndexPicture, type PicturePart, pictureOf, spread } from '../picture.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
 import { slotsSettled } from './buckets.ts';
 import { moveBuckets, settle } from './migrate.ts';
 import type { RaceRequest } from './request.ts';
@@ -158,4 +167,99 @@ export function* shapeOf(table: RaceTable): Operation<IndexShape> {
   const subtables = table.directory.subtables().length;
   const slots = subtables * table.geometry.slots;
   return { globalDepth: table.directory.depth, subtables, slots, records };
+}
+
+/**
+ * `Index.sample`: a place is a group of buckets. A group that is being split is read as it is: a
+ * record in it may be missed, or be met in either half.
+ */
+export function* sampleRecords(
+  table: RaceTable,
+  request: RaceRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: RaceRequest, keyBytes: number) => void,
+): Operation<void> {
+  const { directory, geometry, records } = table;
+  const groupBytes = GROUP_BUCKETS * geometry.bucketBytes;
+  const { depth } = directory;
+  const { batch, words } = request;
+  words.ensure(places.length * groupBytes);
+  batch.clear();
+  for (let i = 0; i < places.length; i++) {
+    const { part: suffix, rest } = partOf(places[i], 2 ** depth);
+    const { part: group } = partOf(rest, geometry.shape.groups);
+    const bucket = geometry.bucketAddress(directory.lookup(suffix), GROUP_BUCKETS * group);
+    batch.read(bucket, groupBytes, words, i * groupBytes);
+  }
+  yield batch;
+  request.candidateCount = 0;
+  let stale: number | undefined;
+  for (let i = 0; i < places.length; i++) {
+    const { part: suffix } = partOf(places[i], 2 ** depth);
+    if (ownsSuffix(words, i * groupBytes, suffix)) noteLive(table, request, i * groupBytes);
+    else stale = suffix;
+  }
+  // What a subtable held before it was split is elsewhere, or has been re-used: for the next time.
+  if (stale !== undefined) yield* directory.refresh(stale);
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
+  yield* visitSample(records, request, picked, visit);
+}
+
+/** Whether the bucket whose header stands there is of the keys with this suffix. */
+function ownsSuffix({ i32 }: Scratch, at: number, suffix: number): boolean {
+  const mask = 2 ** depthOf(i32[(at >> 2) + 1]) - 1;
+  return (suffix & mask) === i32[at >> 2];
+}
+
+/** Notes the records of the group that stands at `start` of the request's words. */
+function noteLive({ geometry }: RaceTable, request: RaceRequest, start: number): void {
+  const { bucketBytes } = geometry;
+  const { i32 } = request.words;
+  for (let at = start; at < start + GROUP_BUCKETS * bucketBytes; at += 8) {
+    if ((at - start) % bucketBytes === 0) continue;
+    const low = i32[at >> 2];
+    const high = i32[(at >> 2) + 1];
+    if (isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
+  }
+}
+
+/** Groups that are read of one subtable. */
+const GROUPS_MAX = 128;
+
+/** Some subtables as they are: a record that is being moved may be missed, or be met twice. */
+export function* paint(table: RaceTable, partsMax: number): Operation<IndexPicture> {
+  const { directory } = table;
+  const subtables = directory.subtables();
+  const shown: PicturePart[] = [];
+  for (const subtable of spread(subtables, partsMax))
+    shown.push(yield* drawSubtable(table, subtable));
+  const layer = { parts: 'subtables', cell: 'bucket group', total: subtables.length };
+  return pictureOf([{ ...layer, isExact: true, shown }], directory.depth);
+}
+
+function* drawSubtable({ geometry }: RaceTable, subtable: Address): Operation<PicturePart> {
+  const { associativity, groups } = geometry.shape;
+  const read = Math.min(groups, GROUPS_MAX);
+  const groupBytes = GROUP_BUCKETS * geometry.bucketBytes;
+  const words = new Scratch(read * groupBytes);
+  yield new Batch().read(subtable + UNIT_BYTES, read * groupBytes, words, 0);
+  const slots = GROUP_BUCKETS * associativity;
+  const cells = Array.from({ length: read }, (_, group) => {
+    return liveIn(words, group * groupBytes, groupBytes, geometry.bucketBytes) / slots;
+  });
+  const used = slots * cells.reduce((sum, fill) => sum + fill, 0) * (groups / read);
+  const depth = depthOf(words.i32[1]);
+  const suffix = words.i32[0] >>> 0;
+  const name = suffix.toString(2).padStart(depth, '0');
+  return { name, suffix, depth, used: Math.round(used), slots: geometry.slots, cells };
+}
+
+function liveIn({ i32 }: Scratch, start: number, bytes: number, bucketBytes: number): number {
+  let live = 0;
+  for (let at = start; at < start + bytes; at += 8) {
+    const isHeader = (at - start) % bucketBytes === 0;
+    if (!isHeader && isLive(i32[at >> 2], i32[(at >> 2) + 1])) live++;
+  }
+  return live;
 }

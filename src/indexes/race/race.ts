@@ -13,6 +13,11 @@ import type {
   Outcome,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
+import {
+  type EachClaim,
+  visitClaims,
+  withdrawAbandoned,
+} from '../substrates/claims/abandoned-claims.ts';
 import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
@@ -25,15 +30,12 @@ import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
-import { insert } from './insert.ts';
-import { RaceParts, shapeOf } from './parts.ts';
-import { paint } from './picture.ts';
+import { insert, RaceSlots } from './insert.ts';
+import { eachBucket, paint, RaceParts, sampleRecords, shapeOf } from './parts.ts';
 import type { RaceRequest } from './request.ts';
-import { sampleRecords } from './sample.ts';
 import { locate, search, searchMany } from './search.ts';
-import { RaceSlots } from './slots.ts';
+import { RACE_SLOTS } from './slot.ts';
 import { allocateSubtable, writeSubtable } from './split.ts';
-import { compact } from './sweep.ts';
 import { RaceTable } from './table.ts';
 
 export const RACE_MANIFEST: IndexManifest = {
@@ -129,6 +131,27 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     request.fingerprint = fingerprintOf(request.hash.h1);
     return modifySlot(this.#protocol, request, compute);
   }
+}
+
+/** Behind a bucket's header. */
+const SLOTS_AT = 8;
+
+/**
+ * Withdraws the claims that dead clients have left: their records pin chunks of a full pool until
+ * the claims' buckets are split. Returns how many there were.
+ */
+function compact(table: RaceTable, grace: () => Operation<boolean>): Operation<number> {
+  return withdrawAbandoned((visit) => eachClaim(table, visit), RACE_SLOTS, grace);
+}
+
+/** Of buckets that are not being split: a mover drops the claims that it has frozen. */
+function eachClaim(table: RaceTable, visit: Parameters<EachClaim>[0]): Operation<void> {
+  const { geometry } = table;
+  const { associativity } = geometry.shape;
+  return eachBucket(table, (words, at, subtable, bucket) => {
+    const slots = geometry.bucketAddress(subtable, bucket) + SLOTS_AT;
+    visitClaims(RACE_SLOTS, words, at + SLOTS_AT, associativity, slots, visit);
+  });
 }
 
 /** Allocates and fills an empty table; returns its root for the catalog. */

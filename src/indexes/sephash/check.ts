@@ -1,7 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { checkEach } from '../traversal/check-records.ts';
-import { eachSegment } from './each-segment.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';
 import { search } from './operations/search.ts';
@@ -20,7 +19,7 @@ import {
 } from './segments/entry.ts';
 import { HEADER_UNITS, isClosed } from './segments/header.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
-import type { Snapshot } from './snapshot.ts';
+import { eachSegment, type Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
 /**

@@ -8,8 +8,7 @@ import {
   setWord,
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/directory.ts';
-import { mergeSealed } from './merging/merge.ts';
-import { seal } from './merging/seal.ts';
+import { mergeSealed, seal } from './merging/merge.ts';
 import { isTombstone } from './segments/entry.ts';
 import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
 import { claimMain, isPoolFull } from './segments/main-blocks.ts';

@@ -1,13 +1,32 @@
-import type { Address, Operation } from '../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+} from '../../verbs/index.ts';
+import type { IndexShape } from '../contract.ts';
+import { type IndexPicture, type PicturePart, pictureOf, spread } from '../picture.ts';
 import { suffixOf } from '../substrates/directory.ts';
+import { SuffixOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
-import { SuffixOrder } from '../traversal/suffix-order.ts';
+import { partOf } from '../traversal/sample.ts';
+import { noteRecords, visitRecords } from '../traversal/visit-records.ts';
 import { MergePlanner } from './merging/merge-plan.ts';
 import { RecordKeys } from './merging/record-keys.ts';
 import type { SepHashRequest } from './request.ts';
-import { ENTRY_UNITS_MAX, fingerprintOf, recordOf, unitsOfEntry } from './segments/entry.ts';
-import { FINGERPRINTS } from './segments/main-segment.ts';
-import { Snapshot } from './snapshot.ts';
+import {
+  ENTRY_UNITS_MAX,
+  fingerprintOf,
+  isPad,
+  recordOf,
+  signOf,
+  unitsOfEntry,
+} from './segments/entry.ts';
+import { epochOf, mainOf, signOfEpoch } from './segments/header.ts';
+import { FINGERPRINTS, MAIN_LINE_BYTES, parseMainHeader } from './segments/main-segment.ts';
+import { eachSegment, Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
 /** Entries after which a part ends; with smaller CurSegments, for tests, it ends sooner. */
@@ -117,4 +136,104 @@ export class SepHashParts implements Parts<SepHashRequest> {
     const main = yield* this.#snapshot.range(from === 0 ? 0 : ends[from - 1], ends[end - 1]);
     return (yield* this.#planner.plan(main, recent.subarray(0, length))).kept;
   }
+}
+
+/**
+ * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. Only the newest
+ * record of a key is met, so CurSegment and the entries of Main are read together, and whole. What
+ * that needs is large: `idle` ones are used again.
+ */
+export function* sampleRecords(
+  table: SepHashTable,
+  idle: SepHashParts[],
+  request: SepHashRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: SepHashRequest, keyBytes: number) => void,
+): Operation<void> {
+  const parts = idle.pop() ?? new SepHashParts(table);
+  let met = 0;
+  const count = (one: SepHashRequest, keyBytes: number) => {
+    met++;
+    visit(one, keyBytes);
+  };
+  const isHere = ({ hash }: SepHashRequest) => parts.isOfSegment(hash.h1);
+  for (let i = 0; i < places.length && met < enough; i++) {
+    const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
+    yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
+    request.candidateCount = 0;
+    noteRecords(parts, request);
+    yield* visitRecords(table.records, request, isHere, count, true);
+  }
+  // Not of an operation that failed: what it has asked for may still arrive.
+  idle.push(parts);
+}
+
+/**
+ * Counts the keys: the entries that a merge of every segment would leave. Records are read only
+ * where entries of a CurSegment may have the same key as others.
+ */
+export function* shapeOf(table: SepHashTable): Operation<IndexShape> {
+  const planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
+  let records = 0;
+  let segments = 0;
+  yield* eachSegment(table, function* (snapshot) {
+    const entries = yield* snapshot.range(0, snapshot.main.count);
+    records += (yield* planner.plan(entries, snapshot.current)).kept.length / 2;
+    segments++;
+  });
+  return {
+    globalDepth: table.directory.depth,
+    subtables: segments,
+    slots: segments * (table.geometry.mainLimit + table.geometry.slots),
+    records,
+  };
+}
+
+/** Some segments as they are. A MainSegment's records may have been replaced by later entries. */
+export function* paint(table: SepHashTable, partsMax: number): Operation<IndexPicture> {
+  const { directory } = table;
+  const segments = directory.subtables();
+  const shown: PicturePart[] = [];
+  for (const segment of spread(segments, partsMax)) {
+    const part = yield* drawSegment(table, segment);
+    if (part !== undefined) shown.push(part);
+  }
+  const layer = { parts: 'segments', cell: 'entry of the CurSegment', total: segments.length };
+  return pictureOf([{ ...layer, isExact: true, shown }], directory.depth);
+}
+
+/** Undefined when the segment was merged between the READs. */
+function* drawSegment(
+  { geometry }: SepHashTable,
+  header: Address,
+): Operation<PicturePart | undefined> {
+  const words = new Scratch(16);
+  yield new Batch().read(header, 8, words, 0);
+  const main = new Scratch(MAIN_LINE_BYTES);
+  const [low, high] = [lowHalf(words, 0), highHalf(words, 0)];
+  yield new Batch().read(mainOf(low, high), MAIN_LINE_BYTES, main, 0);
+  const { count, suffix, depth, slots } = parseMainHeader(main, 0);
+  const entries = new Scratch(geometry.slotsBytes);
+  yield new Batch().read(slots, geometry.slotsBytes, entries, 0).read(header, 8, words, 8);
+  if (lowHalf(words, 8) !== low || highHalf(words, 8) !== high) return undefined;
+  const sign = signOfEpoch(epochOf(high));
+  const cells = Array.from({ length: geometry.slots }, (_, i) => {
+    const entry = highHalf(entries, 8 * i);
+    return signOf(entry) === sign && !isPad(entry) ? 1 : 0;
+  });
+  const current = cells.reduce<number>((sum, cell) => sum + cell, 0);
+  const { mainLimit, slots: ofCurrent } = geometry;
+  return {
+    name: suffix.toString(2).padStart(depth, '0'),
+    suffix,
+    depth,
+    used: count + current,
+    slots: mainLimit + ofCurrent,
+    cells,
+    bars: [
+      { name: 'MainSegment', used: count, slots: mainLimit },
+      { name: 'CurSegment', used: current, slots: ofCurrent },
+    ],
+  };
 }

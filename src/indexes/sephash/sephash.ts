@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Operation } from '../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -18,18 +18,16 @@ import { Directory } from '../substrates/directory.ts';
 import { RecordIo } from '../substrates/record-io.ts';
 import { checkTable } from './check.ts';
 import { Compaction } from './compact.ts';
-import { buildSepHash } from './create.ts';
 import { SepHashGeometry, type SepHashShape, SHAPE_NAMES, sepHashShape } from './geometry.ts';
 import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
-import { SepHashParts } from './parts.ts';
-import { paint } from './picture.ts';
+import { paint, SepHashParts, sampleRecords, shapeOf } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
-import { sampleRecords } from './sample.ts';
-import { shapeOf } from './shape.ts';
+import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './segments/header.ts';
+import { writeMain } from './segments/main-segment.ts';
 import { SepHashTable } from './table.ts';
 
-export const SEPHASH_MANIFEST: IndexManifest = {
+const SEPHASH_MANIFEST: IndexManifest = {
   name: 'sephash',
   ordered: false,
   orderedWalk: false,
@@ -123,7 +121,7 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   }
 }
 
-export function* openSepHash(
+function* openSepHash(
   pool: Pool,
   shape: SepHashShape,
   catalog: number,
@@ -151,4 +149,39 @@ function shapeFrom(parameters: IndexParameters): SepHashShape {
   const shape = {} as Record<(typeof SHAPE_NAMES)[number], number>;
   for (const name of SHAPE_NAMES) shape[name] = parameters[name];
   return shape;
+}
+
+/** Allocates and fills an empty index; returns its root for the catalog. */
+function* buildSepHash(pool: Pool, shape: SepHashShape, catalog: number): Operation<Address> {
+  const geometry = new SepHashGeometry(shape);
+  const headers: Address[] = [];
+  for (let suffix = 0; suffix < 2 ** shape.initialDepth; suffix++) {
+    headers.push(yield* buildSegment(pool, geometry, catalog, suffix));
+  }
+  return yield* Directory.build(pool, catalog, shape, headers, { spareBytes: geometry.spareBytes });
+}
+
+/** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */
+function* buildSegment(
+  { allocator }: Pool,
+  geometry: SepHashGeometry,
+  catalog: number,
+  suffix: number,
+): Operation<Address> {
+  const { shape, slotsBytes, slotsUnits } = geometry;
+  const header = yield* allocator.allocate(catalog, HEADER_UNITS);
+  const slots = yield* allocator.allocate(catalog, slotsUnits);
+  const units = geometry.mainUnits(0, 0);
+  const main = yield* allocator.allocate(catalog, units);
+  const mainImage = new Scratch(4096);
+  const nothing = new Int32Array(0);
+  const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units, home: 0 };
+  const bytes = writeMain(mainImage, fields, nothing, nothing);
+  const headerImage = new Scratch(HEADER_BYTES);
+  writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);
+  yield new Batch()
+    .write(main, bytes, mainImage, 0)
+    .write(slots, slotsBytes, new Scratch(slotsBytes), 0)
+    .write(header, HEADER_BYTES, headerImage, 0);
+  return header;
 }

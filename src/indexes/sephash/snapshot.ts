@@ -7,6 +7,7 @@ import {
   type Operation,
   Scratch,
 } from '../../verbs/index.ts';
+import { nextSuffix } from '../substrates/directory.ts';
 import { catchUp, linkSibling } from './operations/refresh.ts';
 import { HEADER_AT, type SepHashRequest } from './request.ts';
 import { isPad, signOf, tagOf } from './segments/entry.ts';
@@ -177,5 +178,22 @@ export class Snapshot {
     const { words } = this.request;
     words.i32[(HEADER_AT + at) >> 2] = lowHalf(this.#words, at);
     words.i32[(HEADER_AT + at + 4) >> 2] = highHalf(this.#words, at);
+  }
+}
+
+/**
+ * Visits a snapshot of every segment, in the order of reversed suffixes: a key that is there during
+ * the whole visit is in one of them, whatever is split meanwhile.
+ */
+export function* eachSegment(
+  table: SepHashTable,
+  visit: (snapshot: Snapshot) => Operation<void>,
+): Operation<void> {
+  const snapshot = new Snapshot(table);
+  for (let suffix: number | undefined = 0; suffix !== undefined; ) {
+    yield* snapshot.take(suffix);
+    const { depth, suffix: own } = snapshot.main;
+    yield* visit(snapshot);
+    suffix = nextSuffix(own, depth);
   }
 }

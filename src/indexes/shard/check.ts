@@ -2,12 +2,12 @@ import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
+import { CHAINS, eachBucket, type VisitedBucket } from './each-bucket.ts';
 import { search } from './operations/search.ts';
-import { NODE_UNITS } from './overflow/extend-chain.ts';
+import { NODE_UNITS } from './overflow.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { partitionOf } from './partitions/placement.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';
-import { CHAINS, eachBucket, type VisitedBucket } from './shape.ts';
 import { hashOfPlace, LEVEL_OF_PLACE, LEVELS, NODE_BYTES, PLACES } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
 import {

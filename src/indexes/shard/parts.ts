@@ -1,9 +1,19 @@
 import { invariant, StepwellError } from '../../errors.ts';
 import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
+import type { IndexShape } from '../contract.ts';
+import {
+  type IndexPicture,
+  type PictureBar,
+  type PicturePart,
+  pictureOf,
+  spread,
+} from '../picture.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { CycleGuard } from '../substrates/cycle-guard.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import type { PartOrder, Parts } from '../traversal/parts.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
+import { CHAINS, eachBucket } from './each-bucket.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';
@@ -235,4 +245,191 @@ function positionOf(cursor: number, geometry: ShardGeometry): BucketPosition {
 
 function foreignCursor(cursor: number): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+}
+
+/** The buckets of one number of all levels of a partition, as they stand in the words. */
+interface Buckets {
+  readonly table: ShardTable;
+  readonly at: number;
+  readonly version: number;
+}
+
+/** `Index.sample`: a place is the buckets of one number of all levels of a partition. */
+export function* sampleRecords(
+  partitions: Partitions,
+  request: ShardRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: ShardRequest, keyBytes: number) => void,
+): Operation<void> {
+  const { geometry, tables } = partitions;
+  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const { batch, words } = request;
+  words.ensure(places.length * bytes);
+  batch.clear();
+  const read = places.map((place, i): Buckets => {
+    const { part, rest } = partOf(place, geometry.shape.partitions);
+    const { segments } = tables[part];
+    const { part: bucket } = partOf(rest, geometry.bucketsAt(segments.version));
+    let at = i * bytes;
+    for (let level = 0; level < LEVELS; level++) {
+      const address = segments.bucketAddress(level, bucket);
+      batch.read(address, geometry.bucketBytes[level], words, at);
+      at += geometry.bucketBytes[level];
+    }
+    return { table: tables[part], at: i * bytes, version: segments.version };
+  });
+  yield batch;
+  const [level1, level2] = geometry.bucketBytes;
+  const slotBytes = level1 + level2 + LEVEL3_LINK;
+  request.candidateCount = 0;
+  for (const { table, at, version } of read) {
+    // Resized since this client looked, or migrated: for the next time.
+    if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
+    else yield* noteChain(request, linkOf(words, at + slotBytes));
+  }
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
+  yield* visitSample(tables[0].records, request, picked, visit);
+}
+
+/** Notes the records of buckets; false when one of these is at a later version. */
+function noteLive(
+  request: ShardRequest,
+  { i32 }: Scratch,
+  start: number,
+  bytes: number,
+  version: number,
+): boolean {
+  for (let at = start; at < start + bytes; at += 8) {
+    const low = i32[at >> 2];
+    const high = i32[(at >> 2) + 1];
+    const stamp = stampOf(high);
+    if (stamp - 1 > version) return false;
+    // Of stamp 0 nothing is a record: a mover has taken the new bucket, and its name stands there.
+    if (stamp > 0 && isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
+  }
+  return true;
+}
+
+function linkOf({ i32 }: Scratch, at: number): Address {
+  return pointerOf(i32[at >> 2], i32[(at >> 2) + 1]);
+}
+
+/** The records of a bucket's overflow chain, which a table that grows in time hardly has. */
+function* noteChain(request: ShardRequest, first: Address): Operation<void> {
+  const guard = new CycleGuard();
+  for (let address = first; address !== NULL_ADDRESS; ) {
+    guard.pass(address);
+    const words = new Scratch(NODE_BYTES);
+    yield new Batch().read(address, NODE_BYTES, words, 0);
+    noteLive(request, words, 0, NODE_LINK, VERSION_MAX);
+    address = linkOf(words, NODE_LINK);
+  }
+}
+
+/** Counts by a walk over the slots of all tables, without reading records. */
+export function* shapeOf({ tables }: Partitions): Operation<IndexShape> {
+  const sum = { globalDepth: 0, subtables: 0, slots: 0, records: 0 };
+  for (const table of tables) {
+    const shape = yield* shapeOfTable(table);
+    sum.globalDepth = Math.max(sum.globalDepth, shape.globalDepth);
+    sum.subtables += shape.subtables;
+    sum.slots += shape.slots;
+    sum.records += shape.records;
+  }
+  return sum;
+}
+
+function* shapeOfTable(table: ShardTable): Operation<IndexShape> {
+  let records = 0;
+  let nodes = 0;
+  yield* eachBucket(table, ({ words: { i32 }, at, entries, level }) => {
+    if (level === CHAINS) nodes++;
+    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+      if (isLive(i32[word], i32[word + 1])) records++;
+    }
+  });
+  const { geometry, segments } = table;
+  const buckets = geometry.bucketsAt(segments.version);
+  const [level1, level2, level3] = geometry.entries;
+  const slots = buckets * (level1 + level2 + level3) + nodes * (NODE_LINK >> 3);
+  return { globalDepth: Math.log2(buckets), subtables: segments.version + 1, slots, records };
+}
+
+/** Buckets of each level that are read, of all partitions together, and of each at least. */
+const BUCKETS_MAX = 512;
+const BUCKETS_MIN = 16;
+
+/**
+ * Some partitions, and some buckets of all levels of each, as they are. Buckets that no client has
+ * come to since a resize are empty; their records stand in the buckets that they are split from.
+ */
+export function* paint(partitions: Partitions, partsMax: number): Operation<IndexPicture> {
+  const { tables } = partitions;
+  const chosen = spread(tables, partsMax);
+  const buckets = Math.max(BUCKETS_MIN, Math.floor(BUCKETS_MAX / chosen.length));
+  const shown: PicturePart[] = [];
+  for (const table of chosen) shown.push(yield* drawPartition(table, buckets));
+  const layer = { parts: 'partitions', cell: 'bucket of level 1', total: tables.length };
+  const picture = pictureOf([{ ...layer, isExact: true, shown }]);
+  const isWhole = shown.every(({ bars, cells }) => bars?.[0].slots === cells.length);
+  return { ...picture, isExact: picture.isExact && isWhole };
+}
+
+function* drawPartition(table: ShardTable, bucketsMax: number): Operation<PicturePart> {
+  const { geometry, segments } = table;
+  const all = geometry.bucketsAt(segments.version);
+  const read = Math.min(all, bucketsMax);
+  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const words = new Scratch(read * bytes);
+  const batch = new Batch();
+  for (let i = 0; i < read; i++) {
+    const bucket = Math.floor((i * all) / read);
+    let at = i * bytes;
+    for (let level = 0; level < LEVELS; level++) {
+      const size = geometry.bucketBytes[level];
+      batch.read(segments.bucketAddress(level, bucket), size, words, at);
+      at += size;
+    }
+  }
+  yield batch;
+  const live: number[][] = [];
+  let chains = 0;
+  for (let i = 0; i < read; i++) {
+    live.push(liveByLevel(geometry.entries, geometry.bucketBytes, words, i * bytes));
+    const link = ((i + 1) * bytes - LEVEL3_LINK) >> 2;
+    if (pointerOf(words.i32[link], words.i32[link + 1]) !== 0) chains++;
+  }
+  const sums = live.reduce((sum, one) => sum.map((count, level) => count + one[level]));
+  const bars: PictureBar[] = sums.map((count, level) => {
+    const slots = geometry.entries[level] * all;
+    return { name: `level ${level + 1}`, used: Math.round((count * all) / read), slots };
+  });
+  bars.push({ name: 'chains', used: Math.round((chains * all) / read), slots: all });
+  const levels = bars.slice(0, LEVELS);
+  return {
+    name: `${table.partition}`,
+    used: levels.reduce((sum, { used }) => sum + used, 0),
+    slots: levels.reduce((sum, { slots }) => sum + slots, 0),
+    cells: live.map(([first]) => first / geometry.entries[0]),
+    bars,
+  };
+}
+
+/** Live entries of the buckets of one number. */
+function liveByLevel(
+  entries: readonly number[],
+  bytes: readonly number[],
+  { i32 }: Scratch,
+  start: number,
+): number[] {
+  let from = start;
+  return entries.map((count, level) => {
+    let live = 0;
+    for (let at = from; at < from + 8 * count; at += 8) {
+      if (isLive(i32[at >> 2], i32[(at >> 2) + 1])) live++;
+    }
+    from += bytes[level];
+    return live;
+  });
 }

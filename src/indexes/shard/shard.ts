@@ -17,6 +17,11 @@ import {
   REFUSED,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
+import {
+  type EachClaim,
+  visitClaims,
+  withdrawAbandoned,
+} from '../substrates/claims/abandoned-claims.ts';
 import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
@@ -28,22 +33,20 @@ import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
 import { checkTables } from './check.ts';
-import { insert } from './operations/insert.ts';
+import { eachBucket } from './each-bucket.ts';
+import { insert, ShardSlots } from './operations/insert.ts';
 import { locate, search, searchMany } from './operations/search.ts';
-import { ShardSlots } from './operations/slots.ts';
+import { closeEmptyChains } from './overflow.ts';
 import { SHARD_PARAMETER_NAMES, type ShardShape, shardShape } from './parameters.ts';
-import { placementOf } from './partitions/node-placement.ts';
+import { placementOf } from './partitions/migration.ts';
 import { Partitions } from './partitions/partitions.ts';
-import { ShardParts } from './parts.ts';
-import { paint } from './picture.ts';
-import { recordsChanged } from './resizing/synchronise.ts';
-import { sampleRecords } from './sample.ts';
-import { shapeOf } from './shape.ts';
-import { compact } from './sweep.ts';
+import { paint, ShardParts, sampleRecords, shapeOf } from './parts.ts';
+import { recordsChanged, recount } from './resizing/resize.ts';
 import type { ShardRequest } from './table/request.ts';
+import { SHARD_SLOTS } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
-export const SHARD_MANIFEST: IndexManifest = {
+const SHARD_MANIFEST: IndexManifest = {
   name: 'shard',
   ordered: false,
   orderedWalk: false,
@@ -249,4 +252,40 @@ export function shapeFrom(parameters: IndexParameters): ShardShape {
   const { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed } =
     parameters;
   return { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed };
+}
+
+/**
+ * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
+ * records, and chains of level 3 in which no key is any more. Without a sweep a claim stays until
+ * its bucket is moved, and an empty chain until the client that makes the next resize closes it; a
+ * full pool has no room for a resize.
+ *
+ * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
+ * insert, and a sweeper may die at any step: see overflow.ts. Returns how many claims and
+ * chain nodes it took back. What dead clients have not reported is corrected meanwhile.
+ */
+function* compact(partitions: Partitions, grace: () => Operation<boolean>): Operation<number> {
+  let changed = yield* withdrawAbandoned(
+    (visit) => eachClaim(partitions, visit),
+    SHARD_SLOTS,
+    grace,
+  );
+  for (const table of partitions.tables) {
+    // A table that is being migrated shares its chains with the places that it leaves.
+    if (table.segments.former !== undefined) continue;
+    changed += yield* closeEmptyChains(table);
+    yield* recount(table);
+  }
+  return changed;
+}
+
+/** Movers drop the claims that they have frozen. */
+function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Operation<void> {
+  // In the grace period a table may have been migrated, and its old memory be re-used.
+  yield* partitions.refresh();
+  for (const table of partitions.tables) {
+    yield* eachBucket(table, ({ words, at, entries, address }) => {
+      visitClaims(SHARD_SLOTS, words, at, entries, address, visit);
+    });
+  }
 }

@@ -1,6 +1,5 @@
 import { type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { UnwaitedWrites } from '../unwaited-writes.ts';
-import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
 
 /**
  * Words of a client's row that no protocol reads: what the client has done so far, and how much
@@ -8,7 +7,7 @@ import { LATENCY_CODES, latencyCode, latencyOf } from './latency-code.ts';
  * it wrote them, 0 in a row whose client never did.
  */
 const TOLD_AT = 48;
-/** A byte each: p50, p90, p99 and p99.9 of reads, then of writes; see latency-code.ts. */
+/** A byte each: p50, p90, p99 and p99.9 of reads, then of writes; see `latencyCode`. */
 const LATENCIES_AT = 56;
 const READS_AND_MISSES_AT = 104;
 const WRITES_AND_SCANNED_AT = 112;
@@ -36,7 +35,7 @@ const SAMPLES_MAX = 2000;
 const WINDOW_MS = 10_000;
 
 /** An operation that may be timed. */
-export interface Timed {
+interface Timed {
   /** When it began; 0 when it is not timed. */
   startedAt: number;
   isTimedWrite: boolean;
@@ -214,4 +213,24 @@ export function figuresIn(row: DataView, at: number): ClientFigures | undefined 
     read: percentiles(LATENCIES_AT),
     write: percentiles(LATENCIES_AT + 4),
   };
+}
+
+/**
+ * Latencies as bytes: 8 steps for each doubling, from 0.05 microseconds to 3 minutes, each 9 %
+ * above the one before. 0 stands for none.
+ */
+export const LATENCY_CODES = 256;
+
+const STEPS_PER_DOUBLING = 8;
+const LEAST = 0.05;
+
+/** The byte for so many microseconds; those beyond either end count as the end. */
+export function latencyCode(microseconds: number): number {
+  const steps = Math.floor(STEPS_PER_DOUBLING * Math.log2(Math.max(LEAST, microseconds) / LEAST));
+  return Math.min(LATENCY_CODES - 1, 1 + steps);
+}
+
+/** Microseconds in the middle of what the byte stands for. */
+export function latencyOf(code: number): number {
+  return code === 0 ? 0 : LEAST * 2 ** ((code - 0.5) / STEPS_PER_DOUBLING);
 }

@@ -1,16 +1,30 @@
+import { StepwellError } from '../../errors.ts';
 import type { CheckSink } from '../../indexes/contract.ts';
-import { openIndex } from '../../indexes/kinds.ts';
+import { kindOf, knownKind, openIndex, unpackParameters } from '../../indexes/kinds.ts';
+import { shapeOf } from '../../indexes/traversal/count.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
+import type { ClientRow } from '../../pool/clients/membership.ts';
+import { control } from '../../pool/control.ts';
+import { CHUNK_BYTES, LAYOUT_VERSION, SUPERBLOCK } from '../../pool/layout.ts';
+import { CHUNK_FREE, type ChunkWord, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import { inSection } from '../attachment.ts';
+import { shownParameters } from '../index-choice.ts';
+import { namesOf } from '../places/pool-files.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from '../reports.ts';
 import { makeStore } from '../store-in-pool.ts';
 import { checkStores } from './check.ts';
-import { freeDropped, markDropped } from './drop-store.ts';
-import { reportPool } from './inspect.ts';
 import { lookAtIndex, lookAtPool } from './look.ts';
+import {
+  type HeldMemory,
+  heldByClients,
+  laggards,
+  measureMemory,
+  readChunkWords,
+  sumByKind,
+} from './statistics.ts';
 
 /** What tasks need of the client that they are done by, which has no store open. */
 export interface PoolClient extends Pick<CheckSink, 'each'> {
@@ -77,4 +91,175 @@ function* dropStore(client: PoolClient, store: string, force: boolean): Operatio
   const dropped = yield* markDropped(client.pool, client.url, store, force);
   yield* client.lookAgain();
   return yield* freeDropped(client.pool, dropped);
+}
+
+/** Describes a pool to a client of it, on any fabric. */
+function* reportPool(
+  pool: Pool,
+  place: Pick<PoolReport, 'url' | 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>,
+): Operation<PoolReport> {
+  yield* pool.chunks.learnMaximum();
+  const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
+  const epoch = yield* pool.reclamation.readEpoch();
+  const rows = yield* pool.membership.rows();
+  const words = yield* readChunkWords(pool);
+  const memory = measureMemory(pool.layout, words, rows, yield* pool.catalog.entries());
+  const used = tableChunks + words.filter(({ state }) => state !== CHUNK_FREE).length;
+  const stores = yield* reportStores(pool, words);
+  return {
+    url: place.url,
+    path: place.path,
+    layoutVersion: LAYOUT_VERSION,
+    createdAt: new Date(parameters.createdAt).toISOString(),
+    sizeMax: bytesMax,
+    sizeAtFirst: parameters.regionBytes * parameters.regionsMax,
+    regionSize: parameters.regionBytes,
+    regions: Number(yield* control.load(SUPERBLOCK.regionCount)),
+    chunkSize: CHUNK_BYTES,
+    chunks: { total: chunksMax, used, free: chunksMax - used },
+    memory,
+    epoch,
+    hugePages: place.hugePages,
+    ...(place.whyNoHugePages && { whyNoHugePages: place.whyNoHugePages }),
+    maxClients: parameters.clientsMax,
+    ...(place.fabric && { fabric: place.fabric }),
+    // After the walk of the stores, which gives a busy client time to move on.
+    clients: yield* reportClients(pool, heldByClients(words, rows), laggards(rows, epoch)),
+    stores,
+  };
+}
+
+function* reportClients(
+  pool: Pool,
+  held: ReadonlyMap<number, HeldMemory>,
+  lagged: ReadonlyMap<number, number>,
+): Operation<PoolReport['clients']> {
+  const clients: PoolReport['clients'] = [];
+  const rows = yield* pool.membership.rows();
+  const lagging = laggards(rows, yield* pool.reclamation.readEpoch());
+  for (const row of rows) {
+    const self = row.id === pool.membership.id;
+    const alive = self || !(yield* pool.membership.isGone(row));
+    const lags = lagging.has(row.id) && lagging.get(row.id) === lagged.get(row.id);
+    const { claimed, waiting } = held.get(row.id) ?? { claimed: 0, waiting: 0 };
+    clients.push({ ...describeClient(row), self, alive, claimed, waiting, lags });
+  }
+  return clients;
+}
+
+function describeClient({ id, name, thread, epoch, attachedAt }: ClientRow) {
+  const attached = new Date(attachedAt).toISOString();
+  return { id, name, pid: thread.pid, thread: thread.tid, attachedAt: attached, epoch };
+}
+
+function* reportStores(pool: Pool, words: readonly ChunkWord[]): Operation<PoolReport['stores']> {
+  const stores: PoolReport['stores'] = [];
+  for (const entry of yield* pool.catalog.entries()) {
+    const isWalked = entry.ready && knownKind(entry.kind) !== undefined;
+    const store = isWalked ? yield* reportReady(pool, entry.name, words) : reportOther(entry);
+    if (store !== undefined) stores.push(store);
+  }
+  return stores;
+}
+
+/** A store that is being made, that clients have since it was dropped, or of an unknown index. */
+function reportOther(entry: CatalogEntry): PoolReport['stores'][number] {
+  const nothing = { globalDepth: 0, subtables: 0, slots: 0, records: 0, loadFactor: 0 };
+  const memory = { records: 0, subtables: 0, directory: 0 };
+  const state = entry.ready ? 'ready' : entry.dropped ? 'dropped' : 'creating';
+  return { name: entry.name, index: entry.kind, state, parameters: {}, ...nothing, memory };
+}
+
+/** Undefined when the store was dropped meanwhile; while it is looked at its memory stays. */
+function* reportReady(
+  pool: Pool,
+  name: string,
+  words: readonly ChunkWord[],
+): Operation<PoolReport['stores'][number] | undefined> {
+  const opened = yield* pool.stores.open(name);
+  if (opened === undefined) return undefined;
+  try {
+    const index = yield* openIndex(pool, opened.entry);
+    const shape = yield* shapeOf(index);
+    const kind = kindOf(opened.entry);
+    const { seed: _, without: __, ...parameters } = unpackParameters(kind, opened.entry.parameters);
+    return {
+      name,
+      index: kind.manifest.name,
+      state: 'ready',
+      parameters: shownParameters(kind, parameters),
+      ...shape,
+      loadFactor: shape.records / shape.slots,
+      memory: sumByKind(words, index.records),
+    };
+  } finally {
+    pool.stores.close(opened.store);
+  }
+}
+
+const WAITS_MAX = 100;
+const CLOSING_WAITS_MAX = 25;
+const WAIT_MICROSECONDS = 2000;
+const WAITS_PER_LOOK = 10;
+
+/** A store that nobody opens any more, whose memory is still there. */
+interface DroppedStore {
+  entry: CatalogEntry;
+  bytes: number;
+}
+
+/**
+ * Marks the store as dropped. Raises SW_STORE_NOT_FOUND; SW_POOL_BUSY while living clients have it
+ * open, unless forced. A client that opens it at that very moment finds out as if it was forced.
+ */
+export function* markDropped(
+  pool: Pool,
+  url: string,
+  name: string,
+  force: boolean,
+): Operation<DroppedStore> {
+  const entry = yield* pool.catalog.find(name);
+  if (entry === undefined) {
+    // One that died may have begun it.
+    yield* pool.catalog.finishDrop(0);
+    throw notFound(url, name);
+  }
+  let holders = yield* livingHolders(pool, entry.id);
+  // One that has closed the store may wait for an epoch until it has let go of it.
+  for (let i = 0; holders.length > 0 && !force && i < CLOSING_WAITS_MAX; i++) {
+    yield* control.pause(WAIT_MICROSECONDS);
+    holders = yield* livingHolders(pool, entry.id);
+  }
+  if (holders.length > 0 && !force) {
+    const why = `is open in ${namesOf(holders).join(', ')}, or was closed there a moment ago`;
+    const remedy = 'close it there and try again, or use force (--force)';
+    throw new StepwellError('SW_POOL_BUSY', `store ${name} of ${url} ${why}; ${remedy}`);
+  }
+  const words = yield* pool.chunks.words();
+  const chunks = words.filter(([, word]) => unpackChunk(word).catalog === entry.id).length;
+  if (!(yield* pool.catalog.drop(entry))) throw notFound(url, name);
+  return { entry, bytes: chunks * pool.layout.parameters.chunkBytes };
+}
+
+/** Gives the memory back, after a short wait for clients that have it open. */
+export function* freeDropped(pool: Pool, { entry, bytes }: DroppedStore): Operation<DropReport> {
+  for (let waits = 0; ; waits++) {
+    if (yield* pool.catalog.finishDrop(entry.id)) break;
+    if (waits === WAITS_MAX) break;
+    yield* control.pause(WAIT_MICROSECONDS);
+    if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
+  }
+  const isThere = (yield* pool.catalog.entries()).some(({ id, dropped }) => {
+    return dropped && id === entry.id;
+  });
+  const heldBy = isThere ? namesOf(yield* pool.membership.holdersOf(entry.id)) : [];
+  return { store: entry.name, bytes, heldBy };
+}
+
+function* livingHolders({ membership }: Pool, catalog: number): Operation<ClientRow[]> {
+  return yield* membership.living(yield* membership.holdersOf(catalog));
+}
+
+function notFound(url: string, name: string): StepwellError {
+  return new StepwellError('SW_STORE_NOT_FOUND', `no store ${name} in ${url}`);
 }

@@ -1,11 +1,13 @@
+import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { IndexScan, KeyRange, RecordBlock } from '../../contract.ts';
+import type { IndexScan, IndexWalk, KeyRange, RecordBlock } from '../../contract.ts';
 import { type HalfOpenRange, halfOpen, isEmpty, narrowed } from '../../substrates/key-range.ts';
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { adoptInline } from '../../substrates/leaf/read-leaf.ts';
 import { compareWhole } from '../nodes/keys.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
+import { cursorOf, isCursor } from './cursor-keys.ts';
 import type { KeyOrder } from './key-order.ts';
 import { addRecords, type LeafItems, type LeafPicture, readItems } from './leaf-items.ts';
 import { LeafWalk } from './leaf-walk.ts';
@@ -233,4 +235,74 @@ export class ChimeScan implements IndexScan {
     const leaves = this.#left / this.#perLeaf + (begins && !open ? FIRST_OUTSIDE : 0);
     return Math.min(this.#width, Math.ceil(leaves));
   }
+}
+
+/** A walk over all records, or those of a range: a scan from the lowest key, a leaf at a time. */
+export class ChimeWalk implements IndexWalk {
+  readonly #tree: ChimeTree;
+  readonly #range: KeyRange;
+  #scan: ChimeScan;
+  /** A cursor whose key has not been looked for yet; else 0. */
+  #from: number;
+
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(tree: ChimeTree, cursor: number, range: KeyRange = {}) {
+    if (!isCursor(cursor)) {
+      throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
+    }
+    this.#tree = tree;
+    this.#from = cursor;
+    this.#range = { lower: range.lower, upper: range.upper, width: 1 };
+    this.#scan = new ChimeScan(tree, this.#range);
+  }
+
+  get done(): boolean {
+    return this.#scan.done;
+  }
+
+  get cursor(): number {
+    const { position } = this.#scan;
+    if (this.#from !== 0) return this.#from;
+    if (position === undefined || this.#scan.done) return 0;
+    return this.#tree.cursors.give(position, this.#tree.geometry.shape.seed);
+  }
+
+  *next(
+    visit: (request: ChimeRequest, keyBytes: number) => void,
+    keysOnly = false,
+  ): Operation<void> {
+    if (this.#from !== 0) {
+      const key = yield* findPosition(this.#tree, this.#from);
+      this.#from = 0;
+      // Also back: a cursor may be from a walk of another range.
+      this.#scan.seek(key);
+    }
+    yield* this.#scan.next(visit, keysOnly);
+  }
+}
+
+const LOWEST = new Uint8Array(0);
+
+/**
+ * The key that a cursor stands for: one that this client gave out, else a separator that it
+ * remembers, else one in the tree. A separator that another client's walk stopped at may have gone
+ * since, when leaves were merged: then the walk begins anew, so that it misses nothing.
+ */
+function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
+  const given = tree.cursors.recall(cursor);
+  if (given !== undefined) return given;
+  const { seed } = tree.geometry.shape;
+  const leaves = new LeafWalk(tree, LOWEST);
+  while (leaves.position !== undefined) {
+    if (cursorOf(leaves.position, seed) === cursor) return leaves.position;
+    yield* leaves.skip();
+  }
+  // A leaf that was split may not be linked in two yet.
+  const fresh = new LeafWalk(tree, LOWEST);
+  while (fresh.position !== undefined) {
+    const { position } = fresh;
+    if (cursorOf(position, seed) === cursor) return position;
+    yield* fresh.mendAndSkip();
+  }
+  return LOWEST;
 }

@@ -1,12 +1,37 @@
-import type { Operation } from '../../../verbs/index.ts';
+import { invariant } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
+import { sizeClassOf, unitsOf } from '../../../records/layout.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../../verbs/index.ts';
 import type { IndexScan, KeyRange } from '../../contract.ts';
 import { edge, type HalfOpenRange, halfOpen, narrowed } from '../../substrates/key-range.ts';
 import { visitRecords } from '../../traversal/visit-records.ts';
-import { textOfKey } from '../protocol/record-heads.ts';
+import type { Pair } from '../pair.ts';
+import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
+import { holderIn } from '../protocol/lease.ts';
+import type { Unanswered } from '../protocol/mailbox.ts';
+import { readKeys, textOfKey } from '../protocol/record-heads.ts';
+import { answerOffset, encodeScan, type ScanPart } from '../protocol/scan-messages.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
+import { Waiting } from '../protocol/waiting.ts';
+import type { Word } from '../protocol/word.ts';
 import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
-import { scanPair } from './scan-call.ts';
-import type { HStoreRequest, HStoreTable } from './table.ts';
+import { catchUp } from '../skiplist-server/skiplist-server.ts';
+import {
+  ANSWERED_AT,
+  BODY_AT,
+  type HStoreRequest,
+  type HStoreTable,
+  LEASE_AT,
+  NUMBER_AT,
+  REPLY_AT,
+} from './table.ts';
 
 /** Records that a step visits at most: read in one doorbell. */
 export const STEP_RECORDS = 128;
@@ -82,4 +107,127 @@ export class HStoreScan implements IndexScan {
     const { from, to } = this.#range;
     return this.#reverse ? key >= textOfKey(from) : to === undefined || key < textOfKey(to);
   }
+}
+
+/**
+ * The next keys of a pair, from the skiplist server if there is one, else from this client's own
+ * skiplist: so a SCAN is served while the server is down, as GETs and PUTs are.
+ */
+function* scanPair(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<OrderedSlot[]> {
+  const { client } = yield* pair.skiplistLease.holder();
+  if (client !== 0 && client !== pair.skiplistLease.own) {
+    const slots = yield* askForSlots(table, pair, request, part);
+    if (slots) {
+      const keys = yield* readKeys(slots);
+      return slots.map(({ low, high }, i) => {
+        return { key: textOfKey(keys[i].u8.subarray(0, keys[i].bytes)), low, high };
+      });
+    }
+  }
+  yield* catchUp(pair);
+  const { image } = pair.skiplist;
+  return image.collect(part).map((node) => image.orderedSlot(node));
+}
+
+/**
+ * A call to the skiplist server; undefined when it is gone (the request is withdrawn), or the pool
+ * is so full that there is no memory for an answer.
+ */
+export function* askForSlots(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  part: ScanPart,
+): Operation<Word[] | undefined> {
+  const { skiplistMailbox: mailbox } = pair;
+  const { batch, words } = request;
+  const keyBytes = part.from?.length ?? 0;
+  const answerAt = answerOffset(keyBytes);
+  const units = sizeClassOf(unitsOf(answerAt + 8 * part.count));
+  const row = yield* mailbox.take(pair.patience.waitsMax);
+  let isOpen = false;
+  try {
+    const block = yield* pair.allocate(units);
+    if (block === undefined) return undefined;
+    const asked = { row, number: mailbox.nextNumber(row) };
+    isOpen = true;
+    encodeScan(part, block, words, BODY_AT);
+    writeInteger(words, NUMBER_AT, asked.number);
+    batch.clear();
+    if (part.from && keyBytes > 0) {
+      const key = new Scratch(answerAt);
+      key.u8.set(part.from);
+      batch.write(block, answerAt, key, 0);
+    }
+    yield batch
+      .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+    const count = yield* waitForScan(table, pair, request, asked);
+    isOpen = false;
+    const isAsked = count === undefined || count <= part.count;
+    invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
+    const slots = count === undefined ? undefined : yield* readAnswer(block + answerAt, count);
+    pair.discard(block, units);
+    return slots;
+  } finally {
+    // Without an answer a server may still write one.
+    if (isOpen) mailbox.giveUp(row);
+    else mailbox.give(row);
+  }
+}
+
+/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
+function* waitForScan(
+  table: HStoreTable,
+  pair: Pair,
+  { batch, words }: HStoreRequest,
+  asked: Unanswered,
+): Operation<number | undefined> {
+  const { row, number } = asked;
+  const { skiplistMailbox: mailbox, skiplistLease } = pair;
+  const waiting = new Waiting(skiplistLease, pair.patience, 'a skiplist server');
+  for (;;) {
+    table.retries.waits++;
+    yield batch
+      .clear()
+      .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
+      .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT)
+      .read(skiplistLease.address, 16, words, LEASE_AT);
+    if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
+    // Its beat is the progress of a skiplist server.
+    yield* waiting.poll(holderIn(words, LEASE_AT), readInteger(words, LEASE_AT + 8));
+    if (waiting.isTime && (yield* withdraw(pair, asked))) return undefined;
+    yield batch.clear().pause(waiting.pause, words);
+  }
+}
+
+/**
+ * Takes back a request that a server which is gone has not answered: as the holder of its lease,
+ * because the next server would answer it into blocks that are used for something else by then.
+ */
+function* withdraw(
+  { skiplistLease, skiplistMailbox }: Pair,
+  { row, number }: Unanswered,
+): Operation<boolean> {
+  const holder = yield* skiplistLease.holder();
+  if (holder.client === skiplistLease.own) return false;
+  if (!(yield* skiplistLease.take(holder))) return false;
+  const answered = skiplistMailbox.geometry.answered(row);
+  const isAnswered = Number(yield* control.load(answered)) === number;
+  if (!isAnswered) yield* control.store(answered, BigInt(number));
+  yield* skiplistLease.release();
+  return !isAnswered;
+}
+
+function* readAnswer(block: Address, count: number): Operation<Word[]> {
+  const words = new Scratch(Math.max(8, 8 * count));
+  if (count > 0) yield new Batch().read(block, 8 * count, words, 0);
+  return Array.from({ length: count }, (_, i) => {
+    return { low: words.i32[2 * i], high: words.i32[2 * i + 1] };
+  });
 }

@@ -21,7 +21,7 @@ import {
   unitsOfSlot,
 } from '../protocol/slot.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
-import { askForSlots } from './scan-call.ts';
+import { askForSlots } from './scan.ts';
 import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
 
 const ATTEMPTS_MAX = 100;

@@ -50,7 +50,7 @@ export class HStoreTable {
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
   readonly pool: Pool;
-  /** Buckets of a place of a sample; see sample.ts. */
+  /** Buckets of a place of a sample; see parts.ts. */
   sampledBuckets: number;
   /** Why operations had to wait or begin again, and how often. */
   readonly retries = {

@@ -30,7 +30,7 @@ export const LOG_ENTRY_BYTES = 32;
 export const BODY_BYTES = 64;
 export const REPLY_BYTES = 32;
 
-/** Places for records of turns that each client has; see own-records.ts. */
+/** Places for records of turns that each client has; see hash-server.ts. */
 const OWN_RECORDS = 16;
 /** Of the record of a turn of one request. */
 const OWN_RECORD_BYTES = 2 * LINE;

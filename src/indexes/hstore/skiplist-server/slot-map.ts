@@ -1,5 +1,5 @@
 import { invariant } from '../../../errors.ts';
-import { NONE, type SkiplistNodes } from './skiplist-nodes.ts';
+import { NONE, type SkiplistNodes } from './skiplist.ts';
 
 const FIRST_CAPACITY = 16;
 /** Slots that stand together in the table do so here: one search is in the cache for the next. */

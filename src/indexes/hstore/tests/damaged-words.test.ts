@@ -2,11 +2,11 @@ import { type TestContext, test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import type { Address } from '../../../verbs/index.ts';
-import { eachReachable } from '../../traversal/reachable.ts';
+import { eachReachable } from '../../sweep.ts';
 import { BODY_BYTES, PAIR, type PairGeometry } from '../protocol/geometry.ts';
 import { NEXT, VALID } from '../protocol/slot.ts';
 import { turnAfter } from '../protocol/turn.ts';
-import { answerScans } from '../skiplist-server/answer-scans.ts';
+import { answerScans } from '../skiplist-server/skiplist-server.ts';
 import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 const HUGE = 2n ** 40n;

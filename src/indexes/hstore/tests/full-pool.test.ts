@@ -10,7 +10,7 @@ import { openAlone, startNodes } from '../../../store/tests/support/remote.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS, REFUSED } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
-import { callHashServer } from '../client/hash-call.ts';
+import { callHashServer } from '../client/write.ts';
 import type { PairServers } from '../index-server.ts';
 import { OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { SLOTS, signatureOf } from '../protocol/slot.ts';

@@ -10,7 +10,7 @@ import { SEGMENT_BUCKETS, segmentBuckets } from '../protocol/geometry.ts';
 import { readState } from '../protocol/pair-state.ts';
 import { BUCKET_BYTES } from '../protocol/slot.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
-import { catchUp } from '../skiplist-server/catch-up.ts';
+import { catchUp } from '../skiplist-server/skiplist-server.ts';
 import { type Client, get, getting, newClient, put, SHAPE, scanned } from './support/clients.ts';
 
 const KEYS = numbered('key ', 60).sort();

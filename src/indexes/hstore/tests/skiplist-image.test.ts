@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import { Scratch } from '../../../verbs/index.ts';
 import type { Folded } from '../protocol/log.ts';
 import { type PaddedKey, paddedBytes } from '../protocol/record-heads.ts';
+import { sortByKey } from '../skiplist-server/skiplist.ts';
 import { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
 import { SlotMap } from '../skiplist-server/slot-map.ts';
-import { sortByKey } from '../skiplist-server/sort-keys.ts';
 
 function* atOnce() {}
 

@@ -9,7 +9,7 @@ import {
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Address, Operation } from '../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, INSERTED } from '../../contract.ts';
-import { eachReachable } from '../../traversal/reachable.ts';
+import { eachReachable } from '../../sweep.ts';
 
 const SMALL = { race: { groups: 2, associativity: 4, initialDepth: 0 } };
 const KEYS = numbered('key ', 12);

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clientByHand, requestFor } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../contract.ts';
-import { cursorOf } from '../../traversal/suffix-order.ts';
+import { cursorOf } from '../../traversal/part-orders.ts';
 import { PartsWalk } from '../../traversal/walk.ts';
 import { RaceParts } from '../parts.ts';
 

@@ -3,6 +3,7 @@ import { SLOT_SIZE_CLASS } from '../../../records/layout.ts';
 import {
   type Address,
   Batch,
+  CAS_BYTES,
   highHalf,
   lowHalf,
   type Operation,
@@ -11,10 +12,13 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
+import { firstEmpty, postHeader, postSlots } from '../operations/lookup.ts';
 import { linkSibling } from '../operations/refresh.ts';
-import { HEADER_AT, type SepHashRequest } from '../request.ts';
+import { HEADER_AT, type SepHashRequest, SLOTS_AT } from '../request.ts';
 import {
   ENTRY_UNITS_MAX,
+  padHigh,
+  padLow,
   recordOf,
   SPLITS_PER_ROUND,
   signOf,
@@ -51,7 +55,6 @@ import type { MemoryInReach, SegmentView } from '../segments/segment-view.ts';
 import type { SepHashTable } from '../table.ts';
 import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
-import { seal } from './seal.ts';
 import { Halves, postHalves } from './split.ts';
 
 /** Records that a splitter reads between two looks of a waiting client: about one a microsecond. */
@@ -473,4 +476,26 @@ export class Merger {
       }
     }
   }
+}
+
+/**
+ * Fills the entries that are empty with pads, so that the segment can be merged: 2 round trips. The
+ * CASes are executed one behind the other, so entries are filled in their order; one that fails has
+ * met another client's entry.
+ */
+export function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  const { batch, words } = request;
+  yield postHeader(request, postSlots(table, request, batch.clear()));
+  if (!request.metaHolds()) return;
+  const { slots } = table.geometry;
+  const swaps = new Scratch(CAS_BYTES * slots);
+  batch.clear();
+  for (let slot = firstEmpty(request, 0, slots); slot < slots; slot++) {
+    const from = SLOTS_AT + 8 * slot;
+    const at = CAS_BYTES * slot;
+    setWord(swaps, at, lowHalf(words, from), highHalf(words, from));
+    setWord(swaps, at + 8, padLow(request.epoch), padHigh(request.sign));
+    batch.cas(request.slots + 8 * slot, swaps, at);
+  }
+  if (batch.length > 0) yield batch;
 }

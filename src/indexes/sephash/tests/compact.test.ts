@@ -7,12 +7,11 @@ import { CAS, READ, WRITE } from '../../../verbs/batch.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { without } from '../../substrates/parameters.ts';
-import { eachSegment } from '../each-segment.ts';
 import { SEPHASH_TECHNIQUES } from '../geometry.ts';
 import { isClosed, metaHigh, metaLow } from '../segments/header.ts';
 import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
 import type { SepHashIndex } from '../sephash.ts';
-import { Snapshot } from '../snapshot.ts';
+import { eachSegment, Snapshot } from '../snapshot.ts';
 import { succeeds } from './support/full-pool.ts';
 
 type Client = ByHand<SepHashIndex>;

@@ -6,7 +6,9 @@ import {
   NULL_ADDRESS,
   type Operation,
   Scratch,
+  UNIT_BYTES,
 } from '../../../verbs/index.ts';
+import type { NodePlacement, NodeShare } from '../../contract.ts';
 import { bringTo } from '../resizing/catch-up.ts';
 import { learnRelocations } from '../resizing/new-bucket.ts';
 import { LEVELS } from '../table/geometry.ts';
@@ -28,7 +30,7 @@ const ROUNDS_MAX = 10_000;
  *
  *   1  segments like those that there are, and a root, on the new node; no client knows of them
  *   2  one CAS in the old root, where the next segment's address would be: the table has left.
- *      A client that meets a bucket from then on fetches it (fetch-bucket.ts), as after a resize
+ *      A client that meets a bucket from then on fetches it (catch-up.ts), as after a resize
  *   3  this client fetches the others, in order
  *   4  the directory names the new root
  *   5  the migration is counted: at its next quiescent point each client looks the root up again
@@ -40,7 +42,7 @@ const ROUNDS_MAX = 10_000;
  * reachable for a sweep until 6, and so until after 5: no client gives back segments that others
  * still use.
  */
-export class Migration {
+class Migration {
   readonly #partitions: Partitions;
   readonly #table: ShardTable;
   /** Where the search for buckets that have not been fetched goes on, in the segments of #root. */
@@ -198,4 +200,32 @@ function retireBlocks(partitions: Partitions, table: ShardTable, former: Segment
   }
   if (partitions.directory.isInDirectory(former.root)) return;
   pool.reclamation.retire(former.root, ROOT_UNITS, catalog);
+}
+
+/** Each partition's table is a part of the index. */
+export function placementOf(partitions: Partitions): NodePlacement {
+  return {
+    shares: () => sharesOf(partitions),
+    changeNodes: (change) => partitions.directory.changeNodes(change),
+    rebalancing: () => partitions.tables.map((_, i) => new Migration(partitions, i)),
+  };
+}
+
+/** What of the tables is on which memory node; of one that is being migrated, what it goes to. */
+function* sharesOf({ pool, tables, directory }: Partitions): Operation<NodeShare[]> {
+  const { nodes, roots } = yield* directory.read();
+  const shares = Array.from({ length: pool.layout.stripe }, (_, node) => ({
+    node,
+    placed: nodes.includes(node),
+    parts: 0,
+    bytes: 0,
+  }));
+  for (const table of tables) {
+    yield* table.reload(roots[table.partition]);
+    shares[table.node].parts++;
+    for (const { address, units } of table.segments.blocks()) {
+      shares[pool.layout.nodeOf(address)].bytes += units * UNIT_BYTES;
+    }
+  }
+  return shares;
 }

@@ -1,14 +1,31 @@
 import { invariant } from '../../../errors.ts';
-import { Batch, highHalf, lowHalf, type Operation, Scratch } from '../../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
+import { BucketWords } from '../../substrates/bucket-words.ts';
 import { AHEAD, verdictOf } from '../operations/buckets.ts';
-import { LEVEL_OF_PLACE } from '../table/geometry.ts';
+import { LEVEL_OF_PLACE, LEVEL3_LINK, LEVELS } from '../table/geometry.ts';
 import type { ShardRequest } from '../table/request.ts';
 import type { Segments } from '../table/segments.ts';
-import { isInUse, SETTLED_MASK, stampFor, stampOf } from '../table/slot.ts';
+import {
+  advanced,
+  FROZEN,
+  freshHigh,
+  gone,
+  isInUse,
+  isLive,
+  overflowAfterMove,
+  SETTLED_MASK,
+  stampFor,
+  stampOf,
+} from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
-import { fetchBucket, type Journey } from './fetch-bucket.ts';
-import type { View } from './move.ts';
-import { moveBucket } from './move-bucket.ts';
+import { moveBucket, type View } from './move-bucket.ts';
 
 /**
  * After an operation met a bucket that is not of the version it goes by. Ahead of it: the table
@@ -62,12 +79,12 @@ function refuseFuture(
  * Moves a bucket to `version`, over all resizes that it has missed. Its keys may be in any of its
  * ancestors (the bucket's number without its highest bits, one after the other); one doorbell finds
  * the nearest that has been initialised. From there on the buckets are split in order. In a table
- * that is being migrated it may be that none has: the eldest is fetched then (fetch-bucket.ts).
+ * that is being migrated it may be that none has: the eldest is fetched then (`fetchBucket`).
  *
  *   bucket behind by one      D[CAS each word; CAS take new; READ bucket]
  *                             -> D[WRITE new; CAS publish new; CAS what was frozen; READ view]
  *   bucket never initialised  one round trip more, for what to split and its content
- *   bucket not fetched        three round trips (fetch-bucket.ts)
+ *   bucket not fetched        three round trips (`fetchBucket`)
  *
  * The view is the bucket as the caller has read it. Returns whether it is as after the moves.
  */
@@ -185,4 +202,89 @@ function* fetch(
 ): Operation<boolean> {
   yield* bringTo(table, level, bucket, journey.segments.fetchedAt, undefined, journey.former);
   return yield* fetchBucket(table, journey, level, bucket, tail);
+}
+
+const FREEZE_ROUNDS_MAX = 10_000;
+/** Of a doorbell besides the CASes of a bucket's words. */
+const OTHER_VERBS = 1;
+
+/** The segments of a table that is being migrated, and those that it comes from. */
+interface Journey {
+  readonly segments: Segments;
+  readonly former: Segments;
+}
+
+/**
+ * Fetches a bucket of a table that is being migrated from where it was, as it is at the version of
+ * the migration. It is a move (move-bucket.ts) to a new bucket that everything leaves for:
+ *
+ *   1  the old bucket is brought to the version, as ever (the caller)
+ *   2  freeze every word of it, as one of a later version                D[CAS x n; READ bucket]
+ *   3  set every word of the new bucket, from 0, at the same index       D[CAS x n; READ new]
+ *
+ * A client at the old place finds words of a later version there, so it reads the root, which has
+ * been telling of the new place since before the first word was frozen. Frozen words stay as they
+ * are for ever: a late client sets the same words, from 0, which they are no more. No client
+ * writes to a bucket before all of its words are set, so while one may still be written to in the
+ * old place, nothing can be written in the new one. Emptied slots become fresh and pending ones are
+ * dropped, as by every move.
+ *
+ * Any number of clients may fetch the same bucket and die anywhere. Returns true: the new bucket
+ * has been read by the tail.
+ */
+function* fetchBucket(
+  table: ShardTable,
+  { segments, former }: Journey,
+  level: number,
+  bucket: number,
+  tail?: (batch: Batch) => void,
+): Operation<boolean> {
+  const { fetchedAt } = segments;
+  const bytes = table.geometry.bucketBytes[level];
+  const old = new BucketWords();
+  old.ensure(bytes, (bytes >> 3) + OTHER_VERBS);
+  yield* freeze(old, former.bucketAddress(level, bucket), fetchedAt, bytes);
+  const address = segments.bucketAddress(level, bucket);
+  old.batch.clear();
+  // The first word last, because it tells whether a bucket is in use.
+  for (let i = 8; i <= bytes; i += 8) {
+    const at = i % bytes;
+    const low = old.low(at);
+    const high = old.high(at);
+    const stays = isLive(low, high) || (level === LEVELS - 1 && at === LEVEL3_LINK);
+    const fresh = freshHigh(fetchedAt) | overflowAfterMove(high);
+    const next = stays ? advanced(high, fetchedAt, undefined) : fresh;
+    old.postSwap(address + at, 0, 0, stays ? low : 0, next);
+  }
+  tail?.(old.batch);
+  yield old.batch;
+  table.bucketsMoved++;
+  return true;
+}
+
+/** Step 2; leaves the bucket as it stays. */
+function* freeze(
+  old: BucketWords,
+  address: Address,
+  version: number,
+  bytes: number,
+): Operation<void> {
+  yield* old.read(address, bytes);
+  for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
+    old.batch.clear();
+    for (let at = 0; at < bytes; at += 8) {
+      const low = old.low(at);
+      const high = old.high(at);
+      if (stampOf(high) - 1 > version) continue;
+      invariant((high & FROZEN) === 0, 'a table that has left is not resized');
+      invariant(
+        stampOf(high) - 1 === version,
+        'a bucket is fetched that was not brought up to date',
+      );
+      old.postSwap(address + at, low, high, low, gone(high, version));
+    }
+    if (old.batch.length === 0) return;
+    yield old.postRead(address, bytes);
+  }
+  invariant(false, 'a bucket cannot be frozen');
 }

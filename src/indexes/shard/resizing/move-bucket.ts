@@ -1,7 +1,29 @@
-import type { Batch, Operation } from '../../../verbs/index.ts';
+import { invariant } from '../../../errors.ts';
+import type { KeyHash } from '../../../records/hash.ts';
+import {
+  type Address,
+  type Batch,
+  type Operation,
+  Scratch,
+  setWord,
+} from '../../../verbs/index.ts';
+import { BucketWords } from '../../substrates/bucket-words.ts';
+import { lengthOf } from '../../substrates/claims/slot-format.ts';
+import { KeyHashes } from '../../substrates/key-hashes.ts';
+import { hashOfPlace, LEVEL3_LINK, LEVELS } from '../table/geometry.ts';
 import type { Segments } from '../table/segments.ts';
-import type { ShardTable } from '../table/table.ts';
-import { DONE, Move, type View } from './move.ts';
+import {
+  advanced,
+  FROZEN,
+  freshHigh,
+  isLive,
+  leaves,
+  overflowAfterMove,
+  pointerOf,
+  SEGMENT_ID_BITS,
+  stampOf,
+} from '../table/slot.ts';
+import { type MovedTable, NewBucket } from './new-bucket.ts';
 
 /**
  * Moves a bucket to `version`, one resize after the other. Any number of clients may do this for
@@ -26,7 +48,7 @@ import { DONE, Move, type View } from './move.ts';
  * Returns whether this client made the last step, and with it the READs of the tail.
  */
 export function* moveBucket(
-  table: ShardTable,
+  table: MovingTable,
   level: number,
   bucket: number,
   version: number,
@@ -45,6 +67,12 @@ export function* moveBucket(
   return finished;
 }
 
+interface MovingTable extends MovedTable {
+  /** Moves that are not in use. */
+  readonly idleMoves: Move[];
+  bucketsMoved: number;
+}
+
 interface MoveOptions {
   /** The bucket as the caller has read it: spares the first round trip. */
   seen?: View;
@@ -52,4 +80,248 @@ interface MoveOptions {
   tail?: (batch: Batch) => void;
   /** Those that the bucket is in; the table's own when left out. */
   segments?: Segments;
+}
+
+const FREEZE_ROUNDS_MAX = 10_000;
+/** A bucket stands in its segment or, for ever, where it was relocated to. */
+const PLACES_OF_BUCKET = 2;
+/** Of a batch besides the CASes of a bucket's words. */
+const OTHER_VERBS = 2;
+/** The first place of a key in each level. */
+const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
+
+/** A bucket as it was read, or is to be read: in `words` from `at` on. */
+export interface View {
+  words: Scratch;
+  at: number;
+}
+
+/** What `freeze` says of a bucket that need not be moved. */
+const DONE = true;
+
+/** The moves of one bucket; reused, because a resize is many of them. */
+export class Move {
+  readonly #table: MovedTable;
+  readonly #old = new BucketWords();
+  readonly #image = new Scratch(64);
+  readonly #hashes = new KeyHashes();
+  /** By word: the segment id that its entry gets, when a new group of four begins. */
+  readonly #segmentIds: number[] = [];
+  #segments: Segments;
+  #level = 0;
+  #bucket = 0;
+  #bytes = 0;
+  /** Where the bucket stands. */
+  #address: Address = 0;
+  /** The version that the bucket leaves, and the one that this client has moved it to. */
+  #from = -1;
+  #reached = -1;
+  #new: NewBucket | undefined;
+  /** Whether the words are as the caller has read them. */
+  #isRead = false;
+
+  constructor(table: MovedTable) {
+    this.#table = table;
+    this.#segments = table.segments;
+  }
+
+  begin(segments: Segments, level: number, bucket: number, seen?: View): void {
+    const { geometry } = this.#table;
+    this.#segments = segments;
+    this.#level = level;
+    this.#bucket = bucket;
+    this.#bytes = geometry.bucketBytes[level];
+    this.#address = segments.bucketAddress(level, bucket);
+    this.#old.ensure(this.#bytes, (this.#bytes >> 3) + OTHER_VERBS);
+    this.#image.ensure(this.#bytes);
+    this.#from = -1;
+    this.#reached = -1;
+    this.#isRead = seen !== undefined;
+    if (seen === undefined) return;
+    this.#old.words.u8.set(seen.words.u8.subarray(seen.at, seen.at + this.#bytes), 0);
+  }
+
+  /** Whether the bucket is not known to have reached the version. */
+  isBelow(version: number): boolean {
+    return this.#reached < version;
+  }
+
+  /** Step 1. DONE when the bucket is of `version` at least. */
+  *freeze(version: number): Operation<boolean> {
+    if (!this.#isRead) yield* this.#read();
+    this.#isRead = false;
+    for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
+      const from = this.#lowestStamp() - 1;
+      if (from >= version) return DONE;
+      invariant(from >= 0, 'only an initialised bucket is moved');
+      const target = this.#aim(from);
+      this.#old.batch.clear();
+      for (let at = 0; at < this.#bytes; at += 8) this.#postFreezing(at);
+      if (this.#old.batch.length === 0 && target.isKnown) return !DONE;
+      const asks = !target.isKnown;
+      if (asks) target.postTake(this.#old.batch);
+      yield this.#old.postRead(this.#address, this.#bytes);
+      if (asks) target.noteTake();
+    }
+    return invariant(false, 'a bucket cannot be frozen') as never;
+  }
+
+  /** Reads the bucket where it is. */
+  *#read(): Operation<void> {
+    const segments = this.#segments;
+    for (let reads = 0; reads < PLACES_OF_BUCKET; reads++) {
+      this.#address = segments.bucketAddress(this.#level, this.#bucket);
+      yield* this.#old.read(this.#address, this.#bytes);
+      if (!segments.learnPlace(this.#level, this.#bucket, this.#old.low(0), this.#old.high(0)))
+        return;
+    }
+    invariant(false, `bucket ${this.#bucket} is relocated twice`);
+  }
+
+  #lowestStamp(): number {
+    let lowest = stampOf(this.#old.high(0));
+    for (let at = 8; at < this.#bytes; at += 8) {
+      lowest = Math.min(lowest, stampOf(this.#old.high(at)));
+    }
+    return lowest;
+  }
+
+  /** The new bucket of the move from that version. */
+  #aim(from: number): NewBucket {
+    if (this.#new !== undefined && from === this.#from) return this.#new;
+    this.#from = from;
+    this.#segmentIds.length = 0;
+    const child = this.#bucket + this.#table.geometry.bucketsAt(from);
+    const isKnown = from < this.#segments.version;
+    invariant(isKnown, 'a bucket is moved beyond the version of its segments');
+    this.#new = new NewBucket(this.#table, this.#segments, this.#level, child);
+    return this.#new;
+  }
+
+  #postFreezing(at: number): void {
+    const [low, high] = [this.#old.low(at), this.#old.high(at)];
+    if ((high & FROZEN) !== 0 || !this.#isOld(high)) return;
+    const next = this.#isNeeded(at) ? { low, high: high | FROZEN } : this.#next(at, false);
+    this.#old.postSwap(this.#address + at, low, high, next.low, next.high);
+  }
+
+  /**
+   * Whether the word has to be kept as it is until the new bucket is complete: what it says goes
+   * there. The first word says that it is not complete yet.
+   */
+  #isNeeded(at: number): boolean {
+    if (at === 0 || !this.#isEntry(at)) return true;
+    if (!isLive(this.#old.low(at), this.#old.high(at))) return false;
+    return leaves(this.#old.high(at)) || this.#needsSegmentIds;
+  }
+
+  get #needsSegmentIds(): boolean {
+    return (this.#from + 1) % SEGMENT_ID_BITS === 0;
+  }
+
+  /** The bucket that the step under way fills. */
+  get target(): NewBucket {
+    invariant(this.#new !== undefined, 'a move that has not begun');
+    return this.#new;
+  }
+
+  /** Steps 2 and, unless it is this client's, 3: afterwards only `finish` is left to do. */
+  *complete(): Operation<void> {
+    const { target } = this;
+    yield* target.outwait();
+    yield* this.#refreshSegmentIds(target.isComplete);
+    this.#fillImage();
+    // Another one may take the place over from one that died: its turn to be slow, or to die.
+    while (target.isAbandoned) yield* target.relocate(this.#image, this.#bytes);
+  }
+
+  /**
+   * The records that stay are the current ones, because their words were frozen when they were
+   * read; so are those that leave when the new bucket was not complete then.
+   */
+  *#refreshSegmentIds(isComplete: boolean): Operation<void> {
+    if (!this.#needsSegmentIds) return;
+    const hashes = this.#hashes;
+    const indexes: number[] = [];
+    hashes.clear();
+    hashes.ensure(this.#bytes >> 3);
+    for (let at = 0; at < this.#bytes; at += 8) {
+      const high = this.#old.high(at);
+      if (!this.#isEntry(at) || !isLive(this.#old.low(at), high)) continue;
+      if (!this.#isOld(high) || (isComplete && leaves(high))) continue;
+      indexes.push(at >> 3);
+      hashes.add(pointerOf(this.#old.low(at), high), lengthOf(high));
+    }
+    const { seed } = this.#table.geometry.shape;
+    yield* hashes.read(seed, (i, hash) => {
+      const at = indexes[i];
+      this.#segmentIds[at] = this.#segmentIdFor(hash, leaves(this.#old.high(8 * at)));
+    });
+  }
+
+  /** In level 2 a key has two hash words: that one counts which leads to where the entry goes. */
+  #segmentIdFor(hash: KeyHash, leaving: boolean): number {
+    const { geometry } = this.#table;
+    const next = this.#from + 1;
+    const goal = leaving ? this.#bucket + geometry.bucketsAt(this.#from) : this.#bucket;
+    const place = PLACE_OF_LEVEL[this.#level];
+    const first = hashOfPlace(hash, place);
+    const isSecond = this.#level === 1 && geometry.bucketOf(first, next) !== goal;
+    return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, next);
+  }
+
+  /** The new bucket as it is to be published; no client looks at it when it is already. */
+  #fillImage(): void {
+    for (let at = 0; at < this.#bytes; at += 8) {
+      // What is of the next version already has nothing in the new bucket.
+      const isOld = this.#isOld(this.#old.high(at));
+      const next = isOld ? this.#next(at, true) : { low: 0, high: freshHigh(this.#from + 1) };
+      setWord(this.#image, at, next.low, next.high);
+    }
+  }
+
+  /** Steps 3 and 4, in one doorbell (RDMA-combining): what is behind a WRITE comes after it. */
+  *finish(tail?: (batch: Batch) => void): Operation<void> {
+    const { target } = this;
+    this.#old.batch.clear();
+    if (target.isOwn) target.postPublication(this.#old.batch, this.#image, this.#bytes);
+    if (target.isOwn && !this.#table.techniques.combining) {
+      yield this.#old.batch;
+      this.#old.batch.clear();
+    }
+    for (let at = 8; at < this.#bytes; at += 8) this.#postFinishing(at);
+    this.#postFinishing(0);
+    tail?.(this.#old.batch);
+    yield this.#old.batch;
+    if (target.isOwn) target.notePublication();
+    this.#reached = this.#from + 1;
+  }
+
+  #postFinishing(at: number): void {
+    if (!this.#isOld(this.#old.high(at))) return;
+    const { low, high } = this.#next(at, false);
+    this.#old.postSwap(this.#address + at, this.#old.low(at), this.#old.high(at), low, high);
+  }
+
+  /** What a word becomes in the new bucket, or in the old one at the next version. */
+  #next(at: number, inNew: boolean): { low: number; high: number } {
+    const low = this.#old.low(at);
+    const high = this.#old.high(at);
+    const version = this.#from + 1;
+    if (!this.#isEntry(at)) return { low, high: advanced(high, version, undefined) };
+    if (isLive(low, high) && leaves(high) === inNew) {
+      return { low, high: advanced(high, version, this.#segmentIds[at >> 3]) };
+    }
+    return { low: 0, high: freshHigh(version) | overflowAfterMove(high) };
+  }
+
+  /** Not the link to a chain, which both buckets keep. */
+  #isEntry(at: number): boolean {
+    return this.#level < LEVELS - 1 || at !== LEVEL3_LINK;
+  }
+
+  /** Whether the word is of the version that the bucket leaves. */
+  #isOld(high: number): boolean {
+    return stampOf(high) - 1 === this.#from;
+  }
 }

@@ -1,13 +1,104 @@
 import { hasCode } from '../../../errors.ts';
-import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../../pool/layout.ts';
+import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../../pool/memory/chunk-word.ts';
+import type { Pool } from '../../../pool/pool.ts';
 import type { Operation } from '../../../verbs/index.ts';
+import { eachBucket } from '../each-bucket.ts';
+import { clearOverflow } from '../overflow.ts';
 import { LEVELS } from '../table/geometry.ts';
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
 import type { Segments } from '../table/segments.ts';
+import { isLive } from '../table/slot.ts';
 import { CLAIM_PATIENCE, type ShardTable } from '../table/table.ts';
 import { bringTo } from './catch-up.ts';
-import { releaseLostSegments } from './lost-segments.ts';
-import { mayBeMiscounted, recount } from './recount.ts';
+
+/** Alpha is kept in ten-thousandths. */
+const ALPHA_UNIT = 10_000;
+/** Of the threshold: with chains, a table of this load is resized too. */
+const CROWDED_SHARE = 2;
+/**
+ * Of the threshold: a table of this load is cleared of overflow bits, once after each resize.
+ * Earlier most buckets have not been moved, and a key may still be below for each of them.
+ */
+const CLEARING_SHARE = 0.75;
+/** Synchronisations that a client has still before it, as far as it can tell, at any time. */
+const AHEAD = 2;
+
+/** Whether `recordsChanged` would synchronise after so many writes more. */
+function isReportDue(table: ShardTable, writes = 0): boolean {
+  return table.crowded || table.writes + writes >= table.syncEvery;
+}
+
+/** After an insertion or a removal; now and then the time for a synchronisation has come. */
+export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
+  table.unreported += difference;
+  table.writes++;
+  if (isReportDue(table)) yield* synchronise(table);
+}
+
+/**
+ * Adaptive frequency synchronisation (section 3.4): every F writes a client reports how many
+ * records it has inserted and reads the root, one doorbell, with F = alpha * T * (R - L) for T
+ * entries, the threshold R and the load L. It decides only how soon a resize is triggered and
+ * known; no operation depends on it, so searches do without.
+ *
+ * A client begins with every write and doubles the distance up to F, so that one that lives for a
+ * few writes only leaves at most half of them unreported. When chains grow although the reported
+ * load is only half of the threshold, that is taken for such a loss.
+ *
+ * F is each client's own: of n clients the last report may come n * F insertions after the first,
+ * which for n * alpha > 1 is beyond the threshold, and far beyond in a small table. So a client
+ * also reports before its share of the insertions since its last report lets the table fill up.
+ */
+function* synchronise(table: ShardTable): Operation<void> {
+  const { geometry } = table;
+  const records = table.unreported;
+  const { reported } = table;
+  // At once, because operations in flight together share the table.
+  table.unreported = 0;
+  table.writes = 0;
+  table.reported = yield* table.report(records);
+  if (isDue(table)) yield* grow(table);
+  else if (table.isClearingDue && table.reported >= CLEARING_SHARE * limitOf(table)) {
+    table.isClearingDue = false;
+    yield* clearOverflow(table);
+  }
+  table.crowded = false;
+  const { alpha, threshold } = geometry.shape;
+  const capacity = geometry.capacityAt(table.segments.version);
+  const room = (capacity * threshold) / 100 - table.reported;
+  const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
+  const published = (alpha / ALPHA_UNIT) * room;
+  const untilFull = (room * shareOf(records, table.reported - reported)) / AHEAD;
+  const wanted = table.techniques.shares ? Math.min(published, untilFull) : published;
+  const next = Math.min(2 * table.syncEvery, Math.max(least, Math.floor(wanted)));
+  if (table.techniques.adaptive) table.syncEvery = Math.max(1, next);
+}
+
+/** This client's part of the records that were added since its last report. */
+function shareOf(own: number, all: number): number {
+  return own <= 0 || all <= own ? 1 : own / all;
+}
+
+function* grow(table: ShardTable): Operation<void> {
+  const { resizes } = table;
+  yield* resize(table, recordsDue(table));
+  table.isClearingDue = table.techniques.clearing && table.resizes > resizes;
+}
+
+function isDue(table: ShardTable): boolean {
+  return table.reported >= recordsDue(table);
+}
+
+function recordsDue(table: ShardTable): number {
+  const limit = limitOf(table);
+  return table.crowded ? limit / CROWDED_SHARE : limit;
+}
+
+/** Records at which the table is to be resized. */
+function limitOf({ segments, geometry }: ShardTable): number {
+  return (geometry.capacityAt(segments.version) * geometry.shape.threshold) / 100;
+}
 
 /** The same at most, after the pool had no room for the segment. */
 const CLAIM_PATIENCE_MAX = 128;
@@ -87,4 +178,95 @@ function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentP
     }
   }
   return yield* makeSegment(allocator, catalog, geometry, segment);
+}
+
+/**
+ * Corrects the number of records that clients have reported to the table's root, and returns it. A
+ * client that dies takes with it what it has not reported. Its removals let the number stay too
+ * high, and by many deaths the table would be resized again and again with few records in it.
+ *
+ * What living clients have not reported yet is counted here and reported later: the number is too
+ * high by that until the next count. Two clients that count at once correct it twice. Neither
+ * matters: the number decides only how soon the table is resized.
+ */
+export function* recount(table: ShardTable): Operation<number> {
+  table.unreported = 0;
+  yield* table.load();
+  const before = table.reported;
+  let records = 0;
+  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
+    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+      if (isLive(i32[word], i32[word + 1])) records++;
+    }
+  });
+  table.reported = yield* table.report(records - before);
+  return table.reported;
+}
+
+/** Whether clients have died that may not have reported all of their writes. */
+function* mayBeMiscounted({ pool, catalog, segments }: ShardTable): Operation<boolean> {
+  // A count would fetch all buckets of a table that is being migrated.
+  return segments.former === undefined && (yield* pool.catalog.unswept(catalog)) > 0;
+}
+
+/**
+ * Gives back the spans of resizers that died after they had taken a segment and before they
+ * published it; smaller segments are blocks, which a sweep finds. The order proves it:
+ *
+ *   1  the chunk table    spans that are taken from now on do not matter, be it by a new client
+ *   2  living clients     the owners of all other spans issue no verbs any more
+ *   3  all roots          so they name every segment that they have published
+ *
+ * A span of 1 without an owner in 2 that 3 does not name is no client's. A few READs once a resize.
+ * Returns how many chunks came back.
+ */
+export function* releaseLostSegments(table: ShardTable): Operation<number> {
+  const { pool } = table;
+  const words = yield* pool.chunks.words();
+  const living = yield* livingClients(pool);
+  const known = yield* knownChunks(table);
+  let released = 0;
+  for (const [chunk, word] of words) {
+    const fields = unpackChunk(word);
+    if (fields.state !== CHUNK_SPAN || fields.catalog !== table.catalog) continue;
+    if (living.has(nameOf(fields.owner, fields.incarnation)) || known.has(chunk)) continue;
+    yield* giveBack(table, chunk, fields);
+    released++;
+  }
+  return released;
+}
+
+function* livingClients({ membership }: Pool): Operation<Set<string>> {
+  const living = new Set<string>();
+  for (const row of yield* membership.rows()) {
+    const isOwn = row.id === membership.id;
+    if (isOwn || !(yield* membership.isGone(row))) living.add(nameOf(row.id, row.incarnation));
+  }
+  return living;
+}
+
+function nameOf(owner: number, incarnation: number): string {
+  return `${owner}/${incarnation}`;
+}
+
+/**
+ * Where tables are migrated it may also be what a migration has left whose mover died before it was
+ * given back: others may still be looking at that.
+ */
+function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord): Operation<void> {
+  const { allocator, chunks, layout, reclamation } = pool;
+  if (layout.stripe === 1) return yield* chunks.release(chunk, word);
+  const isOwn = yield* allocator.spans.takeOverChunk(catalog, chunk, word);
+  if (isOwn) reclamation.retireSpan([chunk], catalog);
+}
+
+/** Chunks of the directory and of all segments that are spans. */
+function* knownChunks({ directory, pool }: ShardTable): Operation<Set<number>> {
+  const { chunks, layout } = pool;
+  const known = new Set<number>();
+  for (const [address, bytes] of yield* directory.places()) {
+    const first = chunks.chunkOf(address);
+    for (let i = 0; i < Math.ceil(bytes / CHUNK_BYTES); i++) known.add(first + i * layout.stripe);
+  }
+  return known;
 }

@@ -32,7 +32,7 @@ export const PENDING = 1 << 14;
 /**
  * In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says so;
  * CLEARING alone that a client is finding out whether that is still true, and both that it was
- * found to be: see clear-overflow.ts.
+ * found to be: see overflow.ts.
  */
 export const OVERFLOW = 1 << 15;
 export const CLEARING = 1 << 3;

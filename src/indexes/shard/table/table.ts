@@ -13,7 +13,7 @@ import type { Techniques } from '../../substrates/parameters.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
 import type { ShardTechnique } from '../parameters.ts';
 import { type PartitionDirectory, refuseEndless } from '../partitions/partition-directory.ts';
-import type { Move } from '../resizing/move.ts';
+import type { Move } from '../resizing/move-bucket.ts';
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import { ShardRequest } from './request.ts';
 import { nameAfter, ROOT_BYTES, type RootName, Segments } from './segments.ts';
@@ -68,7 +68,7 @@ export class ShardTable {
    * been decided before it takes the claimer for slow or dead.
    */
   patience = { polls: 40, microseconds: 50 };
-  /** Moves that are not in use; see move.ts. */
+  /** Moves that are not in use; see move-bucket.ts. */
   readonly idleMoves: Move[] = [];
   resizes = 0;
   bucketsMoved = 0;
@@ -85,7 +85,7 @@ export class ShardTable {
   unreported = 0;
   reported = 0;
   /**
-   * Writes since the last synchronisation, and after how many the next is due; see synchronise.ts.
+   * Writes since the last synchronisation, and after how many the next is due; see resize.ts.
    */
   writes = 0;
   syncEvery = 1;

@@ -4,8 +4,8 @@ import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
 import type { Address } from '../../../verbs/index.ts';
 import { IF_ABSENT, INSERTED } from '../../contract.ts';
-import { eachReachable } from '../../traversal/reachable.ts';
-import { closeEmptyChains } from '../overflow/close-empty-chains.ts';
+import { eachReachable } from '../../sweep.ts';
+import { closeEmptyChains } from '../overflow.ts';
 import { type Client, clients, get, put, remove } from './support/clients.ts';
 
 const CROWDED = { buckets: 2, level1: 2, level2: 1, resizes: 4 };

@@ -20,7 +20,7 @@ import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
-import { sampleLeaves, sampleNeighbourhood } from './sampling/sample-leaves.ts';
+import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
 /** What the index contract asks for of operations on one key, over a client's handle. */

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CLIENT_ENTRY_BYTES } from '../../layout.ts';
 import { UnwaitedWrites } from '../../unwaited-writes.ts';
-import { LATENCY_CODES, latencyCode, latencyOf } from '../latency-code.ts';
-import { figuresIn, Meter } from '../meter.ts';
+import { figuresIn, LATENCY_CODES, latencyCode, latencyOf, Meter } from '../meter.ts';
 
 test('a byte says a latency within 5 %, none is 0, and both ends hold', () => {
   for (let microseconds = 0.06; microseconds < 1e8; microseconds *= 1.31) {

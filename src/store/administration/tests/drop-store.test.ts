@@ -21,7 +21,7 @@ import { rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { freshStore, freshUrl, keepOpen, numbered, SMALL } from '../../tests/support/pools.ts';
 import { Child } from '../../tests/support/processes/children.ts';
 import { startNodes } from '../../tests/support/remote.ts';
-import { freeDropped, markDropped } from '../drop-store.ts';
+import { freeDropped, markDropped } from '../tasks.ts';
 
 const MIB = 2 ** 20;
 const KINDS = INDEX_KINDS.map(({ manifest }) => manifest.name as IndexName);

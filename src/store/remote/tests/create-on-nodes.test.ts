@@ -7,9 +7,9 @@ import { connectTo } from '../../../fabrics/tcp/tests/support/rig.ts';
 import { create, destroy, inspect, open } from '../../open.ts';
 import { rejectsCode } from '../../tests/support/codes.ts';
 import { startNodes } from '../../tests/support/remote.ts';
+import { destroyOnNodes } from '../administer.ts';
 import { newParameters, verifyNodes } from '../attach.ts';
 import { createOnNodes } from '../create-on-nodes.ts';
-import { destroyOnNodes } from '../destroy-on-nodes.ts';
 import { type ConnectedNodes, headKind, readHead, readImages } from '../node-heads.ts';
 import { Turns } from './support/turns.ts';
 

@@ -5,8 +5,7 @@ import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { lookAtIndex } from '../../administration/look.ts';
 import type { IndexName, Store } from '../../api.ts';
 import { attach, inspectSync, openSync } from '../../open.ts';
-import { observePool } from '../observer.ts';
-import { watchPool } from '../pool-watch.ts';
+import { observePool, watchPool } from '../observer.ts';
 
 const SIZE = 64 * 2 ** 20;
 const RECORDS = 700;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ClientFigures } from '../../../pool/clients/meter.ts';
 import type { ClientLook } from '../../administration/look.ts';
-import { boundRates, ClientMeters, sumOf } from '../rates.ts';
+import { boundRates, ClientMeters, sumOf } from '../observer.ts';
 
 const LATENCY = { p50: 1, p90: 2, p99: 3, p999: 4 };
 

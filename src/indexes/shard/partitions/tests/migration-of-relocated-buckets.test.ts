@@ -5,7 +5,7 @@ import { requestFor, Stepped, shardByHand } from '../../../../store/tests/suppor
 import type { Scope } from '../../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../../verbs/index.ts';
 import { ALWAYS } from '../../../contract.ts';
-import { eachReachable } from '../../../traversal/reachable.ts';
+import { eachReachable } from '../../../sweep.ts';
 import { resize } from '../../resizing/resize.ts';
 import { type Client, get, put, within } from '../../tests/support/clients.ts';
 

@@ -9,8 +9,7 @@ import {
 } from '../../../../store/tests/support/by-hand.ts';
 import { ALWAYS } from '../../../contract.ts';
 import type { ShardIndex } from '../../shard.ts';
-import { releaseLostSegments } from '../lost-segments.ts';
-import { resize } from '../resize.ts';
+import { releaseLostSegments, resize } from '../resize.ts';
 
 /** A segment is a span of whole chunks. */
 const LARGE = { buckets: 1024 };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { CHUNK_SPAN, ownedWord } from '../../../../pool/memory/chunk-word.ts';
 import { requestFor, Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
-import { eachReachable } from '../../../traversal/reachable.ts';
+import { eachReachable } from '../../../sweep.ts';
 import { type Client, get, put } from '../../tests/support/clients.ts';
 import { resize } from '../resize.ts';
 

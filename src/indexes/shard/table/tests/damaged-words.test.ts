@@ -4,7 +4,7 @@ import { control } from '../../../../pool/control.ts';
 import { requestFor } from '../../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../../store/tests/support/codes.ts';
 import { pointerHigh, pointerLow } from '../../../substrates/claims/slot-format.ts';
-import { eachReachable } from '../../../traversal/reachable.ts';
+import { eachReachable } from '../../../sweep.ts';
 import { clients, get, put, within } from '../../tests/support/clients.ts';
 import { NODE_LINK } from '../geometry.ts';
 

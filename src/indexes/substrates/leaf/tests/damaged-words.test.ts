@@ -14,10 +14,10 @@ import {
   Scratch,
 } from '../../../../verbs/index.ts';
 import { isLong, pivotBlockIn, pivotBytesIn } from '../../../chime/bounds.ts';
-import { NodeWalk } from '../../../chime/check/nodes-of.ts';
 import { CHIME, type ChimeIndex } from '../../../chime/chime.ts';
 import { CHILDREN_AT, LINKS_AT } from '../../../chime/nodes/internal-node.ts';
 import { addressOfLink, type Link } from '../../../chime/nodes/link.ts';
+import { NodeWalk } from '../../../chime/parts.ts';
 import { ALWAYS } from '../../../contract.ts';
 import { HOPSCOTCH, type HopscotchIndex } from '../../../hopscotch/hopscotch.ts';
 import { isEmpty, itemHigh } from '../entry.ts';

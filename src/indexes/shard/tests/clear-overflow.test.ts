@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { requestFor, Stepped, shardByHand } from '../../../../store/tests/support/by-hand.ts';
-import { numbered, type Scope } from '../../../../store/tests/support/pools.ts';
-import { IF_ABSENT, INSERTED } from '../../../contract.ts';
-import { resize } from '../../resizing/resize.ts';
-import { eachBucket } from '../../shape.ts';
-import { OVERFLOW_MASK } from '../../table/slot.ts';
-import { type Client, get, put, remove } from '../../tests/support/clients.ts';
-import { type Cleared, clearOverflow } from '../clear-overflow.ts';
+import { requestFor, Stepped, shardByHand } from '../../../store/tests/support/by-hand.ts';
+import { numbered, type Scope } from '../../../store/tests/support/pools.ts';
+import { IF_ABSENT, INSERTED } from '../../contract.ts';
+import { eachBucket } from '../each-bucket.ts';
+import { type Cleared, clearOverflow } from '../overflow.ts';
+import { resize } from '../resizing/resize.ts';
+import { OVERFLOW_MASK } from '../table/slot.ts';
+import { type Client, get, put, remove } from './support/clients.ts';
 
 const CROWDED = { buckets: 2, level1: 2, level2: 1, resizes: 4 };
 const KEYS = numbered('key ', 40);

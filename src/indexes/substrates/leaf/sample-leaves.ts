@@ -1,10 +1,10 @@
-import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../../records/layout.ts';
-import type { Operation } from '../../../../verbs/index.ts';
-import { visitSample } from '../../../traversal/sample.ts';
-import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from '../entry.ts';
-import { CONTENT_AT, HEADER_BYTES } from '../layout.ts';
-import { type LeafClient, OWNED } from '../leaf-client.ts';
-import { IMAGE_AT, type LeafRequest } from '../leaf-request.ts';
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
+import type { Operation } from '../../../verbs/index.ts';
+import { visitSample } from '../../traversal/sample.ts';
+import { isEmpty, isIndirect, itemHigh, keyBytesOf, linesOf, recordOf } from './entry.ts';
+import { CONTENT_AT, HEADER_BYTES } from './layout.ts';
+import { type LeafClient, OWNED } from './leaf-client.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import {
   adoptInline,
   imageOf,
@@ -13,8 +13,8 @@ import {
   postBracket,
   postEntries,
   prepare,
-} from '../read-leaf.ts';
-import { lookAgain } from '../search-leaf.ts';
+} from './read-leaf.ts';
+import { lookAgain } from './search-leaf.ts';
 
 /**
  * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often

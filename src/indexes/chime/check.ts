@@ -1,13 +1,12 @@
-import type { Operation } from '../../../verbs/index.ts';
-import type { CheckSink } from '../../contract.ts';
-import { LeafCheck } from '../../substrates/leaf/check-leaf.ts';
-import { compareWhole } from '../nodes/keys.ts';
-import { addressOfLink, type Link } from '../nodes/link.ts';
-import { unitsOfNode } from '../nodes/node-io.ts';
-import { LeafWalk } from '../scan/leaf-walk.ts';
-import type { ChimeTree } from '../tree.ts';
-import { eachLeaf } from './leaf-chain.ts';
-import { NodeWalk, type Part } from './nodes-of.ts';
+import type { Operation } from '../../verbs/index.ts';
+import type { CheckSink } from '../contract.ts';
+import { LeafCheck } from '../substrates/leaf/check-leaf.ts';
+import { compareWhole } from './nodes/keys.ts';
+import { addressOfLink, type Link } from './nodes/link.ts';
+import { unitsOfNode } from './nodes/node-io.ts';
+import { eachLeaf, NodeWalk, type Part } from './parts.ts';
+import { LeafWalk } from './scan/leaf-walk.ts';
+import type { ChimeTree } from './tree.ts';
 
 const LEAVES_TOGETHER = 32;
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
-import { cursorOf, SuffixOrder } from '../suffix-order.ts';
+import { cursorOf, SuffixOrder } from '../part-orders.ts';
 
 const GROUPS = { end: 6, step: 3 };
 

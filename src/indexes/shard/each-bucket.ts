@@ -1,10 +1,8 @@
 import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
-import type { IndexShape } from '../contract.ts';
-import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
 import type { Segments } from './table/segments.ts';
-import { FROZEN, isInUse, isLive, pointerOf, stampOf } from './table/slot.ts';
+import { FROZEN, isInUse, pointerOf, stampOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
 const READ_BYTES = 32 * 1024;
@@ -174,33 +172,4 @@ function movingTo({ i32 }: Scratch, at: number, bytes: number, bornAt: number): 
   }
   if (lowest === 0) return highest === 0 && !frozen ? -1 : bornAt;
   return frozen || lowest !== highest ? lowest : -1;
-}
-
-/** Counts by a walk over the slots of all tables, without reading records. */
-export function* shapeOf({ tables }: Partitions): Operation<IndexShape> {
-  const sum = { globalDepth: 0, subtables: 0, slots: 0, records: 0 };
-  for (const table of tables) {
-    const shape = yield* shapeOfTable(table);
-    sum.globalDepth = Math.max(sum.globalDepth, shape.globalDepth);
-    sum.subtables += shape.subtables;
-    sum.slots += shape.slots;
-    sum.records += shape.records;
-  }
-  return sum;
-}
-
-function* shapeOfTable(table: ShardTable): Operation<IndexShape> {
-  let records = 0;
-  let nodes = 0;
-  yield* eachBucket(table, ({ words: { i32 }, at, entries, level }) => {
-    if (level === CHAINS) nodes++;
-    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-      if (isLive(i32[word], i32[word + 1])) records++;
-    }
-  });
-  const { geometry, segments } = table;
-  const buckets = geometry.bucketsAt(segments.version);
-  const [level1, level2, level3] = geometry.entries;
-  const slots = buckets * (level1 + level2 + level3) + nodes * (NODE_LINK >> 3);
-  return { globalDepth: Math.log2(buckets), subtables: segments.version + 1, slots, records };
 }

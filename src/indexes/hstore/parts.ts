@@ -1,0 +1,241 @@
+import { hasCode } from '../../errors.ts';
+import { SLOT_UNITS_MAX } from '../../records/layout.ts';
+import { type Address, Frame, type Operation } from '../../verbs/index.ts';
+import { type IndexPicture, type PicturePart, pictureOf } from '../picture.ts';
+import { RangeOrder } from '../traversal/part-orders.ts';
+import type { Parts } from '../traversal/parts.ts';
+import { partOf, visitSample } from '../traversal/sample.ts';
+import type { HStoreRequest, HStoreTable } from './client/table.ts';
+import type { Pair } from './pair.ts';
+import { readState, TableLost } from './protocol/pair-state.ts';
+import { BUCKET_BYTES, type NamedSlot, recordOf, SLOTS, unitsOfSlot } from './protocol/slot.ts';
+import { readBuckets, STEP_BUCKETS } from './protocol/table-reader.ts';
+import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
+import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
+import { restoreTable } from './recovery/rebuild-table.ts';
+
+/** Steps without a record that are one part. */
+const EMPTY_STEPS = 64;
+
+/**
+ * The buckets of one pair after the other, some at a time, each with its chain. A key never leaves
+ * its chain and never changes its slot. The `whole` index is that and what waits to be answered.
+ */
+export class HStoreParts implements Parts<HStoreRequest> {
+  readonly order: RangeOrder;
+  readonly #table: HStoreTable;
+  readonly #request: HStoreRequest;
+  readonly #isWhole: boolean;
+  /** Blocks that requests which wait name, and those of the last turns. */
+  #waiting: Address[] = [];
+  slots: NamedSlot[] = [];
+  chained: Address[] = [];
+  /** How often it met a table that was lost. */
+  restored = 0;
+
+  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  constructor(table: HStoreTable, cursor = 0, whole = false) {
+    const { buckets } = table.shape;
+    this.#table = table;
+    this.#isWhole = whole;
+    this.#request = table.newRequest();
+    this.order = new RangeOrder(table.pairs.length * buckets, STEP_BUCKETS, cursor, buckets);
+  }
+
+  *read(): Operation<void> {
+    const { buckets } = this.#table.shape;
+    const { order } = this;
+    this.slots = [];
+    this.chained = [];
+    order.next = order.position;
+    this.#waiting = [];
+    if (this.#isWhole && order.position === 0) yield* this.#readWaiting();
+    for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0; step++) {
+      if (order.next === order.end) break;
+      const first = order.next % buckets;
+      const count = Math.min(STEP_BUCKETS, buckets - first);
+      this.chained.push(...(yield* this.#readBuckets(first, count)));
+      order.next += count;
+    }
+  }
+
+  /** Before the tables: a request that is answered meanwhile has its record there then. */
+  *#readWaiting(): Operation<void> {
+    const note = (block: Address) => this.#waiting.push(block);
+    for (const pair of this.#table.pairs) {
+      const record = yield* recordBlock(pair);
+      if (record) note(record.address);
+      yield* eachWaiting(this.#table, pair, note);
+    }
+  }
+
+  /** When the table is lost, as soon as there is another one: keys stand as before. */
+  *#readBuckets(first: number, count: number): Operation<ReadonlySet<Address>> {
+    const { pairs, shape } = this.#table;
+    const pair = pairs[Math.floor(this.order.next / shape.buckets)];
+    for (;;) {
+      this.slots.length = 0;
+      try {
+        return yield* readBuckets(pair.geometry, first, count, this.#request, (slot, low, high) => {
+          this.slots.push({ slot, low, high });
+        });
+      } catch (error) {
+        if (!(error instanceof TableLost)) throw error;
+        this.restored++;
+        yield* restoreTable(pair, error.generation);
+      }
+    }
+  }
+
+  eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
+    for (const slot of this.slots) visit(recordOf(slot), unitsOfSlot(slot.high), false);
+  }
+
+  eachBlock(visit: (address: Address) => void): void {
+    for (const block of this.#waiting) visit(block);
+    for (const bucket of this.chained) visit(bucket);
+  }
+}
+
+type Visit = (address: Address) => void;
+
+/** The block that the last turn of a pair has its record in, if it has one of its own. */
+export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {
+  const block = blockOfTurn((yield* readState(pair)).turn);
+  return block.address === 0 || pair.geometry.isOwnRecord(block.address) ? undefined : block;
+}
+
+/** Visits the blocks of records that unanswered requests name, and the blocks of scans. */
+export function* eachWaiting(table: HStoreTable, pair: Pair, visit: Visit): Operation<void> {
+  for (const { block, units } of yield* waitingRequests(pair)) {
+    yield* visitRecord(table, block, units, visit);
+  }
+  for (const block of yield* waitingScans(pair)) visit(block);
+}
+
+function* visitRecord(
+  table: HStoreTable,
+  record: Address,
+  units: number,
+  visit: Visit,
+): Operation<void> {
+  visit(record);
+  if (units < SLOT_UNITS_MAX) return;
+  const request = table.newRequest();
+  yield* table.records.adopt(request, record, units);
+  const blocks = yield* table.records.foundBlocks(request, record);
+  for (const { address } of blocks) visit(address);
+}
+
+/** Buckets of a place at most, in a table with hardly any records: 64 KiB. */
+const BUCKETS_MAX = 1024;
+
+/**
+ * `Index.sample`: a place is some buckets of a pair with their chains, as many as are likely to
+ * hold enough records.
+ */
+export function* sampleRecords(
+  table: HStoreTable,
+  request: HStoreRequest,
+  places: readonly number[],
+  enough: number,
+  visit: (request: HStoreRequest, keyBytes: number) => void,
+): Operation<void> {
+  const { records, shape, pairs, sampledBuckets: count } = table;
+  const partsOfPair = shape.buckets / count;
+  let before = -1;
+  request.candidateCount = 0;
+  for (const place of places) {
+    const { part } = partOf(place, pairs.length * partsOfPair);
+    if (request.candidateCount >= enough || part === before) continue;
+    before = part;
+    const pair = pairs[Math.floor(part / partsOfPair)];
+    yield* noteBuckets(pair, count * (part % partsOfPair), count, request);
+  }
+  const met = request.candidateCount;
+  const most = Math.min(BUCKETS_MAX, shape.buckets);
+  if (2 * met < enough) table.sampledBuckets = Math.min(2 * count, most);
+  else if (met > 2 * enough) table.sampledBuckets = Math.max(1, count / 2);
+  const picked = { place: (places[0] * 2 ** 24) % 1, enough };
+  yield* visitSample(records, request, picked, visit);
+}
+
+/** Notes the records of buckets and their chains. Of a lost table none: it is restored first. */
+function* noteBuckets(
+  pair: Pair,
+  first: number,
+  count: number,
+  request: HStoreRequest,
+): Operation<void> {
+  const before = request.candidateCount;
+  try {
+    yield* readBuckets(pair.geometry, first, count, request, (_, low, high) => {
+      request.noteRecord(recordOf({ low, high }), unitsOfSlot(high));
+    });
+  } catch (error) {
+    if (!(error instanceof TableLost)) throw error;
+    request.candidateCount = before;
+    yield* restoreTable(pair, error.generation);
+  }
+}
+
+/** Places of a table at which STEP_BUCKETS are read. */
+const STEPS = 16;
+
+/** Each pair as it is: some buckets of its table, and how far its servers are. */
+export function* paint(table: HStoreTable): Operation<IndexPicture> {
+  const shown: PicturePart[] = [];
+  for (const pair of table.pairs) shown.push(yield* drawPair(pair));
+  const layer = { parts: 'pairs of servers', cell: 'bucket', total: table.pairs.length };
+  const picture = pictureOf([{ ...layer, isExact: true, shown }]);
+  return { ...picture, isExact: table.shape.buckets <= STEPS * STEP_BUCKETS };
+}
+
+function* drawPair(pair: Pair): Operation<PicturePart> {
+  const { number, shape } = pair.geometry;
+  const { buckets, log } = shape;
+  const { committed, skiplist } = yield* readState(pair);
+  const cells: number[] = [];
+  let chained = 0;
+  const steps = Math.min(STEPS, Math.ceil(buckets / STEP_BUCKETS));
+  for (let step = 0; step < steps; step++) {
+    chained += yield* addCells(pair, Math.floor((step * buckets) / steps), cells);
+  }
+  const slots = SLOTS * buckets;
+  const part = 1 / Math.max(1, cells.length);
+  const used = Math.round(part * slots * cells.reduce((sum, cell) => sum + cell, 0));
+  const behind = Math.min(log, Math.max(0, committed - skiplist.applied));
+  return {
+    name: `${number}`,
+    used,
+    slots,
+    cells: cells.map((cell) => Math.min(1, cell)),
+    bars: [
+      { name: 'hash table', used, slots },
+      { name: 'chained buckets', used: Math.round(part * buckets * chained), slots: buckets },
+      { name: 'log not in skiplist', used: behind, slots: log },
+    ],
+  };
+}
+
+/**
+ * Adds how full buckets are with what is chained to them, and returns how many are chained; nothing
+ * of a table that was lost.
+ */
+function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<number> {
+  try {
+    const count = Math.min(STEP_BUCKETS, geometry.shape.buckets - first);
+    const cells = new Array<number>(count).fill(0);
+    const chained = yield* readBuckets(geometry, first, count, new Frame(0), (slot) => {
+      const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);
+      // Which bucket a chained one hangs on is not told: they are shared out.
+      if (bucket >= 0 && bucket < count) cells[bucket] += 1 / SLOTS;
+      else for (let i = 0; i < count; i++) cells[i] += 1 / SLOTS / count;
+    });
+    all.push(...cells);
+    return chained.size;
+  } catch (error) {
+    if (hasCode(error, 'SW_POOL_CORRUPT')) return 0;
+    throw error;
+  }
+}

@@ -1,0 +1,398 @@
+import { invariant } from '../../errors.ts';
+import {
+  type Address,
+  Batch,
+  CAS_BYTES,
+  copyWord,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  setWord,
+  swapped,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
+import { lengthOf, pointerHigh, pointerLow } from '../substrates/claims/slot-format.ts';
+import { SWAP_AT } from '../substrates/claims/slot-request.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
+import { KeyHashes } from '../substrates/key-hashes.ts';
+import { eachBucket } from './each-bucket.ts';
+import { lastLinkAt } from './operations/buckets.ts';
+import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, PLACES } from './table/geometry.ts';
+import type { ShardRequest } from './table/request.ts';
+import type { Segments } from './table/segments.ts';
+import {
+  CLEARING,
+  FROZEN,
+  freshHigh,
+  isEmpty,
+  OVERFLOW,
+  OVERFLOW_MASK,
+  pointerOf,
+  STAMP_MASK,
+  stampOf,
+} from './table/slot.ts';
+import type { ShardTable } from './table/table.ts';
+
+export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
+/** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */
+const NODE_VERSION = 0;
+
+/**
+ * Adds an empty node to the chain of the key's level 3 bucket, unless another client was faster.
+ */
+export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
+  if (request.nodes.length > 0 && isClosed(request)) return yield* unlinkOwn(table, request);
+  const { allocator, catalog } = table;
+  const node = yield* allocator.allocate(catalog, NODE_UNITS);
+  const { batch, words } = request;
+  const at = lastLinkAt(request);
+  const isEnd = isEmpty(lowHalf(words, at), highHalf(words, at));
+  invariant(isEnd, 'a chain is extended in its midst, which would lose what is behind');
+  const image = new Scratch(NODE_BYTES);
+  for (let slot = 0; slot < NODE_BYTES; slot += 8) {
+    setWord(image, slot, 0, freshHigh(NODE_VERSION));
+  }
+  copyWord(words, at, SWAP_AT);
+  const high = (highHalf(words, at) & STAMP_MASK) | pointerHigh(node);
+  setWord(words, SWAP_AT + 8, pointerLow(node), high);
+  const link: Address = table.slotAddress(request, at);
+  yield batch.clear().write(node, NODE_BYTES, image, 0).cas(link, words, SWAP_AT);
+  if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
+}
+
+/** Whether the chain has been given up: nothing is put into it any more. */
+function isClosed(request: ShardRequest): boolean {
+  return (highHalf(request.words, lastLinkAt(request)) & FROZEN) !== 0;
+}
+
+/** Takes a chain that was given up from the key's bucket, for another one to begin there. */
+function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
+  const { batch, words } = request;
+  const at = request.at[PLACES - 1] + LEVEL3_LINK;
+  copyWord(words, at, SWAP_AT);
+  setWord(words, SWAP_AT + 8, 0, highHalf(words, at) & STAMP_MASK);
+  yield batch.clear().cas(table.slotAddress(request, at), words, SWAP_AT);
+}
+
+const WORDS_A_DOORBELL = 256;
+const RECORDS_A_DOORBELL = 256;
+const ROUNDS_MAX = 1000;
+
+export interface Cleared {
+  /** Buckets of level 1 whose misses need not look below any more. */
+  cleared: number;
+  /** Chain nodes given back. */
+  nodes: number;
+}
+
+/** A bucket of level 1 that this client has marked, and whether a key of it was found below. */
+interface Marked {
+  version: number;
+  kept: boolean;
+}
+
+/**
+ * Takes overflow bits back where nothing of the bucket is below level 1 any more, and gives empty
+ * chains back. Which keys are below only a look at levels 2 and 3 tells, so all buckets are dealt
+ * with at once:
+ *
+ *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
+ *   2  read levels 2 and 3, and of what stands there, pending or not, the keys
+ *   3  CLEARING -> OVERFLOW where a key of the bucket was found, else CLEARING -> nothing
+ *
+ * A claim below that 2 has missed was made after 1, so its owner reads CLEARING, or nothing, behind
+ * its claim: it sets both bits, which no client changes any more before the bucket is moved, or
+ * withdraws. Only the client that has set CLEARING takes it back, so the word of step 3 is that of
+ * step 1 or one with both bits. When that client dies in between, the bit stays until the bucket is
+ * moved, and counts as overflow.
+ */
+export function* clearOverflow(table: ShardTable): Operation<Cleared> {
+  yield* table.load();
+  const { segments } = table;
+  // All buckets of a table that is being migrated are new ones soon: then is time enough.
+  if (segments.former !== undefined) return { cleared: 0, nodes: 0 };
+  const { version } = segments;
+  const marked = yield* markAll(table, segments);
+  yield* findKeysBelow(table, marked);
+  yield* table.load();
+  // What was moved to a new segment meanwhile, or migrated, may not have been met.
+  if (table.segments !== segments || segments.version > version)
+    for (const one of marked.values()) one.kept = true;
+  const cleared = yield* unmarkAll(segments, marked);
+  const nodes = yield* closeEmptyChains(table);
+  table.reclaimed.cleared += cleared;
+  table.reclaimed.nodes += nodes;
+  return { cleared, nodes };
+}
+
+/** Step 1. */
+function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, Marked>> {
+  const marked = new Map<number, Marked>();
+  const buckets = Array.from({ length: table.geometry.bucketsAt(segments.version) }, (_, b) => b);
+  yield* changeFirstWords(
+    segments,
+    buckets,
+    (high, bucket) => {
+      if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
+      marked.set(bucket, { version: stampOf(high) - 1, kept: false });
+      return (high & ~OVERFLOW) | CLEARING;
+    },
+    (bucket) => void marked.delete(bucket),
+  );
+  return marked;
+}
+
+/** Step 2. */
+function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operation<void> {
+  const { geometry } = table;
+  const records: { address: number; units: number }[] = [];
+  yield* eachBucket(
+    table,
+    ({ words: { i32 }, at, entries }) => {
+      for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+        const [low, high] = [i32[word], i32[word + 1]];
+        if (isEmpty(low, high)) continue;
+        records.push({ address: pointerOf(low, high), units: lengthOf(high) });
+      }
+    },
+    1,
+  );
+  const versions = new Set([...marked.values()].map(({ version }) => version));
+  const hashes = new KeyHashes();
+  for (let first = 0; first < records.length; first += RECORDS_A_DOORBELL) {
+    const some = records.slice(first, first + RECORDS_A_DOORBELL);
+    hashes.clear();
+    hashes.ensure(some.length);
+    for (const { address, units } of some) hashes.add(address, units);
+    yield* hashes.read(geometry.shape.seed, (_, { h1 }) => {
+      for (const version of versions) {
+        const one = marked.get(geometry.bucketOf(h1, version));
+        if (one?.version === version) one.kept = true;
+      }
+    });
+  }
+}
+
+/** Step 3; returns how many buckets have no overflow bit any more. */
+function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<number> {
+  let left = [...marked.keys()];
+  let cleared = 0;
+  // Again where an entry was put into the word meanwhile.
+  for (let round = 0; left.length > 0 && round < ROUNDS_MAX; round++) {
+    const failed: number[] = [];
+    const tried = new Set<number>();
+    yield* changeFirstWords(
+      segments,
+      left,
+      (high, bucket) => {
+        const { version, kept } = marked.get(bucket) as Marked;
+        const isOwn = (high & OVERFLOW_MASK) === CLEARING && stampOf(high) - 1 === version;
+        if (!isOwn || (high & FROZEN) !== 0) return undefined;
+        tried.add(bucket);
+        return (high & ~CLEARING) | (kept ? OVERFLOW : 0);
+      },
+      (bucket) => void failed.push(bucket),
+    );
+    for (const bucket of failed) tried.delete(bucket);
+    for (const bucket of tried) if (!marked.get(bucket)?.kept) cleared++;
+    left = failed;
+  }
+  return cleared;
+}
+
+/**
+ * Changes the first words of buckets of level 1: `next` says what a word becomes, undefined when it
+ * stays; `failed` hears of those that have changed meanwhile.
+ */
+function* changeFirstWords(
+  segments: Segments,
+  buckets: readonly number[],
+  next: (high: number, bucket: number) => number | undefined,
+  failed: (bucket: number) => void,
+): Operation<void> {
+  const words = new Scratch(8 * WORDS_A_DOORBELL);
+  const swaps = new Scratch(CAS_BYTES * WORDS_A_DOORBELL);
+  const batch = new Batch();
+  for (let first = 0; first < buckets.length; first += WORDS_A_DOORBELL) {
+    const some = buckets.slice(first, first + WORDS_A_DOORBELL);
+    const addresses = some.map((bucket) => segments.bucketAddress(0, bucket));
+    batch.clear();
+    addresses.forEach((address, i) => void batch.read(address, 8, words, 8 * i));
+    yield batch;
+    const changed: number[] = [];
+    batch.clear();
+    some.forEach((bucket, i) => {
+      const [low, high] = [words.i32[2 * i], words.i32[2 * i + 1]];
+      const wanted = (high & STAMP_MASK) === 0 ? undefined : next(high, bucket);
+      if (wanted === undefined) return;
+      const at = CAS_BYTES * changed.length;
+      setWord(swaps, at, low, high);
+      setWord(swaps, at + 8, low, wanted);
+      batch.cas(addresses[i], swaps, at);
+      changed.push(bucket);
+    });
+    if (batch.length > 0) yield batch;
+    changed.forEach((bucket, i) => {
+      const at = (CAS_BYTES * i) >> 3;
+      if (swaps.i64[at] !== swaps.i64[at + 2]) failed(bucket);
+    });
+  }
+}
+
+const PASSES_MAX = 100;
+
+/** A link of a bucket of level 3, as it was read. */
+interface Link {
+  address: Address;
+  low: number;
+  high: number;
+}
+
+/**
+ * Gives back the chains of level 3 in which no key is any more. A chain is shared by all buckets
+ * that came from the one in which it began, so
+ *
+ *   1  every entry is frozen as an empty one, and last the link behind the last node: from then on
+ *      nothing can come into the chain, for ever. The client that freezes that link gives the nodes
+ *      back.
+ *   2  the link is taken from every bucket, until none is left in the table: a pass over all of
+ *      them, segment by segment, that finds none, is the end, because links only go from a bucket
+ *      to one of a later segment, and never into a bucket that has none. Any client may help.
+ *   3  the nodes are retired: a client that has read a link may still read them
+ *
+ * A table that begins to be migrated meanwhile is left alone, as if this client had died.
+ *
+ * When a client dies in between, the next to meet the chain unlinks it, and a sweep finds the
+ * nodes. Entries stay frozen when step 1 finds out that the chain is in use after all.
+ */
+export function* closeEmptyChains(table: ShardTable): Operation<number> {
+  const links = yield* allLinks(table);
+  const heads = new Set(links.map(({ low, high }) => pointerOf(low, high)));
+  const closed = new Set<Address>();
+  const own: Address[] = [];
+  for (const head of heads) {
+    const chain = yield* close(head);
+    if (chain === undefined) continue;
+    closed.add(head);
+    if (chain.isOwn) own.push(...chain.nodes);
+  }
+  if (closed.size === 0 || !(yield* unlink(table, closed))) return 0;
+  for (const node of own) table.pool.reclamation.retire(node, NODE_UNITS, table.catalog);
+  return own.length;
+}
+
+function* allLinks(table: ShardTable): Operation<Link[]> {
+  const links: Link[] = [];
+  yield* eachBucket(
+    table,
+    ({ words: { i32 }, at, level, address }) => {
+      if (level !== LEVELS - 1) return;
+      const word = (at + LEVEL3_LINK) >> 2;
+      const [low, high] = [i32[word], i32[word + 1]];
+      if (!isEmpty(low, high)) links.push({ address: address + LEVEL3_LINK, low, high });
+    },
+    LEVELS - 1,
+  );
+  return links;
+}
+
+interface Closed {
+  nodes: Address[];
+  /** Whether it was this client that closed it. */
+  isOwn: boolean;
+}
+
+interface Node {
+  address: Address;
+  words: Scratch;
+}
+
+/**
+ * Step 1. Undefined when the chain is in use. All of it is read before an entry is frozen: what was
+ * frozen of a chain in use is lost to insertions, which need memory for another node then.
+ */
+function* close(head: Address): Operation<Closed | undefined> {
+  const chain = yield* readEmpty(head);
+  if (chain === undefined) return undefined;
+  const swap = new Scratch(CAS_BYTES * (NODE_LINK / 8));
+  for (const { address, words } of chain) {
+    if (!(yield* freezeEntries(address, words, swap))) return undefined;
+  }
+  const nodes = chain.map(({ address }) => address);
+  const last = chain[chain.length - 1];
+  const high = last.words.i32[(NODE_LINK >> 2) + 1];
+  if ((high & FROZEN) !== 0) return { nodes, isOwn: false };
+  setWord(swap, 0, 0, high);
+  setWord(swap, 8, 0, high | FROZEN);
+  yield new Batch().cas(last.address + NODE_LINK, swap, 0);
+  if (swapped(swap, 0)) return { nodes, isOwn: true };
+  // Another one has closed it, or it was extended.
+  return (swap.i32[5] & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
+}
+
+/** The nodes of a chain; undefined when an entry is in use. */
+function* readEmpty(head: Address): Operation<Node[] | undefined> {
+  const chain: Node[] = [];
+  const guard = new CycleGuard();
+  for (let address = head; address !== NULL_ADDRESS; ) {
+    guard.pass(address);
+    const words = new Scratch(NODE_BYTES);
+    yield new Batch().read(address, NODE_BYTES, words, 0);
+    const { i32 } = words;
+    for (let word = 0; word < NODE_LINK >> 2; word += 2) {
+      if (!isEmpty(i32[word], i32[word + 1])) return undefined;
+    }
+    chain.push({ address, words });
+    address = pointerOf(i32[NODE_LINK >> 2], i32[(NODE_LINK >> 2) + 1]);
+  }
+  return chain;
+}
+
+function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operation<boolean> {
+  const batch = new Batch();
+  for (let at = 0; at < NODE_LINK; at += 8) {
+    const [low, high] = [i32[at >> 2], i32[(at >> 2) + 1]];
+    if ((high & FROZEN) !== 0) continue;
+    const to = CAS_BYTES * batch.length;
+    setWord(swap, to, low, high);
+    setWord(swap, to + 8, low, high | FROZEN);
+    batch.cas(node + at, swap, to);
+  }
+  const { length } = batch;
+  if (length === 0) return true;
+  yield batch;
+  for (let i = 0; i < length; i++) {
+    const found = (CAS_BYTES * i + 16) >> 2;
+    const wasEmpty = isEmpty(swap.i32[found], swap.i32[found + 1]);
+    const isFrozen =
+      swapped(swap, CAS_BYTES * i) || (wasEmpty && (swap.i32[found + 1] & FROZEN) !== 0);
+    if (!isFrozen) return false;
+  }
+  return true;
+}
+
+/** Step 2. False when it was given up. */
+function* unlink(table: ShardTable, heads: ReadonlySet<Address>): Operation<boolean> {
+  for (let pass = 0; pass < PASSES_MAX; pass++) {
+    yield* table.load();
+    const { segments } = table;
+    // Links of buckets that have been fetched stay for ever where they were.
+    if (segments.former !== undefined) return false;
+    const { version } = segments;
+    const all = yield* allLinks(table);
+    const links = all.filter(({ low, high }) => heads.has(pointerOf(low, high)));
+    if (links.length === 0) {
+      yield* table.load();
+      if (table.segments === segments && segments.version === version) return true;
+    }
+    const swap = new Scratch(CAS_BYTES);
+    for (const { address, low, high } of links) {
+      setWord(swap, 0, low, high);
+      setWord(swap, 8, 0, high & STAMP_MASK);
+      yield new Batch().cas(address, swap, 0);
+    }
+  }
+  return false;
+}
