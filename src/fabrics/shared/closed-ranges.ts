@@ -1,6 +1,6 @@
 import type { RangeNote } from './thread-ranges.ts';
 
-/** Each copy of this package in a thread has its own; see store/local/thread-clients.ts. */
+/** Each copy of this package in a thread has its own; see store/local/local-client.ts. */
 const RANGES = Symbol('stepwell.ranges');
 
 export interface Mapping {
