@@ -102,6 +102,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Processor time and garbage of calls, two builds by turns',
     load: () => import('./experiments/compare-builds.ts'),
   },
+  'call-paths': {
+    about: 'Files and functions of the product that one call passes through',
+    load: () => import('./experiments/call-paths.ts'),
+  },
   refill: {
     about: 'Capacity of a pool that is filled and emptied, with kills',
     load: () => import('./experiments/refill.ts'),
