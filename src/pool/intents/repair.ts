@@ -56,8 +56,8 @@ export class Repairs {
    * not begun. `word` was read there, and membership says that its client is gone. Afterwards the
    * caller looks again: the word is another one, or another client repairs the leaf.
    *
-   * Crashes. Before the copy's WRITE and CAS: nothing has changed. After it: the first leaf's word
-   * leads to the copy, which holds the same writes, so the next client goes on from there; the
+   * Crashes. Before the copy's WRITE and CAS: nothing has changed. After them: the first leaf's
+   * word leads to the copy, which holds the same writes, so the next client goes on from there. The
    * second leaf still has the dead client's word, which the copy names. After some of the writes:
    * they are done again, and each stores what it stored before.
    */

@@ -137,8 +137,9 @@ export class Allocator {
   }
 
   /**
-   * Whether no chunk was left unused when this client last looked: then memory comes only from what
-   * clients free. Each announcement of an epoch refreshes this, at no extra round trip.
+   * Whether no chunk beyond the largest reserve was unused when this client last looked. Then
+   * memory comes only from what clients free. Each announcement of an epoch refreshes this, at no
+   * extra round trip.
    */
   get isUsedUp(): boolean {
     const { chunksMax } = this.#layout;

@@ -237,7 +237,7 @@ export class Evictor {
     const { store } = this;
     let tries = 0;
     let vain = 0;
-    // More than concurrent writes can explain, unless clients are many: the counts may be wrong.
+    // Concurrent writes hardly explain so much: the counts are wrong, or clients very many.
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;

@@ -303,9 +303,9 @@ export class TurnWorker {
   }
 
   /**
-   * Takes the requests of this turn. Of those whose keys share a bucket it takes the first, and
-   * writes of the same key. Undefined if there was another turn meanwhile: an answered row can be
-   * written again, so a body that was read may mix two requests.
+   * Takes the requests of this turn: for each bucket the first one, and further writes of the same
+   * key. Undefined if there was another turn meanwhile: an answered row can be written again, so a
+   * body that was read may mix two requests.
    */
   *#take({ turn }: Look, chosen: readonly Unanswered[]): Operation<PostedRequest[] | undefined> {
     const isWhole = this.#rows <= ROWS_READ_WHOLE;

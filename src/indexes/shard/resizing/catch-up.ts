@@ -115,7 +115,7 @@ export function* bringTo(
     const goal = geometry.bornAt(line[i - 1]);
     isRead = yield* moveBucket(table, level, line[i], goal, { seen, tail, segments });
   }
-  // Not initialised as the caller saw it, but by another client since: the view is of no use.
+  // If another client initialised the bucket only after the caller read it, the view is outdated.
   const seen = isRead && isInitialised(view, bytes) ? view : undefined;
   if (seen && isSettled(seen, bytes, version)) return true;
   return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });

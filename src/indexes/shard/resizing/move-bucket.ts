@@ -87,7 +87,7 @@ const FREEZE_ROUNDS_MAX = 10_000;
 const PLACES_OF_BUCKET = 2;
 /** Verbs in a batch besides the CASes of a bucket's words. */
 const OTHER_VERBS = 2;
-/** Of a key's candidate buckets, the number of the first in each level. */
+/** By level: the number of its first bucket among the candidate buckets of a key. */
 const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
 
 /** Where a bucket was read to, or is to be read to: `words`, from `at` on. */
