@@ -94,7 +94,7 @@ const RELEASES_MAX = 4;
 
 /** Expired records that a step removes: their memory lasts for a while. */
 const ENOUGH = 512;
-/** Most rounds of so many records, to bound a write's pause when all records have expired. */
+/** Most rounds of ENOUGH records, to bound a write's pause when all records have expired. */
 const EXPIRY_ROUNDS_MAX = 8;
 
 /** Otherwise each of many writes in flight over a network would ask the nodes about all clients. */
