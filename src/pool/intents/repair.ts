@@ -157,9 +157,7 @@ export class Repairs {
     yield batch;
   }
 
-  /**
-   * For an intent found at its second leaf: the first leaf's holder, if dead, is repaired there.
-   */
+  /** For an intent found at its second leaf: repairs from the first leaf, if its holder is dead. */
   *repairFirst(first: Address, intent: Intent): Operation<void> {
     const { owner, identity } = yield* readLock(first);
     if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
@@ -182,9 +180,7 @@ export class Repairs {
     return true;
   }
 
-  /**
-   * A client that is joining has no row, so no slots; and the pool may have no memory for slots.
-   */
+  /** A joining client has no row, so no slots; and the pool may have no memory for slots. */
   *#canRepair(): Operation<boolean> {
     const { membership, intents } = this.#pool;
     if (membership.id === 0) return false;

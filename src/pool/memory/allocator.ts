@@ -91,9 +91,7 @@ export class Allocator {
   #lacking: Lacking | undefined;
   /** What each failed allocation did not find: operations in flight lack different blocks. */
   readonly #lackedBy = new WeakMap<object, Lacking>();
-  /**
-   * Stores that keep chunks in reserve, because making room takes memory: 1 if they keep one more.
-   */
+  /** Stores that keep chunks in reserve, as making room takes memory: 1 if they keep one more. */
   readonly #reserving = new Map<number, 0 | 1>();
   /** How many chunks of the reserve such a store may take next. */
   reserveAllowed = 0;

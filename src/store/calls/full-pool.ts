@@ -62,9 +62,7 @@ type WriteKind = 'deletion' | 'write';
 /** What has been tried for one write that met the full pool. */
 export class ReclaimProgress {
   readonly kind: WriteKind;
-  /**
-   * The write, so that nothing is evicted for a record that cannot fit. Undefined for a deletion.
-   */
+  /** The write: nothing is evicted for a record that cannot fit. Undefined for a deletion. */
   readonly request: Request | undefined;
   /** What the last attempt did not find. */
   lacking: Lacking | undefined;
@@ -144,9 +142,7 @@ export class FullPool {
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
-  /**
-   * A record of several chunks needs as many drained, or twice as many if other clients take some.
-   */
+  /** A record of several chunks needs as many drained, or twice as many if others take some. */
   #stepsFor(request: Request | undefined): readonly Step[] {
     if (!this.#evictor?.store.evicts) return STEPS;
     const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
@@ -266,9 +262,7 @@ export class FullPool {
     return true;
   }
 
-  /**
-   * Evicts the records of an old table until it is merged, and its block is free for this write.
-   */
+  /** Evicts the records of an old table until it is merged and its block serves this write. */
   *#emptyOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;

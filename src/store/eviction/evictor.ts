@@ -73,9 +73,7 @@ export class Evictor {
     return this.store.bound.unit === 'bytes';
   }
 
-  /**
-   * Before a write to a store without eviction: reads the ledger's other lines if it is time to.
-   */
+  /** Before a write to a store without eviction: reads the ledger's other lines when due. */
   *lookIfStale(): Operation<void> {
     const { evicts, ledger } = this.store;
     if (!evicts && ledger.isStale) yield* inSection(this.#attachment, () => this.store.look());
@@ -241,8 +239,7 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    // A write leaves a small excess to the next, so that several are evicted together. `close` does
-    // not.
+    // A write, unlike `close`, leaves a small excess to the next, to evict several together.
     if (request !== undefined && this.#gathers) return;
     while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
       // Other clients may be about to evict the part of the excess that they have added.
@@ -286,9 +283,7 @@ export class Evictor {
     return this.#tryToEvict('in table', own);
   }
 
-  /**
-   * Evicts a record in a table of old records, until that table comes free: see `areYoungBeside`.
-   */
+  /** Evicts a record in a table of old ones, so that the table comes free (`areYoungBeside`). */
   evictOld(own: Request): Operation<boolean> {
     return this.#tryToEvict('old', own);
   }
@@ -356,8 +351,7 @@ export class Evictor {
   *#evict(where: Where, own: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
-    // Counted inside the section: an operation that waits there while its store closes evicts
-    // nothing.
+    // Inside the section: an operation that waits there while its store closes evicts nothing.
     store.underWay++;
     try {
       const victim =

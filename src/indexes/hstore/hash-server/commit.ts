@@ -266,9 +266,7 @@ export class Commit {
     if (at !== NULL_ADDRESS) marks.push({ at, isCurrent });
   }
 
-  /**
-   * Reads state bytes, and then `done`: bytes that were read after the turn was done do not count.
-   */
+  /** Reads state bytes, and then `done`: bytes read after the turn was done do not count. */
   #postStates(): void {
     this.#states.ensure(8 * this.#marks.length);
     this.#marks.forEach(({ at }, i) => {

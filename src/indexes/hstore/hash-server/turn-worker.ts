@@ -31,9 +31,7 @@ import { isSame, type Word, wordIn } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
-/**
- * Where a look puts what it reads: words of the pair at their own offsets, the others behind them.
- */
+/** Where a look puts what it reads: words of the pair at their own offsets, then the others. */
 const ROWS_USED = PAIR_STATE_BYTES;
 const TURN_AGAIN = ROWS_USED + 8;
 /** The number of each row's last request, and behind these the last answered number of each row. */

@@ -458,7 +458,7 @@ export class Merger {
   }
 
   /**
-   * Retires records that no entry of any epoch names any more, and whose entries tell their length.
+   * Retires records that no entry names any more, in any epoch, if the entry tells their length.
    */
   #retireShort(entries: Int32Array): void {
     for (let at = 0; at < entries.length; at += 2) {
