@@ -18,13 +18,13 @@ import type { MemoryAccount } from './client-memory.ts';
 import { ConnectionState } from './connection-state.ts';
 
 /**
- * What the views and lists of one argument of a request take beside its bytes, about: a client
- * makes a million of them out of six megabytes.
+ * About what the views and lists for one argument of a request take besides its bytes. A client can
+ * make a million of them out of six megabytes.
  */
 const ARGUMENT_BYTES = 128;
 /** No subcommand's name is longer. */
 const NAME_BYTES_MAX = 32;
-/** What a command on many keys, or a part of a long reply, has in flight together at most. */
+/** Most operations in flight for a command on many keys, or for a part of a long reply. */
 const OPERATIONS_MAX = 128;
 const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
 /** How long a client may take to hang up once everything has been sent to it. */
@@ -40,10 +40,10 @@ export interface ConnectionOptions {
 
 /**
  * Everything that belongs to one client: its unread input, its unsent output and its settings. Its
- * requests run one behind the other; over a network, beside those of other connections.
+ * requests run one after the other; over a network, beside those of other connections.
  */
 export class Connection implements Client, CommandContext, Arrival {
-  /** Settles when the connection is gone, and the request has ended that was running. */
+  /** Settles when the connection is gone and the running request has ended. */
   readonly closed: Promise<void>;
   readonly state: ConnectionState;
   readonly reply = new ReplyWriter();
@@ -67,26 +67,26 @@ export class Connection implements Client, CommandContext, Arrival {
       throw error;
     });
 
-  /** Requests that have come, and the first of them that has not run. */
+  /** Requests that have come, and which of them is the next to run. */
   #requests: Request[] = [];
   #next = 0;
   /** Memory of requests that have come, until all of them have run. */
   #requestBytes = 0;
-  /** What is left of the reply to the last request that ran. */
+  /** The rest of a long reply, to the last request that ran. */
   #rest: LongReply | undefined;
-  /** Messages that are to be sent between two replies. */
+  /** Messages to be sent between two replies. */
   #pushes: Uint8Array[] = [];
   #pushBytes = 0;
   #pushing: NodeJS.Immediate | undefined;
-  /** Since when the client has left more unread than the soft limit allows; 0 when it has not. */
+  /** Since when the client has left more unread than the soft limit allows, or 0. */
   #overSoftLimitSince = 0;
-  /** Waiting for the client to read what has been sent, for other connections, or for a pause. */
+  /** Waits for the client to read what was sent, for other connections, or for a pause to end. */
   #blocked = false;
   #turn: NodeJS.Immediate | undefined;
-  /** In the middle of a request, and what waits for its end where verbs take time. */
+  /** Whether a request is running; and over a network, a promise of its end. */
   #isRunning = false;
   #flight: Promise<void> | undefined;
-  /** Nothing more is read until all requests that have come have run. */
+  /** Whether the socket is paused until all requests that have come have run. */
   #isHeld = false;
   /** The client sends nothing more, but may still be waiting for replies. */
   #inputEnded = false;
@@ -151,7 +151,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#reader.limits = requestLimits(this.server.limits.requestBytesMax);
   }
 
-  /** Messages are not held back for replies that wait: beyond a limit the connection ends. */
+  /** Messages do not wait for replies to be read: beyond a limit the connection ends. */
   push(frame: Uint8Array): void {
     if (this.#finished) return;
     this.#pushes.push(frame);
@@ -164,7 +164,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushing ??= setImmediate(() => this.#guard(() => this.#sendPushes()));
   }
 
-  /** What is looked at each second: a limit that has been passed too long ends the connection. */
+  /** Runs once a second: ends a connection that has been over a limit for too long. */
   checkLimits(now: number): void {
     const { timeoutSeconds, pubsubOutput } = this.server.settings;
     const isListener = this.state.isSubscriber || this.state.isMonitor;
@@ -184,8 +184,8 @@ export class Connection implements Client, CommandContext, Arrival {
   }
 
   /**
-   * Sends the replies that are ready, and that of the request that is running, runs nothing more,
-   * and hangs up after `graceMs` at most.
+   * Sends the replies that are ready and the reply of the running request, runs no further request,
+   * and hangs up after at most `graceMs`.
    */
   close(graceMs: number): void {
     if (this.#isRunning) this.state.ended = true;
@@ -200,7 +200,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.activeAt = Date.now();
     const held = this.#reader.memoryBytes;
     const requests = this.#reader.push(chunk);
-    // Requests are views of the chunk, and the first one of what was held before.
+    // Requests are views of the chunk; the first may also contain bytes held before.
     if (requests.length > 0) this.#requestBytes += held + chunk.length;
     for (const words of requests) this.#requestBytes += words.length * ARGUMENT_BYTES;
     if (this.#next < this.#requests.length) {
@@ -213,7 +213,7 @@ export class Connection implements Client, CommandContext, Arrival {
     else if (!this.#blocked) this.#run();
   }
 
-  /** What has come waits for the request that is running; what comes next, in the socket. */
+  /** Requests that have come wait for the running one; further input waits in the socket. */
   #holdInput(): void {
     this.#isHeld = true;
     this.#socket.pause();
@@ -261,7 +261,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#socket.resume();
   }
 
-  /** A step has ended that took time. */
+  /** Goes on after a step over a network. */
   #stepped(): void {
     this.#flight = undefined;
     if (this.#finished) return;
@@ -304,7 +304,7 @@ export class Connection implements Client, CommandContext, Arrival {
     }
   }
 
-  /** Whether GETs that follow each other may be served together. */
+  /** Whether consecutive GETs may be served together. */
   get #isPlain(): boolean {
     const { server, state } = this;
     return (
@@ -355,16 +355,16 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#rest = undefined;
   }
 
-  /** Messages that came while the connection had nothing to do leave at once. */
+  /** Sends messages that came while the connection was idle. */
   #sendPushes(): void {
     this.#pushing = undefined;
-    // The reply that is being written goes first.
+    // A reply that is being written goes first.
     if (this.#finished || this.#isRunning) return;
     this.#takePushes();
     this.#send();
   }
 
-  /** Messages stand behind the replies that are whole. */
+  /** Puts messages behind the replies that are complete. */
   #takePushes(): void {
     if (this.#rest !== undefined) return;
     for (const frame of this.#pushes) this.reply.encoded(frame);
@@ -372,7 +372,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushBytes = 0;
   }
 
-  /** Sends what is ready; waits with the next request when the client has yet to read much. */
+  /** Sends what is ready. Blocks the next request while the client has much left to read. */
   #flush(): void {
     if (this.#pushes.length > 0) this.#takePushes();
     const { length } = this.reply;
@@ -382,8 +382,8 @@ export class Connection implements Client, CommandContext, Arrival {
     if (length <= OUTPUT_BYTES_MAX && socket.writableLength <= OUTPUT_BYTES_MAX) return;
     this.#blocked = true;
     socket.pause();
-    // 'drain' comes when the client has read. When the system has taken much at once it may not
-    // come, but a client that reads as fast as it is served must not keep others waiting.
+    // 'drain' tells that the client has read. It may not come when the system took much at once;
+    // but a client that reads as fast as it is served must not keep other clients waiting.
     if (socket.writableLength <= OUTPUT_BYTES_MAX) this.#turn = setImmediate(this.#resume);
   }
 
@@ -398,8 +398,8 @@ export class Connection implements Client, CommandContext, Arrival {
   }
 
   /**
-   * Gives up what the connection holds. A client that is not waiting for replies learns why; what
-   * others have not read would stay in memory behind the reason.
+   * Gives up what the connection holds. A client that has read all replies learns why. For one that
+   * has not, the reason would only keep unread output in memory.
    */
   #evict(): void {
     this.server.totals.evictedConnections++;
@@ -455,7 +455,7 @@ export class Connection implements Client, CommandContext, Arrival {
       this.#socket.destroy();
     }
     const socket = this.#socket;
-    // Of less than makes a 'drain' no event tells that it has been sent.
+    // Output too small for a 'drain' is not counted, because no event tells when it was sent.
     const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;
     const { heldBytes } = this.state;
     this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
@@ -473,7 +473,7 @@ function commandOf(request: Request, commands: CommandTable): Command | undefine
 /** Operations of the store that a command has in flight together, at most. */
 function operationsOf(request: Request, command: Command | undefined): number {
   if (command?.keys === undefined) return command?.flags.includes('write') ? OPERATIONS_MAX : 1;
-  // A last key that is counted from the end: as many keys as the request has words.
+  // A last key that counts from the end: assume as many keys as the request has words.
   return command.keys[1] < 0 ? Math.min(request.length, OPERATIONS_MAX) : 1;
 }
 
@@ -487,10 +487,10 @@ const RUN_MAX = 64;
  * effects is that of single GETs.
  */
 export class GetRun {
-  /** Halved while values turn out large, of which a run returns only the first ones. */
+  /** Halved while values are so large that a run returns only the first of them. */
   #lengthMax = RUN_FIRST;
 
-  /** Requests of the run that begins at `first`; 0 if they are less than two. */
+  /** How many requests the run that begins at `first` has; 0 if fewer than two. */
   lengthAt(requests: readonly Request[], first: number): number {
     const endMax = Math.min(requests.length, first + this.#lengthMax);
     let end = first;
@@ -499,8 +499,8 @@ export class GetRun {
   }
 
   /**
-   * Serves the run that begins at `first`, if there is one of at least two, and returns how many
-   * requests it was. 0 leaves the request, and the error that it may cause, to the command itself.
+   * Serves the run that begins at `first`, if it has at least two requests; returns how many. After
+   * a 0 the command itself runs the request, and reports any error.
    */
   *serve(requests: readonly Request[], first: number, context: CommandContext): Operation<number> {
     const length = this.lengthAt(requests, first);

@@ -10,9 +10,9 @@ import type { RaceRequest } from './request.ts';
 import type { RaceTable } from './table.ts';
 
 /**
- * Lock-free search (RACE Algorithm 4): 2 round trips. A hit counts whatever state its bucket is in:
- * a slot that is frozen or not thawed yet cannot be changed, so its record is the current one.
- * A miss counts only when the buckets were the whole truth.
+ * Lock-free search (RACE Algorithm 4): 2 round trips. A hit is valid even while its bucket is being
+ * split: a frozen slot cannot change, so its record is the current one. A miss is valid only if the
+ * buckets could not be hiding the key (`certainty`).
  */
 export function* search(table: RaceTable, request: RaceRequest): Operation<boolean> {
   const { batch } = request;
@@ -29,8 +29,8 @@ export function* search(table: RaceTable, request: RaceRequest): Operation<boole
 }
 
 /**
- * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
- * the answer to request i. What these do not settle is searched for alone.
+ * Searches for many keys in the same two doorbells, so that their latencies overlap; `found[i]`
+ * answers request i. A key that needs another round trip or meets a split is searched for alone.
  */
 export function* searchMany(
   table: RaceTable,
@@ -57,8 +57,8 @@ export function* searchMany(
 }
 
 /**
- * The first two round trips of insertion, update and deletion: a search that writes the operation's
- * own record in the same doorbell (Figure 7), and whose hit is in a bucket that may be written to.
+ * The first two round trips of insertion, update and deletion: a search that WRITEs the operation's
+ * record in its first doorbell (Figure 7). A hit must be in a bucket that may be written to.
  */
 export function* locate(table: RaceTable, request: RaceRequest): Operation<boolean> {
   const { batch } = request;
@@ -83,7 +83,7 @@ export function* locate(table: RaceTable, request: RaceRequest): Operation<boole
   }
 }
 
-/** The candidates that were looked at all have other keys; insertion need not read them again. */
+/** Notes the candidates, which all turned out to have other keys, so that insertion skips them. */
 function rememberOthers(request: RaceRequest): void {
   const { candidates, candidateCount, others, words } = request;
   request.otherCount = Math.min(candidateCount, others.length >> 1);

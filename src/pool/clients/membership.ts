@@ -42,12 +42,12 @@ const LIVE = 2;
 const RECOVERING = 3;
 
 /**
- * State, incarnation, pid namespace, thread id, whether the client has the row's lock. One CAS
- * tells which client holds a row, also while the rest of the row is not written. A thread id alone
- * names a thread of its namespace.
+ * State, incarnation, pid namespace, thread id, whether the client has the row's lock. So one CAS
+ * tells which client holds a row, even before the rest of the row is written. A thread id is unique
+ * only within its namespace.
  */
 const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22, 1] as const;
-/** A row may look taken for a moment, while a client leaves it or has just found it taken, too. */
+/** A free row may look taken for a moment, while a client leaves it or gives up joining in it. */
 const JOIN_ATTEMPTS = 5;
 const JOIN_PAUSE_MICROSECONDS = 1000;
 const CLAIM_PAUSE_MICROSECONDS = 1000;
@@ -79,8 +79,9 @@ export interface ClientRow {
  */
 export interface Registrar extends RowLocks {
   /**
-   * Makes sure of it where it can: true when no memory node will execute a verb of the session any
-   * more. With `tagOnly` the number is a tag, which may be of several sessions.
+   * Whether no memory node executes a verb of the session any more. If some nodes have lost the
+   * session, revokes it at the others. With `tagOnly` the number is a tag that several sessions may
+   * share: then it revokes nothing.
    */
   isGone(session: number, tagOnly: boolean): Operation<boolean>;
   /** Afterwards no memory node executes a verb of the session any more. */
@@ -175,7 +176,7 @@ export class Membership {
     return outcome;
   }
 
-  /** After the row has changed: until then it says that a client has the lock. */
+  /** Call after the row has changed: until then it says that a client has the lock. */
   *#unlock(row: number): Operation<void> {
     if (this.#locks !== undefined && this.#locked.delete(row)) yield* this.#locks.release(row);
   }
@@ -217,7 +218,7 @@ export class Membership {
     return yield* this.#row(id);
   }
 
-  /** As far as the row, as it was read, tells. */
+  /** Judges by the row as it was read. */
   liveness(row: ClientRow): Liveness {
     if (row.thread.namespace === NETWORK_NAMESPACE) return 'unknown';
     return livenessOf(row.thread, this.thread, this.#statOf);
@@ -248,7 +249,7 @@ export class Membership {
     return living;
   }
 
-  /** A client that lives lets go of the lock after its row is free, so the row is read last. */
+  /** Reads the row last, because a living client frees its row before it releases the lock. */
   *#lostLock(row: ClientRow): Operation<boolean> {
     if (!row.locked || this.#locks === undefined) return false;
     if (yield* this.#locks.isTaken(row.id)) return false;
@@ -256,8 +257,8 @@ export class Membership {
   }
 
   /**
-   * The row, if it is the same client's still. The words of one READ can be of different times:
-   * what stands beside a LIVE word that was seen before is complete.
+   * Reads the row again; undefined if its state word has changed. The words of one READ may be of
+   * different times. But beside a LIVE word that was seen before, the row is complete.
    */
   *#again(row: ClientRow): Operation<ClientRow | undefined> {
     const again = yield* this.#row(row.id);
@@ -270,8 +271,8 @@ export class Membership {
   }
 
   /**
-   * Whether this client can never learn that the row's client is gone: that one has no lock, and
-   * reaches the pool by another door (a mapped file, a network), or from another pid namespace.
+   * Whether this client can never learn that the row's client is gone. Such a client has no lock,
+   * and attached in another way (by a mapped file or a network) or from another pid namespace.
    */
   isOutOfSight(row: ClientRow): boolean {
     if (row.locked && this.#locks !== undefined) return false;
@@ -280,8 +281,8 @@ export class Membership {
   }
 
   /**
-   * Why this client may die and others never learn it; undefined when all of them do. Known as soon
-   * as it has joined.
+   * Why other clients might never learn of this client's death; undefined if all of them would.
+   * Known as soon as it has joined.
    */
   get blindness(): string | undefined {
     if (this.#refused) {
@@ -292,15 +293,15 @@ export class Membership {
     return 'this system does not tell which threads are gone';
   }
 
-  /** Kills the process of a client that stands still. Whether it could be tried. */
+  /** Kills the process of a client that stands still. Returns whether that could be tried. */
   kill({ thread }: ClientRow): boolean {
     return endProcess(thread, this.thread);
   }
 
   /**
-   * Sees to it, where that can be done, that a client which stands still issues no verb any more:
-   * over a network its session is revoked; a process of this machine is killed, if `mayBeKilled`.
-   * Whether it worked `isGone` tells.
+   * Makes sure, where possible, that a client which stands still issues no more verbs. Revokes the
+   * session of a network client; kills a process of this machine, if `mayBeKilled`. `isGone` then
+   * tells whether it worked.
    */
   *fence(row: ClientRow, mayBeKilled: boolean): Operation<void> {
     if (!row.live) return;
@@ -325,7 +326,7 @@ export class Membership {
     yield* control.store(this.#layout.clientEntry(this.id) + STORES, this.#ownStores);
   }
 
-  /** The rows that name the store: this client's own may be one, and those of dead clients. */
+  /** Rows that name the store, perhaps this client's own and those of dead clients. */
   *holdersOf(catalog: number): Operation<ClientRow[]> {
     const rows = yield* this.rows();
     return rows.filter(({ stores }) => (stores & bitOf(catalog)) !== 0n);
@@ -353,8 +354,8 @@ export class Membership {
   *claimRecovery(row: ClientRow): Operation<boolean> {
     invariant(row.id !== this.id && !row.isFree, 'there is no dead client in this row');
     const address = this.#layout.clientEntry(row.id);
-    // By another client that is about to claim the row; or by a descriptor that a terminated thread
-    // has left behind, and then this client has to do without the lock.
+    // Another client that is about to claim the row may hold the lock; or a descriptor that a
+    // terminated thread has left behind, and then this client goes on without the lock.
     if ((yield* this.#lock(row.id)) === LOCK_HELD) yield* control.pause(CLAIM_PAUSE_MICROSECONDS);
     const recovering = this.#stateWord(RECOVERING, row.incarnation, row.id);
     const isClaimed = yield* control.swap(address, row.word, recovering);
@@ -373,7 +374,7 @@ export class Membership {
     yield* this.#unlock(row.id);
   }
 
-  /** By CAS: a recoverer that was itself taken for dead must not clear the next tenant's word. */
+  /** By CAS: a recoverer that was itself taken for dead must not clear the next client's word. */
   *#clear(address: Address): Operation<void> {
     const value = yield* control.load(address);
     if (value !== 0n) yield* control.swap(address, value, 0n);

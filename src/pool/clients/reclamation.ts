@@ -24,8 +24,9 @@ import { EPOCHS_TO_RIPEN, Limbo } from './limbo.ts';
 import { EPOCH, LIMBO_FLOOR, type Membership } from './membership.ts';
 
 /**
- * Retired blocks, or lines of them, that make an attempt to advance the epoch worth its scan of the
- * client table: an index that retires large blocks would otherwise let megabytes of them wait.
+ * After this many retired blocks, an attempt to advance the epoch is worth scanning the client
+ * table; or after RETIRED_UNITS_PER_ADVANCE lines of them. Without the second limit, megabytes of
+ * large blocks could wait.
  */
 const RETIRED_PER_ADVANCE = 128;
 /** The same in a full pool, where other clients lack what this one has retired. */
@@ -38,7 +39,7 @@ const SPAN_CHUNK = 0;
 /** Stands for the units of a chunk that this client recycles: see memory/emptied-chunks.ts. */
 const EMPTIED_CHUNK = 2 ** 16 - 1;
 
-/** As they stand in the superblock from the epoch on, so that one READ brings all of them. */
+/** Offsets of words in the superblock, from the epoch on: one READ fetches all of them. */
 const EPOCH_AT = 0;
 const MIGRATIONS = SUPERBLOCK.migrations - SUPERBLOCK.epoch;
 const DESTROYED = SUPERBLOCK.destroyed - SUPERBLOCK.epoch;
@@ -51,7 +52,7 @@ const OWN_FLOOR = 56;
 const OWN_STATE = 64;
 const SWAP = 72;
 
-/** Memory that this client has comes free in an epoch, which may be soon. */
+/** SW_POOL_FULL for now: at `epoch`, perhaps soon, memory that this client retired comes free. */
 export class FullForNow extends StepwellError {
   readonly epoch: number;
 
@@ -63,11 +64,11 @@ export class FullForNow extends StepwellError {
 
 /**
  * Epoch-based reclamation by quiescent states. A client announces the global epoch between two
- * operations, when it holds no address; it announces 0 when it goes idle. The epoch moves on when
- * every live client has announced it or is idle. Nothing on the path of an operation.
+ * operations, when it holds no address; it announces 0 when it goes idle. The epoch advances when
+ * every live client has announced it or is idle. Operations themselves pay nothing.
  *
- * A client that is stopped in the middle of a burst holds back re-use (the pool may fill up) until
- * it goes on or is gone; nothing else may declare it dead, because it can still issue verbs.
+ * A client that is stopped inside an operation holds back reuse until it goes on or is gone, and
+ * the pool may fill up. No client may declare it dead before, because it can still issue verbs.
  */
 export class Reclamation {
   readonly #layout: PoolLayout;
@@ -114,10 +115,10 @@ export class Reclamation {
   }
 
   /**
-   * How often an index had moved memory when this client announced its epoch. An index whose
-   * clients keep addresses from one operation to the next looks them up again when this has
-   * changed: what it has moved is re-used only after every client has announced a later epoch, and
-   * with each announcement, after it, this is read. So it costs no round trip.
+   * How often an index had moved memory when this client announced its epoch. Clients that keep
+   * addresses from one operation to the next look them up again when this has changed. That is
+   * early enough. Moved memory is reused only after every client has announced a later epoch, and
+   * each announcement reads this word, so it costs no round trip.
    */
   get migrations(): number {
     return this.#migrations;
@@ -129,15 +130,15 @@ export class Reclamation {
     yield this.#batch.clear().faa(SUPERBLOCK.migrations, this.#words, SWAP);
   }
 
-  /** As counted now. */
+  /** Reads the current count of dropped stores. */
   *readDrops(): Operation<void> {
     yield this.#batch.clear().read(SUPERBLOCK.drops, 8, this.#words, DROPS);
     this.drops = readInteger(this.#words, DROPS);
   }
 
   /**
-   * As counted now: for a client that has announced no epoch, before and after looking addresses
-   * up.
+   * Reads the current count: for a client that has announced no epoch, before and after it looks up
+   * addresses.
    */
   *readMigrations(): Operation<number> {
     yield this.#batch.clear().read(SUPERBLOCK.migrations, 8, this.#words, MIGRATIONS);
@@ -150,12 +151,12 @@ export class Reclamation {
     return this.#limbo.addresses();
   }
 
-  /** How many of these belong to a store and have this size. */
+  /** How many waiting blocks belong to the store and have this size. */
   waitingOf(catalog: number, units: number): number {
     return this.#limbo.count(catalog * 65536 + units);
   }
 
-  /** Whether some of these is a store's. */
+  /** Whether a waiting block belongs to the store. */
   isWaiting(catalog: number): boolean {
     return this.#limbo.some((key) => Math.floor(key / 65536) === catalog);
   }
@@ -191,8 +192,8 @@ export class Reclamation {
   }
 
   /**
-   * The quiescent point: only between operations. Publishes the floor before the new epoch, so that
-   * a sweep that has seen two epochs pass has seen every floor that matters.
+   * The quiescent point: only between operations. Publishes the floor before the new epoch. So once
+   * a sweep has seen two epochs pass, it sees the floor of every client that retired blocks before.
    */
   *quiesce(): Operation<void> {
     yield* this.#publishFloor();
@@ -217,9 +218,10 @@ export class Reclamation {
   }
 
   /**
-   * An operation of a client that may not have announced an epoch, while it opens a store, say:
-   * what it reads could be re-used under its hands, and what it retires at once. Frees that, if the
-   * others let it: the client may do nothing more, and a sweep would wait for it.
+   * Runs an operation of a client that may not have announced an epoch, for example one that opens
+   * a store. Without an epoch, what it reads could be reused at any time, and what it retires at
+   * once. Afterwards frees what it retired, as far as other clients allow: this client may do
+   * nothing more, and a sweep would wait for it.
    */
   *duringEpoch<T>(operation: () => Operation<T>): Operation<T> {
     if (this.online) return yield* operation();
@@ -233,11 +235,11 @@ export class Reclamation {
   }
 
   /**
-   * Moves the epoch on, as far as the oldest retired block needs and the others let it, and frees
-   * what has ripened. When all others are idle nothing has to wait.
+   * Advances the epoch as far as the oldest retired block needs and other clients allow, then frees
+   * the blocks that are due. If all other clients are idle, nothing has to wait.
    *
-   * An idle client does this too. When it was declared dead since, a sweep may have brought back
-   * what it retired, so that the blocks are in use again: they are not its to free any more.
+   * An idle client does this too. If it was declared dead meanwhile, it frees nothing: a sweep may
+   * have freed what it retired, and the blocks may be in use again.
    */
   *collect(epoch?: number): Operation<void> {
     this.#retiredSinceAdvance = 0;
@@ -252,13 +254,13 @@ export class Reclamation {
       if (this.#announced !== 0) yield* this.#announce(now);
     }
     yield* this.#freeRipe(now);
-    // After the freeing: a client that waits for this one's floor may act on it.
+    // After freeing, because a client that waits for this floor may act on it at once.
     yield* this.#publishFloor();
   }
 
   /** One attempt to make the epoch greater than `epoch`; a sweep waits for that. */
   *advanceBeyond(epoch: number): Operation<void> {
-    // No attempt waits for this client's own announcement, and this one makes none.
+    // `#advance` ignores this client's own announcement, and this client makes none here.
     invariant(!this.online, 'a client moves the epoch on and stays in an earlier one');
     const now = yield* this.readEpoch();
     if (now <= epoch) yield* this.#advance(now);
@@ -279,9 +281,10 @@ export class Reclamation {
   }
 
   /**
-   * Whether every block that any client had unlinked by `epoch` has been freed or is held by
-   * no client: every one has passed a quiescent point since, where it published its floor, and no
-   * floor is that old. Epochs are read before floors, as clients write floors before epochs.
+   * Whether every block that any client had unlinked by `epoch` has been freed, or is held by no
+   * client. That is so when every client has passed a quiescent point since, where it published its
+   * floor, and no floor is that old. Reads epochs before floors, as clients write floors before
+   * epochs.
    */
   *drainedUpTo(epoch: number): Operation<boolean> {
     const words = this.#layout.parameters.clientsMax * CLIENT_ENTRY_BYTES;
@@ -299,9 +302,9 @@ export class Reclamation {
   }
 
   /**
-   * Announces until the announced epoch is still the global one afterwards. A client that paused
-   * between reading the epoch and announcing it would otherwise tag what it retires with an epoch
-   * that readers have long left behind.
+   * Announces until the global epoch still equals the announcement afterwards. Otherwise a client
+   * that paused between reading the epoch and announcing it would tag what it retires with an epoch
+   * that readers left long ago.
    */
   *#comeOnline(epoch: number): Operation<void> {
     invariant(epoch >= this.#announced, 'the epoch went back behind what was announced');

@@ -27,8 +27,8 @@ import {
 } from './lock-word.ts';
 
 const WAIT_MICROSECONDS = 200;
-/** How often a recovery looks whether another client's repair has ended. */
-const SETTLE_LOOKS_MAX = 5000;
+/** How often a recovery checks whether another client's repair has ended. */
+const REPAIR_POLLS_MAX = 5000;
 
 /** What repairs need of a pool. */
 export interface RepairPool {
@@ -37,7 +37,7 @@ export interface RepairPool {
   readonly intents: IntentSlots;
 }
 
-/** A lock as it was read: the identity after the owner. */
+/** A leaf's lock: its owner was read first, then its identity. */
 interface Lock {
   owner: Word;
   identity: Word;
@@ -52,12 +52,12 @@ export class Repairs {
   }
 
   /**
-   * Does what a dead client was about to do under the lock at `address`, or finds that it had not
-   * begun. `word` was read there, and membership says that its client is gone. Afterwards the word
-   * is another one, or another client is at it: look again.
+   * Completes what a dead client was about to do under the lock at `address`, or finds that it had
+   * not begun. `word` was read there, and membership says that its client is gone. Afterwards the
+   * caller looks again: the word is another one, or another client repairs the leaf.
    *
-   * Crashes. Before the copy's WRITE and CAS: nothing has changed. After it: the first leaf's word
-   * leads to the copy, which holds the same writes, so the next client goes on from there; the
+   * Crashes. Before the copy's WRITE and CAS: nothing has changed. After them: the first leaf's
+   * word leads to the copy, which holds the same writes, so the next client goes on from there. The
    * second leaf still has the dead client's word, which the copy names. After some of the writes:
    * they are done again, and each stores what it stored before.
    */
@@ -75,8 +75,9 @@ export class Repairs {
   }
 
   /**
-   * The intent in the slot that a word names. Undefined when the lock has another word by now:
-   * until then the row is not settled, so the slot is still the dead client's.
+   * The intent in the slot that a word names. Undefined when the lock has another word by now. As
+   * long as it has this one, the dead client's row is not given away, and the slot is still its
+   * own.
    */
   *#readIntent(address: Address, word: Word): Operation<Intent | undefined> {
     const intent = new Intent();
@@ -108,7 +109,7 @@ export class Repairs {
     return address;
   }
 
-  /** A whole intent is there before the first WRITE to a leaf: nothing was written. */
+  /** Releases a lock whose intent is not whole: nothing was written, as the intent comes first. */
   *#releaseUntouched(address: Address, word: Word): Operation<void> {
     const { owner, identity } = yield* readLock(address);
     if (!isSame(owner, word)) return;
@@ -121,7 +122,7 @@ export class Repairs {
   /**
    * D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes.
    *
-   * Should a batch fail, the lock may name the copy: then the slot is for no other repair.
+   * If a batch fails, the lock may name the copy: then the slot serves no other repair.
    */
   *takeOver(intent: Intent, word: Word): Operation<void> {
     const { layout, intents } = this.#pool;
@@ -142,8 +143,9 @@ export class Repairs {
   }
 
   /**
-   * The writes to the first leaf, which this client holds by now, and those to the second one, if
-   * that still has the word it had: else it was released, and another client may hold it.
+   * Repeats the writes to the first leaf, which this client holds by now. Repeats those to the
+   * second leaf if that still has the word it had. If not, it was released, and another client may
+   * hold it.
    */
   *#redo(intent: Intent): Operation<void> {
     const second = intent.leaf(SECOND_LEAF);
@@ -155,7 +157,7 @@ export class Repairs {
     yield batch;
   }
 
-  /** From the second leaf: the repair begins at the first one, with the client that holds that. */
+  /** For an intent found at its second leaf: repairs from the first leaf, if its holder is dead. */
   *repairFirst(first: Address, intent: Intent): Operation<void> {
     const { owner, identity } = yield* readLock(first);
     if (!isSame(identity, intent.identity(FIRST_LEAF)) || !isLocked(owner.high)) return;
@@ -164,10 +166,10 @@ export class Repairs {
   }
 
   /**
-   * Comes before a dead client's row is given away: every intent of its slots is done, or was never
-   * whole, and no repair of one is under way. So no lock names the row any more, and nothing that
-   * an intent links is swept before it is linked. Only a client that holds no lock does this. False
-   * when there is something to settle and this client has no slot for it.
+   * Runs before a dead client's row is given away. Afterwards every intent in its slots is done or
+   * was never whole, and no repair of one is under way. So no lock names the row any more, and no
+   * sweep frees what an intent has yet to link. Only a client that holds no lock calls this. False
+   * when there is an intent to repair and this client has no slot for that.
    */
   *settleRow(row: ClientRow): Operation<boolean> {
     for (const head of yield* this.#readHeads(row.id)) {
@@ -178,7 +180,7 @@ export class Repairs {
     return true;
   }
 
-  /** A client that joins has no row, and so no slots; and the pool may have no room for them. */
+  /** A joining client has no row, so no slots; and the pool may have no memory for slots. */
   *#canRepair(): Operation<boolean> {
     const { membership, intents } = this.#pool;
     if (membership.id === 0) return false;
@@ -216,7 +218,7 @@ export class Repairs {
 
   *#settle(head: Intent): Operation<void> {
     const first = head.leaf(FIRST_LEAF);
-    for (let look = 0; look < SETTLE_LOOKS_MAX; look++) {
+    for (let poll = 0; poll < REPAIR_POLLS_MAX; poll++) {
       const owner = yield* this.#unsettledOwner(head);
       if (owner === undefined) return;
       if (yield* isGone(this.#pool.membership, clientOf(owner))) yield* this.repair(first, owner);
@@ -229,8 +231,8 @@ export class Repairs {
   }
 
   /**
-   * The owner of the first leaf of an intent: its operation, or a client that repairs it. Undefined
-   * when that is over.
+   * The owner of an intent's first leaf: the intent's own operation, or a client that repairs it.
+   * Undefined when both are over.
    */
   *#unsettledOwner(head: Intent): Operation<Word | undefined> {
     const { owner, identity } = yield* readLock(head.leaf(FIRST_LEAF));
@@ -239,7 +241,7 @@ export class Repairs {
     return (yield* this.#isCopyOf(owner, head.other)) ? owner : undefined;
   }
 
-  /** Whether the lock's present holder does what the operation with the word `other` was doing. */
+  /** Whether the lock's holder repairs the operation that had the word `other`. */
   *#isCopyOf(owner: Word, other: Word): Operation<boolean> {
     const head = new Intent();
     const slot = yield* this.#locate(owner);

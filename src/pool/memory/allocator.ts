@@ -33,14 +33,14 @@ import { Spans } from './spans.ts';
 const CATALOG_KEYS = 256;
 /** Most chunks whose state bytes are read in one doorbell. */
 const MAPS_AT_ONCE = 64;
-/** A store that can make room keeps one chunk free for each of these pool sizes, in chunks. */
+/** Pool sizes, in chunks, from which on a store that can make room keeps one more chunk free. */
 const RESERVED_OF = [24, 96];
-/** In pools from so many chunks on, some stores keep one more. */
+/** In pools of at least this many chunks, stores that ask for it (`keepReserve`) keep one more. */
 const MORE_FROM = 40;
-/** With so many recycled chunks in sight, the pool no longer counts as full. */
+/** With this many recycled chunks in sight, the pool no longer counts as full. */
 const ROOMY_CHUNKS = 4;
 
-/** Blocks that a client looked for in vain: of a store, so many lines each, so many together. */
+/** Blocks that an allocation did not find: `count` blocks of `units` lines for one store. */
 export interface Lacking {
   readonly catalog: number;
   readonly units: number;
@@ -68,7 +68,7 @@ export class Allocator {
   readonly #emptied = new Map<number, bigint>();
   /** Claims that are not in use. */
   readonly #idleClaims: WordClaim[] = [];
-  /** Pauses of operations that wait no more. */
+  /** Batches that only pause, for operations that wait. */
   readonly #idleTurns: Batch[] = [];
   /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
   readonly #placed = new Set<number>();
@@ -87,13 +87,13 @@ export class Allocator {
   #frontier = 0;
   /** Whether the pool was full when this client last looked for memory. */
   isTight = false;
-  /** What it looked for then. */
+  /** The blocks that it did not find then. */
   #lacking: Lacking | undefined;
-  /** What was looked for when each error was raised: operations in flight lack different blocks. */
+  /** What each failed allocation did not find: operations in flight lack different blocks. */
   readonly #lackedBy = new WeakMap<object, Lacking>();
-  /** Stores that keep some chunks free, because making room takes memory; and how many more. */
+  /** Stores that keep chunks in reserve, as making room takes memory: 1 if they keep one more. */
   readonly #reserving = new Map<number, 0 | 1>();
-  /** How many of those chunks such a store may take next. */
+  /** How many chunks of the reserve such a store may take next. */
   reserveAllowed = 0;
   /** Chunks that this client drains or has drained: see store/eviction/chunk-drain.ts. */
   readonly draining = new Set<number>();
@@ -135,8 +135,9 @@ export class Allocator {
   }
 
   /**
-   * Whether no chunk was left unused when this client last looked: then memory comes only from what
-   * clients free. Each announcement of an epoch refreshes this, at no extra round trip.
+   * Whether no chunk beyond the largest reserve was unused when this client last looked. Then
+   * memory comes only from what clients free. Each announcement of an epoch refreshes this, at no
+   * extra round trip.
    */
   get isUsedUp(): boolean {
     const { chunksMax } = this.#layout;
@@ -150,9 +151,9 @@ export class Allocator {
   }
 
   /**
-   * For a store that can make room in a full pool but needs memory to do so: it evicts to get
-   * blocks of another size, or merges leaves. One that may lack blocks of two sizes at a time keeps
-   * one chunk `more`.
+   * Gives a store a reserve, because it needs memory to make room in a full pool: it evicts to get
+   * blocks of another size, or merges leaves. `more` is 1 for a store that may lack blocks of two
+   * sizes at the same time: it keeps one more chunk.
    */
   keepReserve(catalog: number, more: 0 | 1 = 0): void {
     this.#reserving.set(catalog, more || (this.#reserving.get(catalog) ?? 0));
@@ -186,9 +187,9 @@ export class Allocator {
   }
 
   /**
-   * A block of any size: from a size class, or a span of whole chunks when it is larger. Raises
-   * SW_POOL_FULL; with a memory node (counted from 0) when that one is full, whatever the others
-   * have: only the caller knows whether another one would do.
+   * A block of any size: from a size class, or a span of whole chunks if it is larger. Raises
+   * SW_POOL_FULL. With a memory node (counted from 0) it does so when that node is full, even if
+   * others have room: only the caller knows whether another node would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
     if (units > BLOCK_UNITS_MAX) return yield* this.#allocateSpan(catalog, units, node);
@@ -199,8 +200,8 @@ export class Allocator {
   }
 
   /**
-   * Several blocks, or none: operations in flight that each had one of two would wait in vain for
-   * each other's. Raises SW_POOL_FULL.
+   * Several blocks, or none. Otherwise operations in flight that each held one of two blocks could
+   * wait for each other for ever. Raises SW_POOL_FULL.
    */
   *allocateTogether(catalog: number, units: number, count: number): Operation<Address[]> {
     const sizeClass = this.sizeClass(catalog, units);
@@ -274,7 +275,7 @@ export class Allocator {
 
   /** Until another operation of this client has claimed blocks, or has failed to. */
   *#waitForRefill(sizeClass: SizeClass): Operation<void> {
-    // Hundreds of operations may wait, each for many turns.
+    // Reused, because hundreds of operations may wait, and each yields many times.
     const turn = this.#idleTurns.pop() ?? new Batch().pause(0, new Scratch(8));
     sizeClass.waiting++;
     try {
@@ -317,7 +318,7 @@ export class Allocator {
     const word = unpackChunk(seen.i64[mapBytes >> 3]);
     if (word.state !== CHUNK_BLOCKS || word.catalog !== catalog || word.units !== units) return 0;
     const ahead = Math.min(sizeClass.batch, sizeClass.claimsMax(this.isTight));
-    // What operations wait for is not claimed ahead: they use it at once.
+    // Blocks that operations wait for are not claimed ahead: they are used at once.
     const most = this.isTight ? ahead : ahead + sizeClass.waiting;
     claim.choose(sizeClass, this.claim, current.next, most);
     if (claim.words === 0) {
@@ -352,7 +353,7 @@ export class Allocator {
     if (wasTight && this.#chunks.survey.recycled <= spared) {
       const some = this.#chunks.fullest(use, node);
       if (some !== undefined) return this.#enteredBeside(sizeClass, some);
-      // No more than those was unused when this client announced its epoch.
+      // When this client announced its epoch, no chunks but the reserve were unused.
       if (this.#frontier + spared >= this.#layout.chunksMax) {
         if (isAhead) return undefined;
         const error = this.#chunks.fullOn(node);

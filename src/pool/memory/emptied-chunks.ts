@@ -15,7 +15,7 @@ import {
 } from './chunk-word.ts';
 import type { ChunkTable } from './chunks.ts';
 
-/** What of a pool this needs. */
+/** The parts of a pool that recycling uses. */
 export interface PoolOfChunks {
   readonly layout: PoolLayout;
   readonly membership: Membership;
@@ -38,9 +38,9 @@ const SWAPS_MAX = 64;
  * 3. Retire the chunk. Three epochs later it is free for any use.
  *
  * Why three epochs. A client reads the chunk's word before each claim, and claims within the epoch
- * that it had announced. A client that read the word before step 1 may still try its CAS after step
- * 2. The CAS fails as long as the bytes are locked. If the chunk went to another size at once, its
- *    new state bytes, or data in their place, could match what that CAS expects.
+ * that it had announced. So a client that read the word before step 1 may try its CAS after step 2.
+ * The CAS fails as long as the bytes are locked. If the chunk went to another size at once, its new
+ * state bytes, or data in their place, could match what that CAS expects.
  *
  * Why the word's count of free blocks cannot change in step 3. A client that frees a block counts
  * it before it marks it free, and a client that claims a block counts it before it uses it. So all
@@ -73,7 +73,7 @@ function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined>
   const word = yield* chunks.wordOf(chunk);
   const blocks = blocksPerChunk(word.units);
   if (!holdsBlocks(word.state) || word.free < blocks) return undefined;
-  // What is more than all blocks dead clients have left. It must not add up until it overflows.
+  // Dead clients may have left a count that is too high. It must not grow until it overflows.
   const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id, free: blocks };
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {

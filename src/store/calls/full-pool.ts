@@ -18,17 +18,17 @@ import type { Evictor } from '../eviction/evictor.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
 
 /**
- * Some expired records first, all of them when that does not help: only a chunk that is empty has
- * room for blocks of another size. Two sweeps: the first may have been another client's, or have
- * brought what others took.
+ * What a store that evicts nothing tries. Some expired records first, then all of them: only an
+ * empty chunk has room for blocks of another size. The last sweep is repeated, because the first
+ * may have been another client's, or other clients may have taken what it freed.
  */
 const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
- * A bounded store evicts when its pool is full, even if the store is not: sampled records, which
- * helps a write of about their size, then the records of one chunk. A leaf that cannot be split
- * meanwhile loses a record instead, or an old leaf all of its own. An index that does not free the
- * blocks of deleted records at once does so in a sweep.
+ * What a bounded store tries: it evicts when its pool is full, even if the store is not. Evicting
+ * sampled records helps a write of about their size; draining evicts the records of one chunk. A
+ * leaf that cannot be split meanwhile loses a record, or an old leaf loses all of its records. An
+ * index that does not free the blocks of deleted records at once frees them in a sweep.
  */
 const BOUNDED_STEPS = [
   'ripen',
@@ -51,26 +51,26 @@ const BOUNDED_STEPS = [
 ] as const;
 
 /**
- * How often a write waits for an epoch before it takes other steps. Each wait lets only a few of
- * the writes in flight go on, and any one may be the last of them.
+ * How often a write waits for an epoch before it takes other steps. After each wait only a few of
+ * the writes in flight find memory, and any write may be the last of them.
  */
 const WAITS_MAX = 64;
 
-/** What meets a full pool. A deletion may wait for other things than memory. */
+/** What met the full pool. A sweep may help a deletion without freeing memory (`Index.compact`). */
 type WriteKind = 'deletion' | 'write';
 
 /** What has been tried for one write that met the full pool. */
 export class ReclaimProgress {
   readonly kind: WriteKind;
-  /** Nothing is evicted for a record that would not fit even then. Undefined for a deletion. */
+  /** The write: nothing is evicted for a record that cannot fit. Undefined for a deletion. */
   readonly request: Request | undefined;
-  /** What it did not find when it was tried last. */
+  /** What the last attempt did not find. */
   lacking: Lacking | undefined;
   waits = 0;
   steps = 0;
   /** How many of these steps were 'drain'. */
   drains = 0;
-  /** Whether the chunks that brought nothing before were tried once more. */
+  /** Whether the chunks that freed nothing before were tried once more. */
   anew = false;
 
   constructor(kind: WriteKind, request?: Request) {
@@ -83,19 +83,19 @@ type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
-/** The same of old tables: those of two leaves. */
+/** The same for old tables: the records of two leaves. */
 const TABLE_EVICTIONS_MAX = 128;
-/** Samples without a victim that end a step. */
+/** Samples without a victim after which a step gives up. */
 const VAIN_MAX = 16;
-/** How often one step has the index free evicted records: each time takes a merge or two. */
+/** How often one step has the index free evicted records. Each time takes a merge or two. */
 const RELEASES_MAX = 4;
 
-/** Expired records whose memory does for a while. */
+/** Expired records that a step removes: their memory lasts for a while. */
 const ENOUGH = 512;
-/** Of so many records each: a write of a store in which all have expired pauses no longer. */
+/** Most rounds of ENOUGH records, to bound a write's pause when all records have expired. */
 const EXPIRY_ROUNDS_MAX = 8;
 
-/** Over a network each write of many in flight would otherwise ask the nodes about all clients. */
+/** Otherwise each of many writes in flight over a network would ask the nodes about all clients. */
 const RECOVERY_INTERVAL_MS = 500;
 
 /** Makes room in a full pool, so that a write that failed can be run again. */
@@ -120,8 +120,8 @@ export class FullPool {
   }
 
   /**
-   * After a write has failed, and before it is run again: takes the steps that it has not tried
-   * until one helps. Raises the error when it is another one, or nothing helps.
+   * Runs after a write has failed, and before it is tried again: takes the steps that this write
+   * has not tried until one helps. Raises the error when it is not SW_POOL_FULL, or nothing helps.
    */
   *makeRoom(error: unknown, tried: ReclaimProgress): Operation<void> {
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
@@ -142,7 +142,7 @@ export class FullPool {
     throw (yield* this.#heldBack(error)) ?? error;
   }
 
-  /** A record of several chunks needs as many drained, or up to twice if others take some. */
+  /** A record of several chunks needs as many drained, or twice as many if others take some. */
   #stepsFor(request: Request | undefined): readonly Step[] {
     if (!this.#evictor?.store.evicts) return STEPS;
     const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
@@ -152,12 +152,12 @@ export class FullPool {
 
   *#wait({ epoch }: FullForNow): Operation<boolean> {
     const { pool } = this.#attachment;
-    // Another operation of this client has waited for it.
+    // Another operation of this client has already waited for this epoch.
     if (pool.reclamation.announced >= epoch) return true;
     return (yield* this.#attachment.exclusive(() => pool.reaching(epoch))) ?? false;
   }
 
-  /** The error that names the clients for which this one's retired blocks wait. */
+  /** The error that names the clients that hold back this one's retired blocks. */
   *#heldBack(cause: StepwellError): Operation<StepwellError | undefined> {
     const { reclamation, membership } = this.#attachment.pool;
     if (reclamation.retired === 0 || reclamation.lagging.length === 0) return undefined;
@@ -185,9 +185,10 @@ export class FullPool {
   }
 
   /**
-   * Goes on for some rounds as long as most records have expired. What a few leave free lies in
-   * every chunk, and new records would take it: then no chunk comes free for blocks of another
-   * size, such as a sibling of a full leaf, however much of the pool is free.
+   * Removes expired records, in several rounds while most records have expired. After few removals
+   * the free blocks are scattered over all chunks, and new records would take them. Then no chunk
+   * comes free for blocks of another size, such as a sibling of a full leaf, however much of the
+   * pool is free.
    */
   *#expire(enough: number): Operation<boolean> {
     let removed = 0;
@@ -200,7 +201,7 @@ export class FullPool {
     return removed > 0;
   }
 
-  /** Whether the chunks of this store and those of none have room for what the request writes. */
+  /** Whether the record would fit into the chunks that this store has or could get. */
   *#mayFit(request: Request | undefined): Operation<boolean> {
     if (request === undefined) return true;
     const wanted = blockBytesOf(request.keyBytes, request.valueBytes);
@@ -215,10 +216,10 @@ export class FullPool {
   }
 
   /**
-   * Evicts sampled records until some blocks of the size that the write lacks are retired. Does
-   * not, while so many blocks of other sizes lie free that draining one of their chunks costs fewer
-   * records, or while the index can free records that were evicted before. Where a table cannot
-   * grow, evicts a record from where the table would keep this one.
+   * Evicts sampled records until enough blocks of the size that the write lacks are retired. Does
+   * nothing while so many blocks of other sizes are free that draining one of their chunks costs
+   * fewer records. If the index can free records that were evicted before, it does that first. If a
+   * table cannot grow, evicts a record from where the table would keep the new one.
    */
   *#evict({ request, lacking }: ReclaimProgress): Operation<boolean> {
     const { allocator } = this.#attachment.pool;
@@ -248,10 +249,10 @@ export class FullPool {
   }
 
   /**
-   * Where a table is full and its index lacks memory for another one, evicts a record of that table
-   * and owes a chunk, which the next writes pay. Their tables can be split when it is free.
-   * Where it evicts nothing, another write in flight has made room there, or taken it: this one
-   * tries again.
+   * If a table is full and its index lacks memory for another one: evicts a record of that table,
+   * and owes a chunk, which the next writes pay for. Once that chunk is free, their tables can be
+   * split. If nothing was evicted, another write in flight has made room there, or taken it. So the
+   * write is tried again in any case.
    */
   *#evictInTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !this.#isOfTable(lacking)) return false;
@@ -261,7 +262,7 @@ export class FullPool {
     return true;
   }
 
-  /** Evicts the records of an old table until it is merged, whose block this write then has. */
+  /** Evicts the records of an old table until it is merged and its block serves this write. */
   *#emptyOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;
@@ -276,7 +277,7 @@ export class FullPool {
     }
   }
 
-  /** What one operation of this client empties, the others may find free. */
+  /** Waits while another operation of this client empties a table: it may free enough for both. */
   *#waitForTable(): Operation<boolean> {
     const turn = new Batch().pause(0, new Scratch(8));
     do yield turn;
@@ -301,7 +302,7 @@ export class FullPool {
     return lacking !== undefined && !this.#isOfRecords(lacking);
   }
 
-  /** Frees evicted records that wait for a merge, until the write has a block that it lacks. */
+  /** Has the index free evicted records that wait for a merge, until the write has a block. */
   *#release(lacking: Lacking): Operation<boolean> {
     const releasing = () => this.#releaseSome();
     for (let releases = 0; releases < RELEASES_MAX; releases++) {
@@ -324,11 +325,11 @@ export class FullPool {
   }
 
   /**
-   * Lets the write take chunks of the reserve, and owes as many; for what the reserve lacks, evicts
-   * all records of a chunk at once. A record of several blocks may need a chunk for each size, and
-   * the index one for its tables. It needs them together: a write that got only some of them fails
-   * and gives them back. So each further attempt may take one more. The first one evicts no chunk
-   * where evicting one record may do: see `#evictInTable`.
+   * Lets the write take chunks of the reserve, and owes as many. If the reserve is too small,
+   * evicts all records of a chunk at once. A record of several blocks may need a chunk for each
+   * size, and the index one for its tables. It needs them together: a write that got only some of
+   * them fails and gives them back. So each further attempt may take one more chunk. The first
+   * attempt drains no chunk where evicting one record may be enough: see `#evictInTable`.
    */
   *#drain(tried: ReclaimProgress): Operation<boolean> {
     const { request, lacking } = tried;
@@ -340,7 +341,7 @@ export class FullPool {
     const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
     const isThere = () => chunks.hasMoreThan(wanted - 1, true);
     const spares = yield* inSection(this.#attachment, isThere);
-    // Not before: blocks that a section claims ahead would take the chunks asked for.
+    // Set only now: a section claims blocks ahead, which would take these chunks.
     allocator.reserveAllowed = wanted;
     if (spares) {
       for (let i = 0; i < wanted; i++) drain.owe();
@@ -356,7 +357,7 @@ export class FullPool {
     return true;
   }
 
-  /** False while evicted memory cannot be used again: more evictions would only empty the store. */
+  /** False while evicted memory cannot be reused: more evictions would only empty the store. */
   *#canUseEvicted(): Operation<boolean> {
     const { reclamation } = this.#attachment.pool;
     if (reclamation.retired === 0 || (yield* this.#reclaim())) return true;
@@ -368,7 +369,7 @@ export class FullPool {
     return yield* this.#ripenFor(lacking);
   }
 
-  /** Frees what this client has retired; whether it keeps what the write lacks. */
+  /** Frees what this client has retired. Returns whether the write now finds what it lacks. */
   *#ripenFor({ catalog, units, count }: Lacking): Operation<boolean> {
     const { pool } = this.#attachment;
     if (pool.reclamation.waitingOf(catalog, units) > 0) {
@@ -408,11 +409,11 @@ export class FullPool {
     const { pool } = this.#attachment;
     yield* this.#recover();
     if (!(yield* this.#vain.mayBring(kind))) return false;
-    // An evicting store needs the records that were deleted freed, at any rate.
+    // A store that evicts always needs the blocks of deleted records freed.
     const forDeletion = kind === 'deletion' || this.#evictor?.store.evicts === true;
     const sweeping = () => sweep(pool, this.#index, forDeletion);
     const brought = yield* this.#attachment.exclusive(sweeping);
-    // Inside a callback nothing was swept, so this says nothing about sweeps.
+    // Inside a callback no sweep ran, so this says nothing about sweeps.
     if (brought === undefined) return false;
     publish('sweep', () => ({ store: this.#store, brought }));
     if (brought > 0) this.#evictor?.drain.noteSweep();
@@ -422,7 +423,7 @@ export class FullPool {
     return brought > 0;
   }
 
-  /** Takes over from clients that are gone: what they have left may be enough. */
+  /** Cleans up after dead clients: what they have left may be enough. */
   *#recover(): Operation<void> {
     const now = performance.now();
     const { pool, width } = this.#attachment;
@@ -445,20 +446,20 @@ function chunksFor(keyBytes: number, valueBytes: number): number {
 
 const SWEEP_INTERVAL_MS = 1000;
 
-/** A sweep that brought nothing, and what there was after it. */
+/** A sweep that freed nothing, and the state of the pool after it. */
 interface VainSweep {
   at: number;
   freed: number;
   reusable: number;
   epoch: number;
-  /** Sweeps in vain up to this one, of which each followed the one before within the interval. */
+  /** How many sweeps in a row freed nothing, each within the interval after the one before. */
   inARow: number;
 }
 
 /**
- * Whether another sweep is worth its walk of the whole store after one in vain. Kept for each kind
- * of write: a sweep that brought a write no memory says nothing about a deletion, for which a sweep
- * makes room in the index; see `Index.compact`.
+ * After a sweep that freed nothing, decides whether another one is worth its walk of the whole
+ * store. Kept for each kind of write: a sweep that freed no memory for a write may still make room
+ * for a deletion in the index; see `Index.compact`.
  */
 class VainSweeps {
   readonly #pool: Pool;
@@ -469,10 +470,10 @@ class VainSweeps {
   }
 
   /**
-   * After an interval; sooner when this client has freed something, when chunks were left, or when
-   * other clients have retired blocks, which the epoch shows: it moves on with every hundred or so.
-   * Vain sweeps move it too, so clients that all find the pool full would sweep in turns with each
-   * write. Therefore each vain sweep doubles what the next one waits for.
+   * True after an interval. Sooner if this client has freed something, if chunks came free, or if
+   * other clients have retired blocks, which the epoch shows: it advances with every hundred or so.
+   * Sweeps that free nothing advance it too, so clients that all find the pool full would make each
+   * other sweep with each write. Therefore each such sweep doubles the epochs to wait for.
    */
   *mayBring(kind: WriteKind): Operation<boolean> {
     const vain = this.#last[kind];

@@ -12,25 +12,25 @@ import { History } from './history.ts';
 import { Ledger } from './ledger.ts';
 import { type Candidate, Sampling } from './sampling.ts';
 
-/** Records that are compared for one eviction: with 16, LFU is as good as if it knew all. */
+/** Records that are compared for one eviction. With 16, LFU does as well as if it knew all. */
 const SAMPLE = 16;
-/** Places of the index that are read for them; more where records stand far apart. */
+/** Most places of the index that one sample reads: many where records stand far apart. */
 const PLACES_MAX = 256;
-/** After samples in vain: so many records must come or go before others are taken, at most. */
+/** After samples without a victim, at most this many records come or go before further samples. */
 const IN_VAIN_RECORDS = 64;
-/** And such a part of the limit. */
+/** Or this part of the limit, if that is less. */
 const IN_VAIN_PART = 16;
-/** A record is young if victims of the whole store have rested so many times as long. */
+/** A record is young if victims of the whole store have rested this many times as long. */
 const YOUNG_FACTOR = 4;
-/** Of those that are kept for the next evictions. */
+/** Most samplings to keep for reuse. */
 const IDLE_MAX = 16;
 
-/** Where a record goes for another one: see `Evictor`. */
+/** Where to look for a victim that makes room for a certain new record: see `Evictor`. */
 export type VictimPlace = 'beside' | 'in table' | 'old';
 
 /**
- * What one client knows of a store that is bounded, for all its handles: how much the store holds,
- * and which records go. The protocol: docs/protocols/eviction.md.
+ * What one client knows of a bounded store, for all its handles: how much the store holds, and
+ * which records to evict. The protocol: docs/protocols/eviction.md.
  */
 export class BoundedStore {
   readonly bound: Bound;
@@ -39,7 +39,7 @@ export class BoundedStore {
   readonly #pool: Pool;
   readonly #index: Index;
   readonly #history: History | undefined;
-  /** Regrets of the others that this client has learnt from. */
+  /** The other clients' regrets that this client has learnt from. */
   #learnt = { lru: 0, lfu: 0 };
   readonly #idle: Sampling[] = [];
   #places = 1;
@@ -47,15 +47,15 @@ export class BoundedStore {
   #victimAccess = Number.NEGATIVE_INFINITY;
   /** A key of the table that is being emptied. */
   #oldTable: Request | undefined;
-  /** Of all handles: evictions that have begun and not ended. */
+  /** Evictions under way, of all handles. */
   underWay = 0;
-  /** What was too much when samples were in vain the last time; NaN when the last one was not. */
+  /** The excess when samples last found no victim; NaN after an eviction. */
   #leftOver = Number.NaN;
-  /** Until when the last recount will do, by the pool's timer. */
+  /** Until when the last recount suffices, by the pool's timer. */
   countedUntil = 0;
-  /** The ledger's deaths that a recount has made good. */
+  /** The ledger's count of dead clients at the last recount that succeeded. */
   deathsCounted = 0;
-  /** Those for which a recount was begun. */
+  /** The count at which a recount was last begun. */
   deathsTried = 0;
 
   private constructor(pool: Pool, index: Index, ledger: Ledger) {
@@ -68,7 +68,7 @@ export class BoundedStore {
     this.#history = start === undefined ? undefined : new History(pool, start, bound.historyBits);
   }
 
-  /** Of a store that this client has just opened; undefined when it has no bound. */
+  /** Opens the bound of a store that this client has just opened; undefined when it has none. */
   static *open(pool: Pool, index: Index): Operation<BoundedStore | undefined> {
     const bound = yield* pool.catalog.boundOf(index.records.catalog);
     if (bound === undefined) return undefined;
@@ -81,7 +81,7 @@ export class BoundedStore {
     return store;
   }
 
-  /** As of now, for statistics. A handle for reading writes nothing. */
+  /** Current figures for statistics. A handle that only reads publishes nothing. */
   *stats(readOnly: boolean): Operation<BoundStats> {
     if (!readOnly) yield* this.ledger.publish();
     yield* this.ledger.look();
@@ -97,38 +97,38 @@ export class BoundedStore {
     return this.bound.eviction !== 'none';
   }
 
-  /** Whether a record has to go, beside those for which evictions are under way. */
+  /** Whether a record must be evicted, in addition to evictions under way. */
   get isOver(): boolean {
     return this.evicts && this.recordsOver > 0;
   }
 
-  /** About how many more records to evict, besides evictions under way. */
+  /** About how many records to evict, in addition to evictions under way. */
   get recordsOver(): number {
     const { excess, perRecord } = this.ledger;
     return Math.ceil(excess / perRecord) - this.underWay;
   }
 
   /**
-   * Whether the counts are likely to be too low, which nothing else would show: a client has died
-   * and had not counted what it added, or the lines say less than nothing.
+   * Whether the counts may be too low, which nothing else would show: a client has died before it
+   * counted what it added, or the lines add up to less than 0.
    */
   get isSuspect(): boolean {
     return this.ledger.isNegative || this.ledger.deaths !== this.deathsCounted;
   }
 
-  /** Samples were in vain: most records are helpers' states, which stay. */
+  /** Samples found no victim: most records are helpers' states, which stay. */
   noteVain(): void {
     this.#leftOver = this.ledger.excess;
   }
 
-  /** Whether samples would be in vain again: hardly anything has changed since. */
+  /** Whether further samples would find no victim either: hardly anything has changed since. */
   get isInVain(): boolean {
     const { perRecord, excess } = this.ledger;
     const most = Math.min(IN_VAIN_RECORDS * perRecord, this.bound.limit / IN_VAIN_PART);
     return Math.abs(excess - this.#leftOver) < Math.max(perRecord, most);
   }
 
-  /** Looks at what the other clients have done. */
+  /** Reads what the other clients have done. */
   *look(): Operation<void> {
     yield* this.ledger.publish();
     yield* this.ledger.look();
@@ -152,7 +152,7 @@ export class BoundedStore {
     this.#learnt = { lru: this.#learnt.lru + lru, lfu: this.#learnt.lfu + lfu };
   }
 
-  /** Notes that a record was evicted, and who chose it. */
+  /** Notes that a record was evicted, and which experts chose it. */
   *noteEviction(candidate: Candidate): Operation<void> {
     this.#leftOver = Number.NaN;
     if (!candidate.isExpired) this.ledger.countEviction();
@@ -160,7 +160,7 @@ export class BoundedStore {
     yield* this.#history.note(candidate.request, candidate.experts, this.ledger.evicted);
   }
 
-  /** What an eviction needs; each is given back by `giveBack`. */
+  /** Memory for one eviction; give it back by `giveBack`. */
   newSampling(): Sampling {
     return this.#idle.pop() ?? new Sampling(this.#index, this.bound.eviction !== 'lru');
   }
@@ -170,8 +170,8 @@ export class BoundedStore {
   }
 
   /**
-   * Samples the store once: returns a record that is to go, not that of `spared`; undefined when it
-   * has met none. An expired one before any other.
+   * Samples the store once and returns a victim, but not the record of `spared`; undefined when it
+   * found none. An expired record goes first.
    */
   *findVictim(sampling: Sampling, spared: Request | undefined): Operation<Candidate | undefined> {
     const { chance } = this.#pool.clock;
@@ -185,9 +185,9 @@ export class BoundedStore {
   }
 
   /**
-   * As `findVictim`, of the records beside an outgoing one (see `Index.sample`), or an `old` one.
-   * The records `beside` may be young, as where keys ascend: then an old one, too, because the pool
-   * may hold nothing younger. Unless it has to be `in table`.
+   * As `findVictim`, among the records beside which a new one goes (see `Index.sample`), or an
+   * `old` record. Where keys ascend, the records `beside` are young: then it chooses an old record
+   * instead, unless it has to be `in table`.
    */
   *findVictimFor(
     place: VictimPlace,
@@ -200,7 +200,7 @@ export class BoundedStore {
     return isLast || !this.#isYoung(neighbour) ? neighbour : yield* this.#findOld(sampling, own);
   }
 
-  /** Whether the store has records that are much older than all those beside an outgoing one. */
+  /** Whether the store has records much older than all those beside which the new one goes. */
   *areYoungBeside(own: Request, sampling: Sampling): Operation<boolean> {
     const neighbour = yield* this.#findNeighbour(sampling, own);
     return neighbour !== undefined && this.#isYoung(neighbour);
@@ -213,8 +213,8 @@ export class BoundedStore {
   }
 
   /**
-   * One after the other all old records of a table, so that its memory comes free when it is
-   * merged; then those of the table that the next victim of the whole store stands in.
+   * Chooses all old records of a table, one per call, so that its memory comes free when it is
+   * merged. Then goes on with the table that holds the next victim of the whole store.
    */
   *#findOld(sampling: Sampling, spared: Request): Operation<Candidate | undefined> {
     if (this.#oldTable !== undefined) {
@@ -242,7 +242,7 @@ export class BoundedStore {
     return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(this.#pool.clock.chance());
   }
 
-  /** Next time as many places as have about enough records; true when it has to be at once. */
+  /** Adapts how many places a sample reads. True when the next sample must be taken at once. */
   #wasTooSmall(met: number): boolean {
     const before = this.#places;
     if (met < SAMPLE / 2) this.#places = Math.min(PLACES_MAX, 2 * before);

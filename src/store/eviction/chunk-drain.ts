@@ -14,14 +14,14 @@ import { SizeClass } from '../../pool/memory/size-class.ts';
 import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 
-/** Chunks to try before giving up, if none has a record that can be evicted. */
+/** Chunks to try before giving up, if no record in them can be evicted. */
 const VAIN_MAX = 8;
-/** Most blocks that one payment looks at. */
+/** Most blocks that one payment tries. */
 const LOOKS_MAX = 64;
 /** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 16;
 
-/** 'stays', too, when no record has the block; 'full' when the index needs memory to remove it. */
+/** 'stays' also when no record has the block; 'full' when the index needs memory to remove it. */
 export type Fate = 'evicted' | 'stays' | 'full';
 
 type EvictAt = (block: Address, units: number) => Operation<Fate>;
@@ -82,7 +82,7 @@ export class ChunkDrain {
     return this.#attachment.pool.chunks.survey.hasSlack(this.#isOfRecords);
   }
 
-  /** What is not free after a sweep has a record again, or never had one. */
+  /** After a sweep, blocks of drained chunks that are still in use have records: try them again. */
   noteSweep(): void {
     this.#drained.clear();
   }
@@ -92,7 +92,7 @@ export class ChunkDrain {
     this.#owed++;
   }
 
-  /** Whether records in blocks fill a chunk at all, or tables keep most of them. */
+  /** Whether the records in blocks fill a chunk: not if the index keeps most in its tables. */
   *canPay(): Operation<boolean> {
     const { pool } = this.#attachment;
     let bytes = 0;
@@ -105,7 +105,7 @@ export class ChunkDrain {
     return bytes > CHUNK_BYTES;
   }
 
-  /** Evicts at least so many bytes towards what it owes. */
+  /** Evicts at least `bytes` towards what it owes. */
   *pay(bytes: number): Operation<void> {
     if (this.#owed === 0) return;
     this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
@@ -161,7 +161,7 @@ export class ChunkDrain {
     const start = this.#attachment.pool.layout.chunkStart(chunk);
     const states = yield* control.readBytes(start, sizeClass.mapBytes);
     const blocks: Address[] = [];
-    // Only now: these were no state bytes if the chunk had been recycled.
+    // Checked last: if the chunk was recycled meanwhile, these were no state bytes.
     if (!(yield* this.#isDraining(chunk, sizeClass))) return blocks;
     for (let i = 0; i < sizeClass.blocks; i++) {
       if (states[i] !== BLOCK_FREE) blocks.push(sizeClass.blockAt(start, i));
@@ -174,7 +174,7 @@ export class ChunkDrain {
     return word.state === CHUNK_DRAINING && word.catalog === catalog && word.units === units;
   }
 
-  /** Evicts at least so many bytes; returns whether the chunk is done. */
+  /** Evicts at least `bytes` from the target; returns whether a chunk is paid for. */
   *#evict(target: Target, bytes: number): Operation<boolean> {
     const { chunk, sizeClass } = target;
     if (!(yield* inSection(this.#attachment, () => this.#isDraining(chunk, sizeClass)))) {
@@ -200,8 +200,9 @@ export class ChunkDrain {
   }
 
   /**
-   * A chunk in which nothing could be evicted would never come free: its blocks serve again. Where
-   * the index lacked memory to remove records, the target stays.
+   * Ends the drain of a chunk. If nothing could be evicted, the chunk would never come free, so its
+   * blocks may be claimed again. If the index lacked memory to remove some records, the chunk stays
+   * the target.
    */
   *#end(target: Target): Operation<void> {
     const { chunk, sizeClass, evicted } = target;
@@ -235,7 +236,7 @@ export class ChunkDrain {
     return target.blocks.length > 0;
   }
 
-  /** Changes the state of a chunk of blocks; returns its word, or undefined if it is none. */
+  /** Changes the state of one of the store's chunks; returns its word. Undefined if it is none. */
   *#mark(chunk: number, state: number): Operation<ChunkWord | undefined> {
     const { chunks } = this.#attachment.pool;
     for (let swaps = 0; swaps < SWAPS_MAX; swaps++) {

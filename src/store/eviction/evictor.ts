@@ -22,25 +22,25 @@ import type { Candidate, Sampling } from './sampling.ts';
 
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 16;
-/** How many of them at most when it evicts ahead of need: more would leave a small pool emptier. */
+/** At most this many ahead of need: more would leave a small pool emptier. */
 const AHEAD_MAX = 8;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
-/** Evictions that one write, or a client that leaves, tries at most. */
+/** Most evictions that one write, or a client that closes the store, tries. */
 const TRIES_MAX = 4096;
-/** Most writes until old tables are emptied once more. */
-const LEFT_OUT_MAX = 4096;
-/** Bytes that a write pays for a chunk owed, for each byte that it stores. */
+/** Most writes to skip before an old table is emptied again. */
+const SKIPS_MAX = 4096;
+/** Bytes that a write evicts towards an owed chunk, for each byte that it stores. */
 const PAYMENT = 1.25;
-/** What ends one try to evict: an index that needs memory to remove, or a damaged record. */
-const LEFT: readonly ErrorCode[] = [
+/** Errors that end only one eviction: its index lacks memory to remove, or a record is damaged. */
+const SKIPPED: readonly ErrorCode[] = [
   'SW_POOL_FULL',
   'SW_RECORD_CORRUPT',
   'SW_POOL_CORRUPT',
   'SW_CONTENTION',
 ];
 
-/** What the calls of one handle do about the bound of their store. */
+/** What a handle's calls do to keep their store within its bound. */
 export class Evictor {
   readonly store: BoundedStore;
   readonly #attachment: Attachment;
@@ -51,9 +51,9 @@ export class Evictor {
   readonly drain: ChunkDrain;
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
-  /** For how many writes no old table is emptied, because none came free. */
-  #leftOut = 0;
-  #leaveOut = 1;
+  /** For how many more writes no old table is emptied, because none came free. */
+  #writesToSkip = 0;
+  #skipNext = 1;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -68,20 +68,20 @@ export class Evictor {
     this.#name = name;
   }
 
-  /** Whether replacing a record may be refused, too: a longer one takes more bytes. */
+  /** Whether the bound counts bytes: then a longer replacement may be refused, too. */
   get countsBytes(): boolean {
     return this.store.bound.unit === 'bytes';
   }
 
-  /** Before a write of a store that evicts nothing: looks at the others' lines if it is time to. */
+  /** Before a write to a store without eviction: reads the ledger's other lines when due. */
   *lookIfStale(): Operation<void> {
     const { evicts, ledger } = this.store;
     if (!evicts && ledger.isStale) yield* inSection(this.#attachment, () => this.store.look());
   }
 
   /**
-   * Whether the store, which evicts nothing, has no room for the record: `isThere` tells whether
-   * the request has found one that it replaces.
+   * Whether a store without eviction has no room for the record. `isThere` tells whether the
+   * request found a record that it replaces.
    */
   isShut(request: Request, isThere: boolean): boolean {
     const { evicts, ledger } = this.store;
@@ -90,7 +90,7 @@ export class Evictor {
     return growth > 0 && ledger.excess + growth > 0;
   }
 
-  /** The same after a look at what other clients have deleted, before a write is refused. */
+  /** The same after another look at the ledger, because other clients may have deleted records. */
   *isStillShut(request: Request, isThere: boolean): Operation<boolean> {
     if (!this.isShut(request, isThere)) return false;
     yield* inSection(this.#attachment, () => this.store.look());
@@ -104,7 +104,7 @@ export class Evictor {
     return writtenBytes(request) - (isThere ? foundBytes(request) : 0);
   }
 
-  /** Raised for what a store that is shut has no room for. */
+  /** The error for a record that a store without eviction has no room for. */
   shut(): StepwellError {
     const { bound, ledger } = this.store;
     const { unit, limit } = bound;
@@ -134,11 +134,11 @@ export class Evictor {
     else ledger.changed(1, added);
     if (ledger.isStale) yield* store.look();
     if (!request.displaced && ledger.excess > 0) yield* store.noteReturn(request);
-    // Others need not evict what this client is about to evict.
+    // Not yet if over the bound: others need not evict what this client is about to evict.
     if (!store.isOver) yield* ledger.publish();
   }
 
-  /** In the section of a removal: counts what it has changed; the caller publishes that. */
+  /** In the section of a removal: counts what it has changed. The caller publishes the count. */
   removed(request: Request): void {
     if (!request.displaced) return;
     this.#pace?.removed();
@@ -146,9 +146,9 @@ export class Evictor {
   }
 
   /**
-   * Behind the section of a write: evicts what is too much. What has been stored is stored: trouble
-   * that this meets, such as a damaged record in a sample, is left to the calls that it concerns.
-   * Only a caller's `chance` that is none concerns this one: SW_INVALID_ARGUMENT.
+   * After the section of a write: evicts the excess. The write is done, so an error here, such as a
+   * damaged record in a sample, is left to the calls that it concerns. One error concerns this
+   * call: SW_INVALID_ARGUMENT, when the caller's own `chance` has returned a bad value.
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
@@ -196,7 +196,7 @@ export class Evictor {
   *#evictSome(count: number, spared: Request | undefined, isExcess = false): Operation<number> {
     if (count <= 1) return (yield* this.evictOne(spared)) ? 1 : 0;
     return yield* inSection(this.#attachment, () => {
-      // While this one waited to enter, others may have evicted the excess.
+      // Other operations may have evicted the excess while this one waited to enter.
       const left = isExcess ? Math.max(0, this.store.recordsOver) : count;
       return this.#evictTogether(Math.min(count, left), spared);
     });
@@ -221,8 +221,8 @@ export class Evictor {
     }.bind(this);
     store.underWay += count;
     try {
-      yield* this.#attachment.together(samplings, unlessLeft(choose));
-      yield* this.#attachment.together(victims, unlessLeft(remove));
+      yield* this.#attachment.together(samplings, skipFailed(choose));
+      yield* this.#attachment.together(victims, skipFailed(remove));
       yield* store.ledger.publish();
       return evicted;
     } finally {
@@ -235,18 +235,18 @@ export class Evictor {
     const { store } = this;
     let tries = 0;
     let vain = 0;
-    // More than clients can have added in passing: the counts are wrong, or many clients at once.
+    // Concurrent writes hardly explain so much: the counts are wrong, or clients very many.
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    // Unless it is the last one, a write leaves a small excess to the next, to evict several.
+    // A write, unlike `close`, leaves a small excess to the next, to evict several together.
     if (request !== undefined && this.#gathers) return;
     while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
-      // Other clients may be about to evict the excess that is not of this write.
+      // Other clients may be about to evict the part of the excess that they have added.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
       const some = Math.min(this.#together, store.recordsOver);
-      // Evictions in flight together may have chosen the same record.
+      // Evictions in flight may have chosen the same record.
       if ((yield* this.#evictSome(some, request, true)) === 0) vain += some;
       tries += some;
     }
@@ -268,21 +268,22 @@ export class Evictor {
   }
 
   /**
-   * After a write: evicts one of the records beside which the index keeps this one, or an old one
-   * where those are young; false when it has a block of its own, so that it can be any.
+   * After a write: evicts one of the records beside which the index keeps the new one, or an old
+   * record if those are young. False if the new record has a block of its own: then any victim will
+   * do.
    */
   *evictBeside(own: Request): Operation<boolean> {
     const isOldOfUse = this.mayEmptyTable;
-    if (this.#leftOut > 0) this.#leftOut--;
+    if (this.#writesToSkip > 0) this.#writesToSkip--;
     return own.isInTable && (yield* this.#tryToEvict(isOldOfUse ? 'beside' : 'in table', own));
   }
 
-  /** Where the index lacks memory for its tables: makes room in the very table. */
+  /** For an index that lacks memory for its tables: makes room in the new record's own table. */
   evictInTable(own: Request): Operation<boolean> {
     return this.#tryToEvict('in table', own);
   }
 
-  /** Or in a table of old records, so that it comes free: see `areYoungBeside`. */
+  /** Evicts a record in a table of old ones, so that the table comes free (`areYoungBeside`). */
   evictOld(own: Request): Operation<boolean> {
     return this.#tryToEvict('old', own);
   }
@@ -298,22 +299,23 @@ export class Evictor {
   }
 
   /**
-   * The old records of a table were evicted: whether one came free. Others may have taken it, or a
-   * merge may lack memory itself; so each time in vain doubles for how long this is left out.
+   * Notes whether a table came free after its old records were evicted. Other clients may have
+   * taken it, or its merge may have lacked memory. So each failure doubles the number of writes to
+   * skip.
    */
   noteTables(cameFree: boolean): void {
-    this.#leaveOut = cameFree ? 1 : Math.min(2 * this.#leaveOut, LEFT_OUT_MAX);
-    if (!cameFree) this.#leftOut = this.#leaveOut;
+    this.#skipNext = cameFree ? 1 : Math.min(2 * this.#skipNext, SKIPS_MAX);
+    if (!cameFree) this.#writesToSkip = this.#skipNext;
   }
 
   /**
-   * Whether a table that is emptied may come free: the index merges tables, and no client keeps
-   * memory from being used again.
+   * Whether a table comes free when its records are evicted: the index merges tables, and no client
+   * holds back reuse.
    */
   get mayEmptyTable(): boolean {
     const { lagging } = this.#attachment.pool.reclamation;
     const merges = this.canEvictInTable && this.#index.compact !== undefined;
-    return merges && this.#leftOut === 0 && lagging.length === 0;
+    return merges && this.#writesToSkip === 0 && lagging.length === 0;
   }
 
   /** Whether an eviction can make room in the very table that has none. */
@@ -321,7 +323,7 @@ export class Evictor {
     return this.#index.manifest.evictsInTable === true;
   }
 
-  /** Without callbacks, which each write to a full store would allocate. */
+  /** Without callbacks, because each write to a full store would allocate them. */
   *#tryToEvict(where: Where, own: Request | undefined): Operation<boolean> {
     try {
       yield* this.#attachment.enter();
@@ -331,17 +333,17 @@ export class Evictor {
         this.#attachment.exit();
       }
     } catch (error) {
-      if (isLeft(error)) return false;
+      if (isSkipped(error)) return false;
       throw error;
     }
   }
 
-  /** Evicts the record that has the block; false when there is none, or it must stay. */
+  /** Evicts the record in the block, if there is one and it may go. */
   *#evictAt(block: Address, units: number): Operation<Fate> {
     try {
       return yield* inSection(this.#attachment, () => this.#removeAt(block, units));
     } catch (error) {
-      if (isLeft(error)) return hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays';
+      if (isSkipped(error)) return hasCode(error, 'SW_POOL_FULL') ? 'full' : 'stays';
       throw error;
     }
   }
@@ -349,7 +351,7 @@ export class Evictor {
   *#evict(where: Where, own: Request | undefined): Operation<boolean> {
     const { store } = this;
     const sampling = store.newSampling();
-    // Within the section: one that waits for it when its store is closed evicts nothing.
+    // Inside the section: an operation that waits there while its store closes evicts nothing.
     store.underWay++;
     try {
       const victim =
@@ -365,7 +367,7 @@ export class Evictor {
     }
   }
 
-  /** Whether this client has removed it: it was neither replaced nor used since the sample. */
+  /** Removes the victim. False if it was replaced or used since the sample. */
   *#remove(victim: Candidate): Operation<boolean> {
     const { store } = this;
     if (!(yield* victim.remove())) return false;
@@ -398,12 +400,12 @@ export class Evictor {
     }
   }
 
-  /** Tells other clients at once what this one has counted. */
+  /** Publishes at once what this client has counted. */
   publish(): Operation<void> {
     return inSection(this.#attachment, () => this.store.ledger.publish());
   }
 
-  /** Counts all records, when what the clients have counted is known to be wrong, or may be. */
+  /** Counts all records, because the clients' counts are wrong, or may be. */
   recount(): Operation<void> {
     return this.#recount.run();
   }
@@ -411,22 +413,22 @@ export class Evictor {
 
 type Where = 'anywhere' | VictimPlace;
 
-/** Ends one of several evictions on what must not end the others. */
-function unlessLeft<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {
+/** Runs one of several evictions, so that an error of `SKIPPED` does not end the others. */
+function skipFailed<T>(act: (item: T) => Operation<void>): (item: T) => Operation<void> {
   return function* (item) {
     try {
       yield* act(item);
     } catch (error) {
-      if (!isLeft(error)) throw error;
+      if (!isSkipped(error)) throw error;
     }
   };
 }
 
-function isLeft(error: unknown): boolean {
-  return LEFT.some((code) => hasCode(error, code));
+function isSkipped(error: unknown): boolean {
+  return SKIPPED.some((code) => hasCode(error, code));
 }
 
-/** The condition by which an index tells of the old record. */
+/** The condition that makes an index report the old record. */
 export function countable(condition: Condition): Condition {
   return condition === ALWAYS ? EXCHANGE : condition;
 }

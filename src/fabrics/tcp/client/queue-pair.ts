@@ -45,18 +45,18 @@ export interface Credentials {
   tls?: boolean | ConnectionOptions;
   /** Shown by the node. */
   name?: string;
-  /** How long connecting, and a silent node, are waited for (5000). */
+  /** How long to wait for a connection, or for a node that is silent (5000). */
   timeoutMs?: number;
 }
 
-/** Where a queue pair belongs: which node of how many, and what hears of its end. */
+/** A queue pair's node, out of how many, and the callbacks of its owner. */
 export interface Place {
   node: number;
   nodes: number;
   session: number;
   /** The part is answered or has failed. */
   answered(part: Part, error: unknown): void;
-  /** All answers of one receive have been told. */
+  /** All answers of one receive have been passed on. */
   turned(): void;
   lost(error: StepwellError): void;
 }
@@ -72,9 +72,9 @@ type Returned = (error: unknown, reply: Uint8Array | undefined) => void;
 export class QueuePair {
   /** Names the node in errors. */
   readonly label: string;
-  /** What the node said of itself; there once connected. */
+  /** What the node reported; set once connected. */
   welcome!: Welcome;
-  /** How frames are cut for the node; there once connected. */
+  /** How frames are cut for the node; set once connected. */
   #shape!: FrameShape;
   readonly #place: Place;
   readonly #credentials: Credentials;
@@ -101,7 +101,7 @@ export class QueuePair {
     this.#credentials = credentials;
     const { tls, secret, name } = credentials;
     this.#greeting = new Greeting(place.session, secret, name);
-    // Read into the inbox itself: a chunk for every receive would be most of the garbage.
+    // Reads into the inbox itself: a buffer for every receive would be most of the garbage.
     const onread = {
       buffer: () => this.#inbox.room(),
       callback: (bytes: number) => this.#receive(bytes),
@@ -139,7 +139,7 @@ export class QueuePair {
     return this.#failure;
   }
 
-  /** Whether an answer to verbs is to come: soon, unlike that of a call. */
+  /** Whether an answer to verbs is due. It comes soon, unlike the reply to a call. */
   get waits(): boolean {
     return this.#sent.length > 0 || this.#waiting.length > 0;
   }
@@ -149,8 +149,8 @@ export class QueuePair {
   }
 
   /**
-   * Takes a part of a batch; it is sent by the next `flush`. Encoded at once, while its rows are at
-   * hand, unless the node has no room or others wait already.
+   * Takes a part of a batch; the next `flush` sends it. Encodes it at once, while its rows are at
+   * hand, unless the node has no room or other parts already wait.
    */
   post(part: Part): void {
     if (this.#idle) this.#socket.ref();
@@ -160,9 +160,10 @@ export class QueuePair {
   }
 
   /**
-   * Takes a whole batch of verbs when this is the pool's only node, there is room at once, and one
-   * frame is enough: then nothing is kept of it but the frame, which is returned (valid until the
-   * next is posted). Undefined, and nothing is posted, when it has to go as parts.
+   * Takes a whole batch of verbs, if this is the pool's only node, there is room at once, and one
+   * frame is enough. Then it keeps nothing of the batch but the frame, which it returns (valid
+   * until the next is posted). Otherwise it posts nothing and returns undefined: the batch has to
+   * go as parts.
    */
   postWhole(batch: Batch, completion: Completion): SentFrame | undefined {
     if (this.#waiting.length > 0 || this.#failure !== undefined) return undefined;
@@ -213,7 +214,7 @@ export class QueuePair {
     this.#outbox.flush();
   }
 
-  /** Leaves: what is under way fails with SW_CLOSED, or with what ended the session elsewhere. */
+  /** Leaves. What is under way fails with SW_CLOSED, or with `reason`: what ended it elsewhere. */
   close(reason?: StepwellError): void {
     if (reason) this.#end(reason);
     else this.#lose('SW_CLOSED', 'the connection was closed');
@@ -229,7 +230,7 @@ export class QueuePair {
     else this.#waiting.splice(0, taken);
   }
 
-  /** Whether all of the part found room. */
+  /** Encodes what there is room for. Returns whether that was all of the part. */
   #encodePart(part: Part, limit: number): boolean {
     while (!part.done) {
       if (this.#outstanding >= limit) return false;
@@ -246,7 +247,7 @@ export class QueuePair {
     return this.#sequence;
   }
 
-  /** So many bytes are in the inbox; false when no more are wanted. */
+  /** Handles the bytes that came into the inbox. Returns false to stop reading. */
   #receive(received: number): boolean {
     if (this.#failure) return false;
     this.#silentTicks = 0;
@@ -261,7 +262,7 @@ export class QueuePair {
       this.#lose('SW_PROTOCOL', error.message, error);
       return false;
     }
-    // Room for what had to wait.
+    // The answers have made room for parts that wait.
     if (this.#waiting.length > 0) this.flush();
     this.#place.turned();
     if (this.#idle && this.#connected === undefined) this.#socket.unref();
@@ -292,7 +293,7 @@ export class QueuePair {
     this.#answered(frame, undefined);
   }
 
-  /** The frame that is answered; valid until the next one is encoded. */
+  /** The frame that is answered, always the oldest. Valid until the next one is encoded. */
   #nextSent(sequence: number): SentFrame {
     const frame = this.#sent.first;
     if (frame?.sequence !== sequence) throw new WireError(`an answer to ${sequence}`);
@@ -364,7 +365,7 @@ export class QueuePair {
     this.#shape = shapeFor(this.#place.node, this.#place.nodes, frameBytesMax);
     this.#inbox.allow(welcome.frameBytesMax + FRAME_SLACK);
     const patience = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
-    // Often enough for both: the node's lease, and noticing that the node is gone.
+    // Often enough to renew the node's lease, and to notice that the node is gone.
     const tick = Math.min(patience / TICKS, welcome.leaseMs / 4);
     const ticksMax = Math.ceil(patience / tick);
     this.#clock = setInterval(() => this.#tick(ticksMax, patience), tick).unref();
@@ -374,8 +375,8 @@ export class QueuePair {
   }
 
   /**
-   * Silence is counted in this client's own ticks: when it stood still itself, the answers of that
-   * time are read before the next tick.
+   * Counts silence in this client's own ticks. If this client stood still itself, it reads the
+   * answers of that time before its next tick.
    */
   #tick(ticksMax: number, patienceMs: number): void {
     if (++this.#silentTicks > ticksMax) {
@@ -394,7 +395,7 @@ export class QueuePair {
     this.#spoke = false;
   }
 
-  /** Of TLS, that the node's certificate is not to be trusted is another matter. */
+  /** A TLS certificate that is not trusted has an error code of its own. */
   #broken(error: Error): void {
     const { authorizationError } = this.#socket as Partial<TLSSocket>;
     const code = authorizationError ? 'SW_UNAUTHENTICATED' : 'SW_NODE_UNREACHABLE';

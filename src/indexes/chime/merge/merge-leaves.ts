@@ -37,34 +37,35 @@ import type { ChimeTree } from '../tree.ts';
 /** Attempts to lock the left leaf; each of them waits. */
 const ATTEMPTS_MAX = 20;
 
-/** Two leaves below one parent that are marked there. */
+/** Two leaves that their parent has marked as a pair. */
 export interface LeafPair {
   left: Link;
   right: Link;
   /** The lower bound of the left leaf. */
   lower: Uint8Array;
-  /** Items of the right leaf, as they were when the pair was looked at. */
+  /** Items of the right leaf when the pair was read. */
   moves: number;
 }
 
-/** What the parent says under the lock, and is told. */
+/** The pair's mark in the parent, for use while the left leaf is locked. */
 export interface PairMark {
   /** Whether the parent is in use and has the mark. */
   stands(): Operation<boolean>;
-  /** Takes the mark away. */
+  /** Removes the mark. */
   drop(): Operation<void>;
 }
 
 /**
- * Merges two leaves (the paper refers to others for it): the left one takes all, and keeps its
- * address and lower bound; the right one is none any more.
+ * Merges two leaves (the paper refers to other work for this). The left leaf takes all items, and
+ * keeps its address and lower bound; the right leaf is retired.
  *
  *   D[WRITE intent's head; CAS left; READ it whole] -> D[CAS right; READ it whole] -> READ mark
  *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas,
  *       vacancy, sequence even; right: sequence odd, entries empty, no identity, retired;
  *       unlock left]
  *
- * A client that dies before the whole intent has changed nothing. Whether they were merged.
+ * A client that dies before the intent is complete has changed nothing. Returns whether the leaves
+ * were merged.
  */
 export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): Operation<boolean> {
   const { allocator, catalog, geometry } = tree;
@@ -76,8 +77,9 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     if (intentBytes(tree, pair.moves) > INTENT_BYTES) {
       block = yield* orNone(() => allocator.allocate(catalog, units));
     }
-    // In a full pool a leaf that is nearly empty must go without a block for the intent. Another
-    // one has its mark taken away below: it would keep all other pairs of the parent waiting.
+    // In a full pool a nearly empty leaf must be merged without a block for the intent. A pair
+    // whose intent is too long loses its mark below, because the mark holds up all other pairs of
+    // the parent.
     const bytes = block === NULL_ADDRESS ? INTENT_BYTES : intentBytes(tree, pair.moves);
     request.intent.ensure(bytes);
     if (!(yield* lockLeft(tree, request, pair, block))) return false;
@@ -116,13 +118,13 @@ function* orNone(allocate: () => Operation<Address>): Operation<Address> {
   }
 }
 
-/** Bytes of the intent when so many items come from the right leaf, and nothing has to hop. */
+/** Bytes of the intent if `moves` items come from the right leaf and none has to hop. */
 function intentBytes({ geometry }: ChimeTree, moves: number): number {
   const changed = Math.min(geometry.shape.span, 2 * moves);
   return rewriteBytes(geometry, changed) + clearedBytes(moves);
 }
 
-/** Of the intent of a merge that stands in the left leaf's image. */
+/** Bytes of the intent for the merge that the left leaf's image shows. */
 function mergeBytes(
   tree: ChimeTree,
   left: ChimeRequest,
@@ -133,7 +135,7 @@ function mergeBytes(
   return rewriteBytes(tree.geometry, changed) + clearedBytes(moves);
 }
 
-/** Of the right leaf: the sequence, each item, identity and owner. */
+/** Bytes of the intent for the right leaf: its sequence, each item, identity and owner. */
 function clearedBytes(items: number): number {
   return (items + 3) * writeBytes(8);
 }
@@ -144,7 +146,7 @@ function* lockLeft(
   { left, lower }: LeafPair,
   block: Address,
 ): Operation<boolean> {
-  // As an operation on the lowest key of the leaf, which is the leaf's as long as that is there.
+  // Like an operation on the leaf's lowest key, which stays in this leaf as long as it exists.
   request.setKey(lower, tree.geometry.shape.seed);
   request.side = AT_KEY;
   tree.aimAt(request, left, lower);
@@ -162,7 +164,7 @@ function isSibling({ words }: ChimeRequest, right: Link): boolean {
   return sibling !== undefined && isSameLeaf(sibling.low, sibling.high, right.low, right.high);
 }
 
-/** D[CAS owner; READ header and entries]: with the lock word of the left leaf, or not at all. */
+/** D[CAS owner; READ header and entries], with the left leaf's lock word. Never waits. */
 function* tryRight(
   tree: ChimeTree,
   left: ChimeRequest,
@@ -186,8 +188,8 @@ function* releaseRight({ words, leaf, idLow, idHigh }: ChimeRequest): Operation<
 }
 
 /**
- * Puts the right leaf's items into the image of the left one: at the entries they had, so that a
- * full leaf fits an empty one, or by hopping. False: no room.
+ * Puts the right leaf's items into the left leaf's image: at the entries they had, so that a full
+ * leaf fits into an empty one, or by hopping. False if there is no room.
  */
 function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operation<boolean> {
   const { geometry } = tree;
@@ -195,7 +197,7 @@ function* fit(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest): Operati
   const [here, there] = [countItems(tree, left), countItems(tree, right)];
   if (here > 0 && there > 0 && 4 * (here + there) > 3 * span) return false;
   for (let home = 0; home < span; home++) {
-    // An item's home is told by the hop bitmap that names it: no key has to be hashed.
+    // The hop bitmap that names an item shows its home: no key has to be hashed.
     for (let hops = hopsOf(right.words, imageOf(tree, home)); hops !== 0; hops &= hops - 1) {
       const away = 31 - Math.clz32(hops & -hops);
       // Items get new checksums in the left leaf. A damaged item must not come to look intact.
@@ -237,7 +239,7 @@ function takeItem(
   tree.sums.seal(words, to, idLow, idHigh);
 }
 
-/** The block of the left leaf's pivot, which goes with the pivot. */
+/** The block of the left leaf's long pivot, which the merge replaces. */
 function longPivotOf({ words }: ChimeRequest): { address: Address; units: number } | undefined {
   const at = IMAGE_AT + BOUNDS_AT;
   const bytes = pivotBytesIn(words, at);
@@ -245,7 +247,7 @@ function longPivotOf({ words }: ChimeRequest): { address: Address; units: number
   return { address: pivotBlockIn(words, at), units: unitsFor(bytes) };
 }
 
-/** Adds all WRITEs but the release of the left leaf. */
+/** Adds all WRITEs except the release of the left leaf. */
 function write(tree: ChimeTree, left: ChimeRequest, right: ChimeRequest, before: Int32Array): void {
   const { intent } = left;
   intent.setLeaf(SECOND_LEAF, right.leaf, right.idLow, right.idHigh);

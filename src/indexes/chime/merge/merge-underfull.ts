@@ -40,15 +40,15 @@ import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
 import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 
-/** Each round makes two nodes one or the tree lower; what is left is for the next deletion. */
+/** Each round merges two nodes or lowers the tree by a level. The next deletion does the rest. */
 export const ROUNDS_MAX = 8;
 export const LOWEST = new Uint8Array(0);
-/** Chunks that a merge takes at most: for its intent, and for two sizes of nodes. */
+/** Most chunks that a merge takes: one for its intent, two for nodes of two sizes. */
 const MERGE_CHUNKS_MAX = 3;
 /** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
-/** An internal node on the path to a leaf, and the borders of its keys. */
+/** An internal node on the path to a leaf, with the bounds of its keys. */
 export interface Step {
   node: Visit;
   lower: Uint8Array;
@@ -58,13 +58,13 @@ export interface Step {
 }
 
 /**
- * Gives back memory on the path to a key that was removed: an under-full leaf, or internal node,
- * becomes one with a neighbour below the same parent. The pair is marked in the parent first: as
- * long as the right one lives, the mark keeps both below one node.
+ * Gives back memory on the path to a removed key: merges an under-full leaf or internal node with a
+ * neighbour below the same parent. First it marks the pair in the parent. While the right one
+ * lives, the mark keeps both below one node.
  *
  *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
  *
- * Only for memory: when it cannot be done, nothing is lost.
+ * It only saves memory: if it fails, nothing is lost.
  */
 export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operation<void> {
   if (isOnly(tree, request) || !isWorthALook(tree, request)) return;
@@ -72,8 +72,8 @@ export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operati
 }
 
 /**
- * Whether the leaf may be merged with one of its neighbours, as far as these are remembered, or the
- * node above is under-full as well. Most looks end here: one READ instead of a path of them.
+ * Whether the leaf can be merged with a neighbour that this client remembers, or the node above is
+ * under-full as well. Most checks end here, after one READ instead of the whole path.
  */
 function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { above, child, leafLow, leafHigh, batch, words } = request;
@@ -95,7 +95,7 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   return false;
 }
 
-/** Whether the leaf is, as far as is remembered, all there is. */
+/** Whether, as far as this client remembers, the tree has no other leaf. */
 function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
   return above?.children === 1 && above === cache.top?.node(0);
 }
@@ -116,13 +116,13 @@ function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, togethe
   const { perVacancyBit, shape } = geometry;
   const { span } = shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
-  // Elsewhere one that is filled and emptied by turns would be split and merged by turns.
+  // Only in a full pool: elsewhere a leaf that empties and fills would merge and split each time.
   if (own === 0 && perVacancyBit === 1 && allocator.isUsedUp) return true;
   // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);
 }
 
-/** Items of a leaf, as its vacancy tells: exactly, up to 64 entries. */
+/** Items of a leaf, by its vacancy word: exact up to 64 entries. */
 function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number): number {
   let vacant = 0;
   for (const half of [i32[vacancy >> 2], i32[(vacancy >> 2) + 1]]) {
@@ -157,7 +157,7 @@ export function* orNothing<T>(
   }
 }
 
-/** One descent to a key; whether something was merged, or others did so meanwhile. */
+/** One descent to a key. Returns whether this or another client has changed something. */
 export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const path = yield* openWayTo(tree, key);
   if (path === undefined) return false;
@@ -179,7 +179,7 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
   return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
 }
 
-/** As `wayTo`, when what others have begun on the path is finished. */
+/** As `wayTo`, but finishes what other clients have begun on the path. */
 export function* openWayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path = yield* wayTo(tree, key);
   if (path !== undefined) return path;
@@ -216,7 +216,7 @@ export function* mergeLeafAt(
   areWorth = isWorthMerging,
 ): Operation<boolean> {
   const { node, child } = step;
-  // The leaf before it first: then the few items of this one move, and the merge's intent is short.
+  // The leaf before it first: then only this leaf's few items move, and the intent is short.
   const others = [child - 1, child + 1].filter((i) => i >= 0 && i < childrenIn(node.image));
   const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
   for (let i = 0; i < others.length; i++) {
@@ -224,10 +224,10 @@ export function* mergeLeafAt(
     const left = Math.min(child, others[i]);
     const nodes = new NewNodes(tree);
     try {
-      // The parent's copy: else the merged leaf would stay as long as the pool is full.
+      // For the parent's copy. Without it the merged leaf could not be freed in a full pool.
       yield* nodes.reserve(sizeOf(routesOf(node)));
-      // Others are at work on this node. What they leave is looked at again: after the last
-      // deletion of many at once nobody else comes by.
+      // Other clients are changing this node, so look again: after the last of many concurrent
+      // deletions, no other client would.
       if (!(yield* mark(node, left))) return true;
     } finally {
       nodes.discard();
@@ -237,7 +237,7 @@ export function* mergeLeafAt(
   return false;
 }
 
-/** Items of some children, by one READ of their vacancies. */
+/** Items of some children, by one READ of each vacancy word. */
 function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Operation<number[]> {
   const { shape, perVacancyBit } = tree.geometry;
   const bench = tree.spareBenches.take();
@@ -253,7 +253,7 @@ function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Ope
   return used;
 }
 
-/** Marks a child of a node to become one with the next one. */
+/** Marks a child of a node and the next one as a pair to be merged. */
 function* mark({ address, image }: Visit, left: number): Operation<boolean> {
   invariant(left >= 0 && left + 1 < childrenIn(image), 'a pair is marked that a node has not');
   const isMarked = yield* swapPair(address, childrenIn(image), 0, left + 1);
@@ -269,7 +269,7 @@ function* swapPair(node: number, children: number, from: number, to: number): Op
   return swapped(words, 0);
 }
 
-/** Merges the pair of leaves that a node has marked; a mark of leaves that do not fit goes. */
+/** Merges a node's marked pair of leaves. Removes the mark if they do not fit one leaf. */
 function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
   const { node, lower: lowest } = step;
   const { image } = node;
@@ -281,7 +281,7 @@ function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   const mark = new Mark(tree, node);
   const isMerged = (yield* tree.isMerged(pair.right)) || (yield* mergeLeaves(tree, pair, mark));
   if (isMerged) return yield* rebuild(tree, step, key);
-  // With the mark there, another operation has one of the locks, maybe to merge them.
+  // The mark is still there: another operation holds a lock, maybe to merge the pair.
   return !mark.isDropped;
 }
 
@@ -300,7 +300,7 @@ class Mark implements PairMark {
     this.#node = node;
   }
 
-  /** A mark that is frozen stands: the node's copy has it too, as long as the right leaf lives. */
+  /** A frozen mark stands too: the node's copy inherits it while the right leaf lives. */
   *stands(): Operation<boolean> {
     const { address, image } = this.#node;
     const [children, pair] = [childrenIn(image), pairIn(image)];
@@ -316,7 +316,7 @@ class Mark implements PairMark {
   }
 }
 
-/** Merges an internal node of few children with one of its neighbours. */
+/** Merges an internal node of few children with a neighbour. */
 function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Operation<boolean> {
   const { fanout } = tree.geometry.shape;
   const size = childrenIn(node.image);
@@ -341,8 +341,8 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
 }
 
 /**
- * Absorbs what splits have left in a node before two of its children are marked to become one:
- * what is reserved for that would not be enough for both, and in a nearly full pool the node would
+ * Absorbs what splits have left below a node, before two of its children are marked as a pair. The
+ * memory reserved for the pair is not enough for both, and in a nearly full pool the node would
  * stay frozen.
  */
 function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
@@ -355,15 +355,16 @@ function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Oper
   }
 }
 
-/** For a copy of a node, which may be larger; no node is larger than the largest. */
+/** Reserves blocks for a copy of a node: one of its size, and one of the next size. */
 function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
   const size = sizeOf(routesOf(node));
   for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) yield* nodes.reserve(one);
 }
 
 /**
- * What two internal nodes become when they fit one, or when sharing out leaves none with a single
- * child: with long separators a few children are all that a node has room for.
+ * The nodes that replace two internal nodes: a single one if all children fit. Else several, if one
+ * of the two has a single child and none of the new ones has: with long separators a node has room
+ * for few children.
  */
 function joined(
   { geometry }: ChimeTree,
@@ -380,7 +381,7 @@ function joined(
   return lonely && nodes.every((node) => node.separators.length > 0) ? nodes : undefined;
 }
 
-/** Marks two internal nodes, and replaces the one above. */
+/** Marks two internal nodes as a pair, and replaces the node above. */
 function* joinNodes(
   tree: ChimeTree,
   { node, upper }: Step,
@@ -390,7 +391,7 @@ function* joinNodes(
 ): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
-    // Before anything is frozen: what is absorbed cannot be changed until this is done.
+    // Before anything is frozen, because a frozen node cannot be changed until this is done.
     for (const one of into) yield* nodes.reserve(sizeOf(one));
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;

@@ -8,21 +8,23 @@ import { type Piece, type Plan, planOf } from './plan-node.ts';
 import { type Target, withSiblings } from './siblings.ts';
 
 /**
- * Replaces an internal node by one that has the children of those children that splits have left
- * for it to absorb (CHIME section 4.4, up-propagation), and one child for two that are marked to
- * become one; or by several under a new node, which is in its turn for the level above to absorb:
- * above the root it is the new root. A root with one internal node is replaced by that.
+ * Replaces an internal node with a copy. The copy takes over the children of those children that
+ * splits have left for it to absorb (CHIME section 4.4, up-propagation). Two children that are
+ * marked as a pair become one. If all that does not fit one node, several replace it, under a new
+ * node that the level above absorbs in turn; above the root this is the new root. A root whose only
+ * child is an internal node is replaced by that child.
  *
  *   freeze -> [READ nodes to absorb -> freeze their words -> CAS identity -> UP]
  *     -> D[WRITE nodes; CAS identity -> replacement] -> CAS link
  *
- * Any client may do it, from the same frozen links. A node that is being absorbed must not be
- * replaced again by a client that takes it for one in use: that is what UP is for.
+ * Any client may do this, from the same frozen links. UP marks a node whose parent is absorbing it:
+ * a client that still takes it for one in use must not replace it.
  *
- * Just above leaves the copy gets the siblings that the key's leaf leads to; a merged leaf goes:
- * see siblings.ts. Clients may find different ones; each copy is right, and one of them counts.
+ * Just above the leaves the copy also gets the siblings of the key's leaf that the node lacks, and
+ * loses the link to a merged leaf (siblings.ts). Clients may find different siblings. Each copy is
+ * right, and one is published.
  *
- * `nodes` may have blocks reserved. Returns what this client has made, if its result counts.
+ * `nodes` may have blocks reserved. Returns the copy, if this client's was published.
  */
 export function* rebuildNode(
   tree: NodeClient,
@@ -50,12 +52,12 @@ export function* rebuildNode(
   }
 }
 
-/** A root with one internal node is replaced by that. */
+/** Whether the node has a single child: such a root is replaced by it, and needs no copy. */
 function isLone({ image }: Visit): boolean {
   return childrenIn(image) === 1;
 }
 
-/** As `rebuildNode`, of a node that may get a sibling of the key's leaf. */
+/** As `rebuildNode`, with memory for one more child: a sibling of the key's leaf. */
 export function* rebuildWithOneMore(
   tree: NodeClient,
   node: Visit,
@@ -77,7 +79,7 @@ function retireLeaf({ reclamation, geometry, catalog }: NodeClient, { low, high 
 /** What an internal node was replaced by. */
 export interface Rebuilt {
   to: Link;
-  /** What it says; undefined when it is not one node that has all children. */
+  /** Its routes; undefined when it is not one node that has all children. */
   routes: Routes | undefined;
   /** Whether this client has linked it in the node's place as well. */
   linked: boolean;
@@ -95,7 +97,7 @@ function* build(
     ? yield* construct(tree, nodes, yield* planOf(tree, known, gone))
     : known;
   const [low, high] = routes.links;
-  // What is the root once is the root for as long as it is in use, so all see the same here.
+  // A root stays the root while it is in use, so all clients decide the same here.
   const isRoot = node.owner === tree.root;
   const lone = isRoot && routes.links.length === 2 && isInternal(high) && (high & ABSORB) === 0;
   if (lone) return { to: { low, high }, routes: undefined };
@@ -104,7 +106,7 @@ function* build(
   return { to, routes: whole ? routes : undefined };
 }
 
-/** Writes what a plan makes new; the routes that lead to all of it. */
+/** Writes the new nodes of a plan; returns the routes to all its pieces. */
 function* construct(tree: NodeClient, nodes: NewNodes, plan: Plan): Operation<Routes> {
   const links: number[] = [];
   const separators: Uint8Array[] = [];
@@ -131,7 +133,7 @@ function* constructPiece(
   return yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
 }
 
-/** Internal nodes that have these children between them. */
+/** Divides these children among as many internal nodes as they need. */
 function* cutInto(
   tree: NodeClient,
   nodes: NewNodes,
@@ -148,8 +150,8 @@ function* cutInto(
 }
 
 /**
- * One node for the routes if they fit; else several, under as many more as it takes. Those are for
- * the level above to absorb; above the root they are levels that the tree has grown by.
+ * Writes one node for the routes if they fit; else several, under as many levels as they need. The
+ * level above absorbs these levels; above the root the tree grows by them.
  */
 export function* cutAndStack(
   tree: NodeClient,

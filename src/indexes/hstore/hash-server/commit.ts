@@ -34,46 +34,47 @@ import {
 import { isSame, type Word, wordIn, wordOf } from '../protocol/word.ts';
 
 export interface RunOptions {
-  /** Gives the lease back in the last doorbell. */
+  /** Releases the lease in the last doorbell. */
   releases: boolean;
-  /** No server overtakes this one while it can WRITE. */
+  /** No server overtakes this one before it is fenced, so it may set marks by WRITE. */
   isAlone: boolean;
-  /** What is read in the last doorbell, after all that it changes. */
+  /** Adds READs to the last doorbell, behind all changes. */
   ahead?: ((batch: Batch) => void) | undefined;
 }
 
-/** A state byte that says whether a record is current, and whether it has to say so. */
+/** The mark of a record: a state byte, and whether it must say that the record is current. */
 interface Mark {
   at: Address;
   isCurrent: boolean;
 }
 
-/** What stands in the pool of one decision: bucket, header, reply, which number is answered. */
+/** What is read for one decision: bucket, header, reply, number of the last answered request. */
 const HEADER_AT = BUCKET_BYTES;
 const REPLY_AT = HEADER_AT + HEADER_BYTES;
 const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
 const SEEN_BYTES = ANSWERED_AT + 8;
-/** Words of a decision that are swapped: those of the header and of the reply, slot, number. */
+/** CASes for one decision: words of the header and the reply, slot, number. */
 const SWAPS_PER_DECISION = 2 + (HEADER_BYTES + REPLY_BYTES) / 8;
-/** Of a turn: begun, committed, done, the lease. */
+/** CASes for one turn: `begun`, `committed`, `done`, the lease. */
 const SWAPS_PER_TURN = 4;
 const MARK_ATTEMPTS_MAX = 10_000;
 
 /**
- * Decides a turn, and carries it out.
+ * Decides a turn and carries it out.
  *
- * 1. One doorbell WRITEs the record of the turn into a block of its own, and CASes the pair's word
- *    from the turn that the decisions are based on to this one. When that fails, another server has
- *    been at work meanwhile, and nothing was decided.
- * 2. Then the turn is done: marks of records, log, `begun`, headers, slots, replies, `committed`,
- *    `done`. A server that finds a turn which is decided and not done does it, from its record.
+ * 1. One doorbell WRITEs the turn's record into a block of its own, and CASes the pair's word
+ *    `turn` from the turn that the decisions are based on to this one. If the CAS fails, another
+ *    server has decided a turn meanwhile, and this one decides nothing.
+ * 2. Then the server makes the changes: marks of records, log, `begun`, headers, slots, replies,
+ *    `committed`, `done`. A server that finds a turn decided but not done does this from its
+ *    record.
  *
- * A server may be overtaken anywhere, and go on at any time later: a process that was stopped can
- * still post the verb that it was about to post. So it changes each word by CAS, from what the word
- * was before the turn was done. No word is again what it once was while the server may be within
- * this operation: slots name records, which are freed through epochs, or the change that
- * emptied them; replies and numbers have the number of the request; state bytes and the rest count
- * up. Entries of the log are WRITTEN, and tell by their sequence that they are out of date.
+ * A server may be overtaken anywhere and go on at any time later: a process that was stopped can
+ * still post its next verb. So it changes each word by CAS, from what the word was before the turn.
+ * No word returns to an old value while the server may be within this operation. Slots name
+ * records, which are freed through epochs, or the change that emptied them. Replies and numbers
+ * contain the number of the request. State bytes and the rest count up. Log entries are written by
+ * WRITE; their sequence shows when they are out of date.
  */
 export class Commit {
   readonly #pair: PairAccess;
@@ -85,10 +86,10 @@ export class Commit {
   readonly #states = new Scratch(64);
   readonly #words = new Scratch(8);
   #swapCount = 0;
-  /** The turn, and the one that was done before it. */
+  /** This turn, and the one that was done before it. */
   #turn: Word = wordOf(0);
   #before: Word = wordOf(0);
-  /** What it decides, what becomes of each slot, and the marks that this takes. */
+  /** What the turn decides, what becomes of each slot, and which marks change. */
   #decided: TurnRecord = { before: 0, decisions: [] };
   #changes: readonly NetChange[] = [];
   #marks: readonly Mark[] = [];
@@ -98,9 +99,9 @@ export class Commit {
   }
 
   /**
-   * Decides a turn after `before`, and does it. Undefined when another server was faster: then the
-   * block is still the caller's. False when another server has done the turn: then the lease was
-   * not given back in its doorbell.
+   * Decides a turn after `before` and carries it out. Undefined when another server decided one
+   * first: then the block is still the caller's. False when another server has finished this turn:
+   * then this one has not released the lease.
    */
   *run(
     record: TurnRecord,
@@ -117,7 +118,7 @@ export class Commit {
     );
     this.#begin(record, before, turnAfter(before, block.address, block.units));
     yield* this.#mark(this.#changes);
-    // All of the block: a server that does the turn again reads as much.
+    // The whole block, because a server that repeats the turn reads the whole block.
     const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
     encodeTurn(record, this.#record);
@@ -131,14 +132,14 @@ export class Commit {
     return yield* this.#finish(options);
   }
 
-  /** Goes past an empty turn: what it names is the record of the turn before, which is done. */
+  /** Counts an empty turn as done. Its word names the record of the turn before, which is done. */
   *skip(before: Word, turn: Word): Operation<void> {
     const batch = this.#clear();
     this.#postSwap(this.#at(PAIR.done), before, turn);
     yield batch;
   }
 
-  /** Does a turn that another server has decided, after the one that was done last. */
+  /** Carries out a turn that another server has decided, after the last one that is done. */
   *repeat(before: Word, turn: Word): Operation<void> {
     const { address, units } = blockOfTurn(turn);
     const bytes = units * UNIT_BYTES;
@@ -153,8 +154,8 @@ export class Commit {
     if (!this.#isOpen()) return;
     invariant(!record.isDamaged, 'the record of a turn is damaged');
     this.#pair.repeated += record.decisions.length;
-    // Marks stand before slots: where a slot is changed the marks are, and the old record's block
-    // may have been freed. Where the table is lost, the answer tells.
+    // Marks change before slots. So if the slot has changed, its marks have too, and the old
+    // record's block may have been freed. If the table's memory is lost, the reply tells.
     yield* this.#mark(this.#changes.filter((change) => !this.#isMarked(change)));
     this.#clear();
     this.#postStates();
@@ -163,8 +164,8 @@ export class Commit {
   }
 
   /**
-   * All that was seen of the pool was seen before the turn was done, or it is of no use: false when
-   * another server has done it.
+   * Makes the changes, from what was read before the turn was done. Returns false when another
+   * server has finished the turn: then what was read may be newer.
    */
   *#finish({ releases, isAlone, ahead }: RunOptions): Operation<boolean> {
     if (!this.#isOpen()) return false;
@@ -228,27 +229,27 @@ export class Commit {
     return isSame(wordIn(this.#words, 0), this.#before);
   }
 
-  /** Where the slot of a decision was seen. */
+  /** Offset in `#seen` of a decision's slot. */
   #slotAt(i: number): number {
     return i * SEEN_BYTES + (this.#decided.decisions[i].slot % BUCKET_BYTES);
   }
 
   /**
-   * Of a change that another server may have made already: whether its marks are there. Of the
-   * replies the first tells of the old record, which its client then frees.
+   * Whether another server has already set the marks of a change. If the bucket is lost, the first
+   * reply tells: it names the old record, which its client then frees.
    */
   #isMarked({ first, last }: NetChange): boolean {
     if (!isValid(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2])) return this.#isAnswered(first);
     return isSame(wordIn(this.#seen, this.#slotAt(last)), this.#decided.decisions[last]);
   }
 
-  /** Whether the reply to a decision's request was there, and so all that comes before it. */
+  /** Whether the decision's request was answered, and so all earlier changes made. */
   #isAnswered(i: number): boolean {
     const answered = readInteger(this.#seen, i * SEEN_BYTES + ANSWERED_AT);
     return answered === this.#decided.decisions[i].number;
   }
 
-  /** Notes the state bytes of what becomes current by these changes, and of what is it no more. */
+  /** Notes which records become current by these changes, and which cease to be. */
   *#mark(changes: readonly NetChange[]): Operation<void> {
     const { decisions } = this.#decided;
     const marks: Mark[] = [];
@@ -265,7 +266,7 @@ export class Commit {
     if (at !== NULL_ADDRESS) marks.push({ at, isCurrent });
   }
 
-  /** And then whether the turn is done: later it is of no use. */
+  /** Reads state bytes, and then `done`: bytes read after the turn was done do not count. */
   #postStates(): void {
     this.#states.ensure(8 * this.#marks.length);
     this.#marks.forEach(({ at }, i) => {
@@ -274,7 +275,7 @@ export class Commit {
     this.#postDone();
   }
 
-  /** Makes a mark in the state byte that was read; false where it is there. */
+  /** Sets a mark in the state byte that was read; false if it is set already. */
   #changeState({ at, isCurrent }: Mark, i: number): boolean {
     const { u8 } = this.#states;
     const byte = 8 * i + (at % 8);
@@ -284,9 +285,9 @@ export class Commit {
   }
 
   /**
-   * Of a server that is not overtaken while it can WRITE. A server that it has overtaken may still
-   * do this turn, but decides none after it (see TurnWorker.look): until it is done marks change
-   * only to what is written here.
+   * For a server that is fenced before it is overtaken. A server that this one has overtaken may
+   * still carry out this turn, but decides none after it (see TurnWorker.look). So until the turn
+   * is done, marks change only to what is written here.
    */
   #postMarks(): void {
     this.#marks.forEach((mark, i) => {
@@ -296,13 +297,13 @@ export class Commit {
   }
 
   /**
-   * State bytes share words with others' and are written by those singly. Returns whether the marks
-   * were made here, and not by another server that has finished the turn.
+   * A state byte shares its word with bytes that other clients WRITE, so a CAS may fail and is
+   * tried again. Returns false when another server has finished the turn.
    */
   *#swapMarks(): Operation<boolean> {
     for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
       const batch = this.#clear();
-      // Of one word at a time: a second CAS of it would expect what the first has changed.
+      // One CAS for each word: a second one would expect what the first has changed.
       this.#marks = this.#marks.filter((mark, i) => {
         const word = mark.at - (mark.at % 8);
         const seen = wordIn(this.#states, 8 * i);
@@ -333,7 +334,7 @@ export class Commit {
     return true;
   }
 
-  /** What may be written at any time: before all that tells of it. */
+  /** Log entries may be written at any time before the words that count them. */
   #postEntries(): void {
     let sequence = this.#decided.before;
     this.#decided.decisions.forEach((decision, i) => {
@@ -352,8 +353,8 @@ export class Commit {
     const after = before + decisions.filter(({ event }) => event !== 0).length;
     this.#postCount(PAIR.begun, after);
     decisions.forEach((decision, i) => {
-      // Once it was answered its header is there. If another write of the turn replaced its record,
-      // that client may have freed the block, which is in use for something else by now.
+      // An answered request has its header. If another write of the turn replaced its record, a
+      // client may have freed the block, which may serve something else by now.
       if (decision.event !== LOG_UPDATE || this.#isAnswered(i)) return;
       const seen = i * SEEN_BYTES + HEADER_AT;
       this.#postWords(recordOf(decision), HEADER_BYTES, decisionAt(i) + IN_DECISION.header, seen);
@@ -371,7 +372,7 @@ export class Commit {
     this.#postCount(PAIR.committed, after);
   }
 
-  /** Words as the record has them, from what was seen at `seen`, unless that is the same. */
+  /** Changes words from what was read at `seen` to what the record has, unless they are equal. */
   #postWords(to: Address, bytes: number, recordAt: number, seen: number): void {
     for (let at = 0; at < bytes; at += 8) {
       const from = wordIn(this.#seen, seen + at);
@@ -393,7 +394,7 @@ export class Commit {
     this.#batch.cas(word, this.#swaps, at);
   }
 
-  /** The record of the turn before: others may be reading it to do the turn. */
+  /** Retires the record of the turn before, which other servers may still be reading. */
   #retire(before: Word): void {
     const { address, units } = blockOfTurn(before);
     const { geometry, pool, catalog } = this.#pair;

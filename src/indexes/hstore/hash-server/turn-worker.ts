@@ -31,26 +31,26 @@ import { isSame, type Word, wordIn } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
-/** A look reads words of a pair to where they stand in it, and behind them: */
+/** Where a look puts what it reads: words of the pair at their own offsets, then the others. */
 const ROWS_USED = PAIR_STATE_BYTES;
 const TURN_AGAIN = ROWS_USED + 8;
-/** For each row the number of its request, and then that which is answered. */
+/** The number of each row's last request, and behind these the last answered number of each row. */
 const NUMBERS = TURN_AGAIN + 8;
-/** As long as no more rows are in use, requests are read with the numbers: 8 KiB. */
+/** While at most this many rows are in use, a look reads the requests too: 8 KiB. */
 const ROWS_READ_WHOLE = 128;
-/** Each attempt that fails is a turn of another server, or rows that were new. */
+/** An attempt fails when another server has had a turn, or when rows have come into use. */
 export const ATTEMPTS_MAX = 10_000;
 
 /** What a turn has answered. */
 export interface TurnResult {
   answers: readonly Decision[];
-  /** Whether it has given the lease back. */
+  /** Whether it has released the lease. */
   released?: boolean;
-  /** The generation of a table that has to be built anew before anything can be answered. */
+  /** The generation of a lost table, which must be rebuilt before anything can be answered. */
   lost?: number;
-  /** Another server was faster: nothing of this turn has happened. */
+  /** Another server decided first: nothing of this turn has happened. */
   isOvertaken?: boolean;
-  /** What the last doorbell saw: where the worker's next turn begins. */
+  /** What the last doorbell read, for the worker's next turn. */
   next?: Look | undefined;
 }
 
@@ -58,38 +58,39 @@ const NOTHING: TurnResult = { answers: [] };
 const OVERTAKEN: TurnResult = { answers: [], isOvertaken: true };
 
 export interface TurnOptions {
-  /** Gives the lease back in the same doorbell when nothing is left. */
+  /** Releases the lease in the same doorbell when no request is left. */
   release: boolean;
-  /** Turns at most that follow one another. */
+  /** Most turns in a row. */
   turnsMax?: number;
   spare?: SpareBlock;
 }
 
 /**
- * A block for a turn of one request, and the row that it is for: so a client makes sure that its
- * own request can be answered although the pool is full. The address is 0 once a turn has it.
+ * A block for a turn that answers only the request of `row`. With it a client's own request can be
+ * answered although the pool is full. The address is 0 once a turn has taken the block.
  */
 export interface SpareBlock extends RecordBlock {
   readonly row: number;
 }
 
-/** What is known at the beginning of a turn; the rest stands in the memory of its worker. */
+/** What a turn begins with. The rest of what was read stays in the worker's memory. */
 interface Look {
   /** The last turn, which is done. */
   turn: Word;
   committed: number;
   /** The generation of a table whose memory was lost. */
   lost: number | undefined;
-  /** Whether this client had the lease for turns, when the turn had been read. */
+  /** Whether this client still held the lease for turns after `turn` was read. */
   isHolder: boolean;
-  /** Whether no server overtakes this client while it has the lease, and can WRITE. */
+  /** Whether no server overtakes this client before it is fenced. */
   isAlone: boolean;
 }
 
 /**
- * Whether a request can be answered in the turn of one before it: both write, and the same key as
- * far as their hashes tell. What is written in between is never in the table (see commit.ts). So
- * the server cannot see whether it has expired: records that may are written in turns of their own.
+ * Whether a request can be answered in one turn with an earlier one: both write, and their keys
+ * have equal hashes. Only the last of such writes reaches the table (see commit.ts). So the server
+ * could not see whether an earlier one has expired: a record that can expire gets a turn of its
+ * own.
  */
 function mayFollow(first: HashRequest, { operation, h1, h2, kind }: HashRequest): boolean {
   const areWrites = first.operation === OP_WRITE && operation === OP_WRITE;
@@ -97,7 +98,7 @@ function mayFollow(first: HashRequest, { operation, h1, h2, kind }: HashRequest)
   return areWrites && !mayExpire && first.h1 === h1 && first.h2 === h2;
 }
 
-/** One turn after the other, each with memory of its own. */
+/** Runs turns, one after the other, in memory of its own. */
 export class TurnWorker {
   readonly #pair: PairAccess;
   readonly #lookup: KeyLookup;
@@ -105,7 +106,7 @@ export class TurnWorker {
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
-  /** What a turn answers at most, as far as it has come to that. */
+  /** The requests of a turn. The objects are reused, and made when a turn first needs them. */
   readonly #posted: PostedRequest[] = [];
   /** Rows of the mailbox that the last look has read. */
   #rows = 0;
@@ -117,7 +118,7 @@ export class TurnWorker {
     this.#words = new Scratch(NUMBERS + 16 * pair.geometry.hashMailbox.rows);
   }
 
-  /** Nothing is read for a turn behind the last one. */
+  /** Runs one turn. The last one reads nothing ahead. */
   *turn(options: TurnOptions, begun: Look | undefined, isLast: boolean): Operation<TurnResult> {
     const look = begun ?? (yield* this.look());
     if (!look.isHolder) return OVERTAKEN;
@@ -153,7 +154,7 @@ export class TurnWorker {
     return address === undefined ? undefined : { address, units };
   }
 
-  /** Answers chosen requests. A block that holds a turn is the pair's: its address is then 0. */
+  /** Answers the chosen requests. Once the pair owns the block, its address is 0. */
   *#answer(
     look: Look,
     chosen: readonly Unanswered[],
@@ -168,14 +169,14 @@ export class TurnWorker {
     if (decided.isOvertaken || decided.lost !== undefined) return decided;
     const { answers } = decided;
     const releases = release && answers.length === waiting.length;
-    // A server process goes on in any case, a client as long as its own request waits. A client
-    // whose request was answered by another server's turn looks for its reply.
+    // A server process always goes on, a client only while its own request waits. If another server
+    // has answered that, the client reads its reply.
     const isOwn = ({ row }: { row: number }) => row === spare?.row;
     const goesOn = spare === undefined || (waiting.some(isOwn) && !answers.some(isOwn));
     const looksAhead = goesOn && !isLast && !releases;
     const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
     const { address, units } = block;
-    // A doorbell that fails, too, may have decided the turn: then the block is the pair's.
+    // Even a doorbell that fails may have decided the turn: then the pair owns the block.
     block.address = 0;
     const { isAlone, turn, committed } = look;
     const isDone = yield* this.#commit.run(
@@ -220,11 +221,12 @@ export class TurnWorker {
   }
 
   /**
-   * Reads how far the log is, which table there is, and what is posted; completes what another
-   * server has decided. `done` is read first: as long as it stays, the turn that is read next is
-   * either that one or the only one after it. All else is read later: it is of this turn, or of a
-   * later one, and then the CAS of what is decided fails. So is the lease: a client that still has
-   * it then decides nothing after its successor has done or forestalled a turn.
+   * Reads log counters, table state, lease and mailbox; finishes a turn that another server has
+   * decided. `done` is read first: while it does not change, the turn that is read next is either
+   * that one or its only successor. All else is read later, so it is of this turn or of a later
+   * one. If it is of a later one, the CAS of what is decided fails. The same holds for the lease: a
+   * client that lost it decides nothing once its successor has finished a turn or posted an empty
+   * one.
    */
   *look(): Operation<Look> {
     const { geometry } = this.#pair;
@@ -242,7 +244,7 @@ export class TurnWorker {
     throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
   }
 
-  /** Requests after their numbers, and then the turn again: see `#take`. */
+  /** Reads requests after their numbers, and then the turn again: see `#take`. */
   #postLook(batch: Batch): Batch {
     const { geometry, rowsUsed: rows } = this.#pair;
     const { hashMailbox: mailbox } = geometry;
@@ -261,7 +263,7 @@ export class TurnWorker {
       .read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
   }
 
-  /** Undefined when it has to be looked again, because of a turn, or a table, or rows in use. */
+  /** Undefined if the client must look again: at an unfinished turn, a new table, or more rows. */
   #seen(): Look | undefined {
     const { geometry, hashLease } = this.#pair;
     const used = geometry.hashMailbox.inTable(readInteger(this.#words, ROWS_USED));
@@ -282,8 +284,8 @@ export class TurnWorker {
   }
 
   /**
-   * From another row on in each turn: else the clients whose rows come first could be all that is
-   * ever answered when they ask for the same bucket all the time.
+   * The requests that wait. Each turn begins at another row. Otherwise clients in low rows that
+   * keep asking for one bucket would starve the others.
    */
   #waiting(turn: Word): Unanswered[] {
     const { hashMailbox: mailbox } = this.#pair.geometry;
@@ -299,9 +301,9 @@ export class TurnWorker {
   }
 
   /**
-   * The requests of this turn: of those whose keys share a bucket only the first, and with it the
-   * writes of the same key. Undefined when there was a turn meanwhile: a row that is answered is
-   * written anew, and what was read of it may be of two requests.
+   * Takes the requests of this turn: for each bucket the first one, and further writes of the same
+   * key. Undefined if there was another turn meanwhile: an answered row can be written again, so a
+   * body that was read may mix two requests.
    */
   *#take({ turn }: Look, chosen: readonly Unanswered[]): Operation<PostedRequest[] | undefined> {
     const isWhole = this.#rows <= ROWS_READ_WHOLE;
@@ -330,8 +332,8 @@ const NO_WORD: Word = { low: 0, high: 0 };
 const NO_HEADER: readonly number[] = [];
 
 /**
- * Decides a request, given what its first one says of the slot that has its key, and the sequence
- * that a change gets; undefined when another server has been at work meanwhile.
+ * Decides a request. Its first one (`PostedRequest.first`) knows which slot has the key. A change
+ * gets the number `sequence`. Undefined if another server has decided a turn meanwhile.
  */
 function* decide(
   lookup: KeyLookup,
@@ -358,13 +360,13 @@ function* decide(
     const reply = replyOf(REPLACED, match, version, sequence);
     return decisionOf(posted, reply, LOG_DELETE, match.slot, vacated(sequence));
   }
-  // The version of a record that replaces another is known only now: no client has read its header.
+  // A replacement's version is known only now: until now no client could read its header.
   const reply = replyOf(REPLACED, match, (version + 1) >>> 0, sequence);
   const header = headerOf(request, reply.version);
   return decisionOf(posted, reply, LOG_UPDATE, match.slot, record, header);
 }
 
-/** Without an event nothing is changed. */
+/** With event 0 nothing changes. */
 function decisionOf(
   { row, number }: PostedRequest,
   reply: HashReply,
@@ -386,8 +388,8 @@ function replyOf(
 }
 
 /**
- * An expired record counts as absent, but for a client that names it, which has judged itself, and
- * for a removal: its client tells that there was nothing.
+ * An expired record counts as absent, with two exceptions. A client that names the slot has judged
+ * expiry itself. A removal deletes the record, and its client reports that there was none.
  */
 function refuses(request: HashRequest, { match, version, isExpired }: PostedRequest): boolean {
   const { operation, condition, expectedVersion, slotLow, slotHigh } = request;

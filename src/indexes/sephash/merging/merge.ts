@@ -57,16 +57,17 @@ import { type MergePlan, MergePlanner } from './merge-plan.ts';
 import { RecordKeys } from './record-keys.ts';
 import { Halves, postHalves } from './split.ts';
 
-/** Records that a splitter reads between two looks of a waiting client: about one a microsecond. */
+/** Records that a splitter reads between two polls of a waiting client: about one a microsecond. */
 const RECORDS_PER_POLL = 20;
 
 /** Far more steps than any merge takes. */
 const OWN_MERGE_STEPS_MAX = 1_000_000;
 
 /**
- * Merges a segment that an operation has met full. The client that took its last entry is about to
- * merge it; when nothing happens for a while, that client is slow or dead, and this one merges. No
- * client is about to merge a closed segment that only looks full: this operation pads it.
+ * Merges a segment that an operation found full. The client that took its last entry is about to
+ * merge it; if nothing happens for a while, that client is slow or dead, and this one merges. A
+ * closed segment only looks full to an insertion, and no client is about to merge it: this
+ * operation fills its empty entries with pads first.
  */
 export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operation<void> {
   if (yield* awaitOwnMerge(table, request)) return;
@@ -81,7 +82,7 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
   // After a failure of its own this client knows that no client is about to merge.
   const patience = request.view.mergeFailure === undefined ? polls + longer : 0;
   for (let poll = 0; poll < patience; poll++) {
-    // Not at first: an operation of this client that took the last entry may be about to merge.
+    // No pause at first: an operation of this client may be about to merge.
     const pause = poll === 0 ? 0 : microseconds;
     yield batch.clear().pause(pause, words).read(request.view.header, 8, words, HEADER_AT);
     if (!request.metaHolds() || (yield* awaitOwnMerge(table, request))) return;
@@ -90,8 +91,9 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
 }
 
 /**
- * Claims the block that a closed segment lacks, before the pads: if there is none, the segment
- * would stay full, and no deletion would find an entry there to make room. Raises SW_POOL_FULL.
+ * Claims a block for a closed segment's new MainSegment, before the segment is padded. Padded
+ * without a block, the segment would stay full, and no deletion could make room in it. Raises
+ * SW_POOL_FULL.
  */
 function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, metaLow, metaHigh } = request;
@@ -102,10 +104,10 @@ function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void
 }
 
 /**
- * When another operation of this client merges the segment, sleeping would only hold that one up:
- * waits until it has noted the new metadata. Whether the segment has been merged. Raises
- * SW_POOL_FULL as the other one did: of many in flight that wait for one merge without memory, one
- * tries.
+ * Waits while another operation of this client merges the segment, and yields instead of sleeping:
+ * a sleep would hold up the merge. Returns whether the segment has been merged. If that merge
+ * failed with SW_POOL_FULL and there is no more memory now, raises the same error: of many
+ * operations that wait for one merge, only one tries.
  */
 function* awaitOwnMerge(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   const { batch, words, view, metaLow, metaHigh } = request;
@@ -125,15 +127,15 @@ function hasMoreMemory({ allocator }: SepHashTable, failure: MemoryInReach): boo
 }
 
 /**
- * Records that the merge reads if it is a split that refills depth bits. That takes milliseconds:
- * an impatient client then reads them all again, and every client is slower for it.
+ * How many records the merge reads if it is a split that refills depth bits. That takes
+ * milliseconds. A client that does not wait reads them all again, and slows every client down.
  */
 function recordsToRead(
   { geometry, techniques }: SepHashTable,
   { depth, count }: SegmentView,
 ): number {
   const refills = !techniques.depthBits || (depth + 1) % SPLITS_PER_ROUND === 0;
-  // A client that only appends does not know how many there are.
+  // A client that only appends does not know the number of entries.
   const splits = count < 0 || count + geometry.slots > geometry.mainLimit;
   return refills && splits ? geometry.mainLimit : 0;
 }
@@ -148,8 +150,9 @@ export function* mergeOwn(table: SepHashTable, request: SepHashRequest): Operati
 }
 
 /**
- * Merges a segment that has been sealed. Raises SW_POOL_FULL. Where there is no block for the new
- * MainSegment it is written to `spare`, unless that is 0 or its own block could not take it later.
+ * Merges a segment that has been sealed. Without a block for the new MainSegment, writes it to the
+ * spare place at `spare` (compact.ts), if that is not 0 and the old block is large enough to take
+ * the new MainSegment back. Otherwise raises SW_POOL_FULL.
  */
 export function mergeSealed(
   table: SepHashTable,
@@ -174,7 +177,7 @@ function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operat
   table.idleMergers.push(merger);
 }
 
-/** A MainSegment is written once, in front of the metadata that lead to it, and fits them. */
+/** A MainSegment is written once, before the metadata that name it, so its header matches them. */
 function checkHeader(
   { suffix, depth, slots, ...main }: MainHeader,
   own: number,
@@ -189,10 +192,9 @@ function checkHeader(
 
 /**
  * One merge or split of a segment (section 4.2.2); reused. Any number of clients may do the same
- * one at the same time and die anywhere: what they read cannot change any more, because the
- * CurSegment is full and a MainSegment never changes, and one CAS on the metadata publishes what
- * they wrote. It replaces the MainSegment and turns the sign over, in one word; for a split it
- * raises the local depth too.
+ * one at the same time and die anywhere. What they read cannot change: the CurSegment is full, and
+ * a MainSegment never changes. One CAS on the metadata publishes what they wrote: it replaces the
+ * MainSegment and flips the sign in one word, and raises the local depth if it is a split.
  *
  *   D[READ CurSegment; READ Main header; READ metadata] -> READ Main entries
  *     [-> READ records of entries that may have the same key]
@@ -209,13 +211,13 @@ export class Merger {
   readonly #planner: MergePlanner;
   readonly #halves: Halves;
   #request: SepHashRequest | undefined;
-  /** Whether it is for a deletion, which must be possible in a full pool. */
+  /** Whether the merge is for a deletion, which must be possible in a full pool. */
   #forDeletion = false;
-  /** Where the MainSegment may stand for a while when there is no block, or 0. */
+  /** The spare place for a MainSegment without a block (compact.ts), or 0. */
   #spare: Address = 0;
-  /** Whether it stands there, so that its block is still its own. */
+  /** Whether the new MainSegment stands there: then the old block stays its home. */
   #isDisplaced = false;
-  /** Whether it has given the segment another CurSegment. */
+  /** Whether the segment got another CurSegment. */
   #hasMovedSlots = false;
 
   constructor(table: SepHashTable) {
@@ -226,7 +228,7 @@ export class Merger {
     this.#halves = new Halves(table, keys);
   }
 
-  /** Merges the segment as it was with this metadata, if it still is so and is full. */
+  /** Merges the segment if it still has this metadata and is full. */
   *run(request: SepHashRequest, spare: Address = 0): Operation<void> {
     const { view, metaLow: low, metaHigh: high, slots } = request;
     this.#forDeletion = request.forDeletion;
@@ -236,7 +238,7 @@ export class Merger {
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
     checkHeader(header, depthOf(high), slots);
-    // The next MainSegment names no sibling: the directory must know it before.
+    // The next MainSegment names no sibling, so the directory must know it first.
     yield* linkSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
     const current = this.#current.i32.subarray(0, 2 * this.#table.geometry.slots);
@@ -244,7 +246,7 @@ export class Merger {
     invariant(plan.kept.length / 2 < MAIN_ENTRIES_MAX, 'a MainSegment with too many entries');
     const { won, splits } = yield* this.#publish(view, low, high, header, plan);
     if (!won) return;
-    // What a client has retired, or was about to, is lost with it until a sweep.
+    // If this client dies, what it retires here is lost until a sweep.
     const dropped = splits ? [old.dropped, plan.dropped] : [old.dropped];
     if (!this.#isDisplaced) this.#retireBlock(blockOfMain(mainOf(low, high), header), header.units);
     if (splits || this.#hasMovedSlots) this.#retireBlock(slots, this.#table.geometry.slotsUnits);
@@ -314,8 +316,9 @@ export class Merger {
   }
 
   /**
-   * The merge without a split: the CurSegment stays, its entries are empty by the sign; without
-   * signs it is replaced by one of zeros, and the sign of the epoch is that of the first.
+   * A merge without a split. The CurSegment stays, and the new sign empties its entries. Without
+   * the technique of signs a CurSegment of zeros replaces it, and the epoch gets the sign of the
+   * first.
    */
   *#publishMerge(
     view: SegmentView,
@@ -352,8 +355,8 @@ export class Merger {
   }
 
   /**
-   * A block for a MainSegment, or the spare place: then its block stays the old one's, which must
-   * be able to take it. One that stands there already has nowhere to go but to a block.
+   * A block for the new MainSegment, or the spare place. There it keeps the old one's block as its
+   * home, which must be large enough. A segment that is in the spare place already needs a block.
    */
   *#place(old: Address, header: MainHeader, counts: EntryCounts): Operation<MainBlock> {
     try {
@@ -371,8 +374,8 @@ export class Merger {
   }
 
   /**
-   * The block of a new CurSegment, or 0: it stays. It stays as well where a deletion finds no block
-   * for another one: its entries are then empty by the sign, whatever the index is to be without.
+   * The block of a new CurSegment, or 0 to keep the old one. A deletion that finds no block keeps
+   * it too: then the sign empties its entries, even without the technique of signs.
    */
   *#freshSlots(main: Address, mainUnits: number, home: Address): Operation<Address> {
     if (this.#table.techniques.signs || home !== 0) return 0;
@@ -385,12 +388,12 @@ export class Merger {
     }
   }
 
-  /** Nobody has seen the block. */
+  /** Puts back a block that no other client has seen. */
   #giveBack(address: Address, units: number): void {
     this.#table.allocator.sizeClass(this.#table.catalog, units).cache.push(address);
   }
 
-  /** The merge that divides the segment: the suffix gets new CurSegments of zeros, both halves. */
+  /** A merge that splits the segment: each half gets a new CurSegment of zeros. */
   *#publishSplit(
     view: SegmentView,
     low: number,
@@ -400,7 +403,7 @@ export class Merger {
   ): Operation<boolean> {
     const halves = this.#halves;
     yield* halves.divide(kept, header.depth);
-    // Before the split: memory that the directory lacks must keep no client from the sibling.
+    // Before the split: without memory for the directory, no client could find the sibling.
     if (yield* this.#table.directory.deepen(header.depth)) this.#table.doublings++;
     yield* halves.allocate(this.#forDeletion);
     const desired = postHalves(halves, this.#batch.clear(), header, epochOf(high));
@@ -432,7 +435,7 @@ export class Merger {
     return batch.cas(header, this.#words, 0);
   }
 
-  /** Whether this client's CAS was the one that published; if not, what is there is noted. */
+  /** Whether this client's CAS published. If not, notes the metadata that another one published. */
   #swapped(view: SegmentView): boolean {
     if (swapped(this.#words, 0)) return true;
     view.note(lowHalf(this.#words, 16), highHalf(this.#words, 16));
@@ -454,7 +457,9 @@ export class Merger {
     this.#table.reclamation.retire(address, units, this.#table.catalog);
   }
 
-  /** Retires the records of entries that no entry of any epoch names any more. */
+  /**
+   * Retires records that no entry names any more, in any epoch, if the entry tells their length.
+   */
   #retireShort(entries: Int32Array): void {
     for (let at = 0; at < entries.length; at += 2) {
       const units = unitsOfEntry(entries[at + 1]);
@@ -463,7 +468,7 @@ export class Merger {
     }
   }
 
-  /** Those of which only the record tells how long they are. */
+  /** Retires the others: only the record itself tells its length. */
   *#retireLong(entries: Int32Array): Operation<void> {
     const { records } = this.#table;
     for (let at = 0; at < entries.length; at += 2) {
@@ -479,9 +484,8 @@ export class Merger {
 }
 
 /**
- * Fills the entries that are empty with pads, so that the segment can be merged: 2 round trips. The
- * CASes are executed one behind the other, so entries are filled in their order; one that fails has
- * met another client's entry.
+ * Fills empty entries with pads, so that the segment can be merged: 2 round trips. CASes execute in
+ * their order, so entries are filled in order. A CAS that fails has met another client's entry.
  */
 export function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, words } = request;

@@ -28,10 +28,11 @@ import type { ShardTable } from '../table/table.ts';
 import { moveBucket, type View } from './move-bucket.ts';
 
 /**
- * After an operation met a bucket that is not of the version it goes by. Ahead of it: the table
- * has been resized, and the root says how. Behind it: the bucket is moved by this client, its first
- * visitor (section 3.3), or the move that another one has begun is finished; for the one WRITE that
- * fills the new bucket it waits no longer than its patience lasts (new-bucket.ts).
+ * Runs after an operation met a bucket of another version than it assumed. If the bucket is ahead,
+ * the table has been resized, and the client reads the root. If the bucket is behind, this client
+ * is its first visitor since the resize and moves it (section 3.3), or completes the move that
+ * another client has begun. It waits for that client only while a single WRITE fills the new
+ * bucket, and no longer than `patience` (new-bucket.ts).
  */
 export function* catchUp(
   table: ShardTable,
@@ -51,20 +52,20 @@ export function* catchUp(
   const level = LEVEL_OF_PLACE[place];
   const isRead = yield* bringTo(table, level, buckets[place], version, view, segments);
   request.isRead = place === 0 && isRead;
-  // Where the bucket is may have been learned only now.
+  // The client may have learned only now that the bucket was relocated.
   table.aim(request, place, LEVEL_OF_PLACE[place]);
 }
 
 /**
- * Raises SW_POOL_CORRUPT when a bucket is of a version that its table, whose root has been read
- * since, has never had. The root comes first in a resize, so it has lost segments.
+ * Raises SW_POOL_CORRUPT when a bucket has a version that its table never had. A resize changes the
+ * root before any bucket, and this root was read after the bucket: so it has lost segments.
  */
 function refuseFuture(
   table: ShardTable,
   { words, at, buckets, segments }: ShardRequest,
   place: number,
 ): void {
-  // Migrated meanwhile, or looked up anew: the words say nothing of the table as it is now.
+  // The client uses other segments by now, and this bucket says nothing about those.
   if (table.segments !== segments) return;
   const bytes = table.geometry.bucketBytes[LEVEL_OF_PLACE[place]];
   for (let i = at[place]; i < at[place] + bytes; i += 8) {
@@ -76,17 +77,18 @@ function refuseFuture(
 }
 
 /**
- * Moves a bucket to `version`, over all resizes that it has missed. Its keys may be in any of its
- * ancestors (the bucket's number without its highest bits, one after the other); one doorbell finds
- * the nearest that has been initialised. From there on the buckets are split in order. In a table
- * that is being migrated it may be that none has: the eldest is fetched then (`fetchBucket`).
+ * Moves a bucket to `version`, through all resizes that it has missed. The keys of a bucket that
+ * was never initialised are in an ancestor: its number without the highest bit, without the highest
+ * two, and so on. One doorbell finds the nearest initialised ancestor; from there the buckets are
+ * split in order. During a migration there may be none: then the eldest is fetched from the old
+ * table (`fetchBucket`).
  *
  *   bucket behind by one      D[CAS each word; CAS take new; READ bucket]
- *                             -> D[WRITE new; CAS publish new; CAS what was frozen; READ view]
- *   bucket never initialised  one round trip more, for what to split and its content
+ *                             -> D[WRITE new; CAS publish new; CAS frozen words; READ view]
+ *   bucket never initialised  one more round trip, for the ancestors
  *   bucket not fetched        three round trips (`fetchBucket`)
  *
- * The view is the bucket as the caller has read it. Returns whether it is as after the moves.
+ * `view` is the bucket as the caller read it. Returns whether `view` holds the moved bucket.
  */
 export function* bringTo(
   table: ShardTable,
@@ -113,13 +115,13 @@ export function* bringTo(
     const goal = geometry.bornAt(line[i - 1]);
     isRead = yield* moveBucket(table, level, line[i], goal, { seen, tail, segments });
   }
-  // Not initialised as the caller saw it, but by another client since: the view is of no use.
+  // If another client initialised the bucket only after the caller read it, the view is outdated.
   const seen = isRead && isInitialised(view, bytes) ? view : undefined;
   if (seen && isSettled(seen, bytes, version)) return true;
   return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });
 }
 
-/** Every word of it: those of one READ are of different times. */
+/** Checks every word, because the words of one READ may be of different times. */
 function isInitialised(view: View | undefined, bytes: number): view is View {
   if (view === undefined) return false;
   for (let i = 0; i < bytes; i += 8) {
@@ -137,15 +139,15 @@ function isSettled({ words, at }: View, bytes: number, version: number): boolean
 
 interface Line {
   line: number[];
-  /** The parent, as it was read when it was initialised already. */
+  /** The parent's words, if the line ends with the parent. */
   parent?: View;
   /** Whether the last bucket of the line was fetched just now. */
   isFetched?: boolean;
 }
 
 /**
- * The bucket, its parent, and so on up to the first that has been initialised, which its first word
- * tells. The parent is read with them, because mostly it is that one.
+ * Returns the bucket, its parent, and so on up to the first initialised one, as their first words
+ * tell. Reads the parent whole in the same doorbell, because the line usually ends there.
  */
 function* lineOf(
   table: ShardTable,
@@ -155,7 +157,7 @@ function* lineOf(
   tail?: (batch: Batch) => void,
 ): Operation<Line> {
   const { geometry } = table;
-  // Those of a version before are fetched, one by one: there is no line between them.
+  // A bucket from before the migration has no ancestor here: it is fetched on its own.
   const { former } = segments;
   const eldest = former === undefined ? 0 : segments.fetchedAt;
   const line = [bucket];
@@ -172,7 +174,7 @@ function* lineOf(
   const at = 8 * line.length;
   const words = new Scratch(at + bytes);
   const batch = new Batch();
-  // Each bucket is relocated once, maybe while this reads.
+  // A bucket is relocated at most once, but perhaps during this loop.
   for (let reads = 0, isLearning = true; isLearning; reads++) {
     invariant(reads <= line.length, `a bucket of the line of ${bucket} is relocated twice`);
     batch.clear();
@@ -192,49 +194,49 @@ function* lineOf(
   return { line };
 }
 
-/** Brings the bucket to the version of the migration where it was, and fetches it from there. */
+/** Brings the bucket in the old table to the migration's version, and fetches it from there. */
 function* fetch(
   table: ShardTable,
-  journey: Journey,
+  migration: Migration,
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
 ): Operation<boolean> {
-  yield* bringTo(table, level, bucket, journey.segments.fetchedAt, undefined, journey.former);
-  return yield* fetchBucket(table, journey, level, bucket, tail);
+  yield* bringTo(table, level, bucket, migration.segments.fetchedAt, undefined, migration.former);
+  return yield* fetchBucket(table, migration, level, bucket, tail);
 }
 
 const FREEZE_ROUNDS_MAX = 10_000;
-/** Of a doorbell besides the CASes of a bucket's words. */
+/** Verbs in a doorbell besides the CASes of a bucket's words. */
 const OTHER_VERBS = 1;
 
-/** The segments of a table that is being migrated, and those that it comes from. */
-interface Journey {
+/** The segments of a table that is being migrated, and the old ones that it comes from. */
+interface Migration {
   readonly segments: Segments;
   readonly former: Segments;
 }
 
 /**
- * Fetches a bucket of a table that is being migrated from where it was, as it is at the version of
- * the migration. It is a move (move-bucket.ts) to a new bucket that everything leaves for:
+ * Fetches a bucket of a migrating table from its old place, at the migration's version. This is a
+ * move (move-bucket.ts) after which nothing stays in the old bucket:
  *
- *   1  the old bucket is brought to the version, as ever (the caller)
- *   2  freeze every word of it, as one of a later version                D[CAS x n; READ bucket]
- *   3  set every word of the new bucket, from 0, at the same index       D[CAS x n; READ new]
+ *   1  bring the old bucket to the version, like any other (the caller)
+ *   2  freeze every word of it, with the stamp of a later version       D[CAS x n; READ bucket]
+ *   3  CAS every word of the new bucket from 0, at the same index       D[CAS x n; READ new]
  *
- * A client at the old place finds words of a later version there, so it reads the root, which has
- * been telling of the new place since before the first word was frozen. Frozen words stay as they
- * are for ever: a late client sets the same words, from 0, which they are no more. No client
- * writes to a bucket before all of its words are set, so while one may still be written to in the
- * old place, nothing can be written in the new one. Emptied slots become fresh and pending ones are
- * dropped, as by every move.
+ * A client that uses the old place finds words of a later version there, so it reads the root. The
+ * root has named the new place since before the first word was frozen. Frozen words never change: a
+ * late client tries to set the same words, and its CASes from 0 fail. No client writes to a bucket
+ * before all of its words are set, and none is set before the old bucket is frozen. So the old and
+ * the new bucket are never writable at the same time. As in every move, emptied slots become fresh
+ * and pending ones are dropped.
  *
- * Any number of clients may fetch the same bucket and die anywhere. Returns true: the new bucket
- * has been read by the tail.
+ * Any number of clients may fetch the same bucket and die anywhere. Returns true, because the tail
+ * has read the new bucket.
  */
 function* fetchBucket(
   table: ShardTable,
-  { segments, former }: Journey,
+  { segments, former }: Migration,
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
@@ -262,7 +264,7 @@ function* fetchBucket(
   return true;
 }
 
-/** Step 2; leaves the bucket as it stays. */
+/** Step 2. Afterwards `old` holds the frozen words. */
 function* freeze(
   old: BucketWords,
   address: Address,

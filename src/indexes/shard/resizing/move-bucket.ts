@@ -26,26 +26,26 @@ import {
 import { type MovedTable, NewBucket } from './new-bucket.ts';
 
 /**
- * Moves a bucket to `version`, one resize after the other. Any number of clients may do this for
- * the same bucket at the same time and die anywhere. In the old bucket every step is a CAS from a
- * word that occurs once, because stamps only grow and a record's address is not used again while
- * any client moves; the new one is filled by one mover, see new-bucket.ts.
+ * Moves a bucket to `version`, one resize after the other. Any number of clients may move the same
+ * bucket at the same time and die anywhere. In the old bucket every step is a CAS from a word that
+ * occurs only once: stamps only grow, and no record's address is used again while a client moves.
+ * The new bucket is filled by one mover: see new-bucket.ts.
  *
- *   1  change every word of the old bucket: what is in flight fails       D[CAS x n; CAS take new;
- *      what goes to the new bucket is frozen, the rest is at once             READ bucket]
- *      what it is at the next version
+ *   1  CAS every word of the old bucket, so CASes in flight fail:         D[CAS x n; CAS take new;
+ *      freeze what the new bucket needs, bring the rest to the                READ bucket]
+ *      next version
  *   2  every fourth resize: read the records for their next segment ids   D[READ x m]
  *   3  fill and publish the new bucket                                    D[WRITE; CAS new;
- *   4  set what was frozen to the next version, the first word last         CAS x m]
+ *   4  bring frozen words to the next version, the first word last         CAS x m]
  *
- * The first word of the old bucket is frozen until 3 is done. So a bucket all of whose words are of
- * a version has a complete new bucket. Until 3 is done no record that leaves can be changed, and no
- * client inserts; records that stay may be replaced and removed at once. From then on the frozen
- * words that leave mean nothing. Emptied slots become fresh ones; pending ones are dropped, and
- * their owners begin again. The overflow bit goes to both buckets, the chain of level 3 is shared
- * by both.
+ * The first word of the old bucket stays frozen until step 3 is done. So if all words of a bucket
+ * have a version, its new bucket is complete. Until then no client inserts, and a record that
+ * leaves cannot be changed. A record that stays may be replaced or removed at once. After step 3
+ * the frozen words of records that left mean nothing. Emptied slots become fresh. Pending ones are
+ * dropped, and their owners begin again. Both buckets get the overflow bit and share the chain of
+ * level 3.
  *
- * Returns whether this client made the last step, and with it the READs of the tail.
+ * Returns whether this client took the last step, and with it read the tail.
  */
 export function* moveBucket(
   table: MovingTable,
@@ -74,50 +74,49 @@ interface MovingTable extends MovedTable {
 }
 
 interface MoveOptions {
-  /** The bucket as the caller has read it: spares the first round trip. */
+  /** The bucket as the caller has read it; saves the first round trip. */
   seen?: View;
-  /** Adds READs behind the last step, for the caller of the move. */
+  /** Adds the caller's READs behind the last step. */
   tail?: (batch: Batch) => void;
-  /** Those that the bucket is in; the table's own when left out. */
+  /** The segments that hold the bucket; by default the table's own. */
   segments?: Segments;
 }
 
 const FREEZE_ROUNDS_MAX = 10_000;
-/** A bucket stands in its segment or, for ever, where it was relocated to. */
+/** A bucket stands in its segment or, once it was relocated, in a block of its own. */
 const PLACES_OF_BUCKET = 2;
-/** Of a batch besides the CASes of a bucket's words. */
+/** Verbs in a batch besides the CASes of a bucket's words. */
 const OTHER_VERBS = 2;
-/** The first place of a key in each level. */
+/** By level: the number of its first bucket among the candidate buckets of a key. */
 const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
 
-/** A bucket as it was read, or is to be read: in `words` from `at` on. */
+/** Where a bucket was read to, or is to be read to: `words`, from `at` on. */
 export interface View {
   words: Scratch;
   at: number;
 }
 
-/** What `freeze` says of a bucket that need not be moved. */
+/** `freeze` returns this when the bucket need not be moved. */
 const DONE = true;
 
-/** The moves of one bucket; reused, because a resize is many of them. */
+/** The moves of one bucket. Reused, because a resize makes many moves. */
 export class Move {
   readonly #table: MovedTable;
   readonly #old = new BucketWords();
   readonly #image = new Scratch(64);
   readonly #hashes = new KeyHashes();
-  /** By word: the segment id that its entry gets, when a new group of four begins. */
+  /** By word: the segment id that its entry gets when the next group of four resizes begins. */
   readonly #segmentIds: number[] = [];
   #segments: Segments;
   #level = 0;
   #bucket = 0;
   #bytes = 0;
-  /** Where the bucket stands. */
   #address: Address = 0;
   /** The version that the bucket leaves, and the one that this client has moved it to. */
   #from = -1;
   #reached = -1;
   #new: NewBucket | undefined;
-  /** Whether the words are as the caller has read them. */
+  /** Whether `#old` holds what the caller has read. */
   #isRead = false;
 
   constructor(table: MovedTable) {
@@ -186,7 +185,7 @@ export class Move {
     return lowest;
   }
 
-  /** The new bucket of the move from that version. */
+  /** The new bucket that a move from this version fills. */
   #aim(from: number): NewBucket {
     if (this.#new !== undefined && from === this.#from) return this.#new;
     this.#from = from;
@@ -206,8 +205,8 @@ export class Move {
   }
 
   /**
-   * Whether the word has to be kept as it is until the new bucket is complete: what it says goes
-   * there. The first word says that it is not complete yet.
+   * Whether the new bucket needs this word, which must then not change before that is complete. The
+   * first word stays frozen in any case: it shows that the new bucket is incomplete.
    */
   #isNeeded(at: number): boolean {
     if (at === 0 || !this.#isEntry(at)) return true;
@@ -225,19 +224,19 @@ export class Move {
     return this.#new;
   }
 
-  /** Steps 2 and, unless it is this client's, 3: afterwards only `finish` is left to do. */
+  /** Step 2. Also step 3, if another client has taken the new bucket and does not finish it. */
   *complete(): Operation<void> {
     const { target } = this;
     yield* target.outwait();
     yield* this.#refreshSegmentIds(target.isComplete);
     this.#fillImage();
-    // Another one may take the place over from one that died: its turn to be slow, or to die.
+    // Another client may take over from a dead taker, and then be slow or die itself.
     while (target.isAbandoned) yield* target.relocate(this.#image, this.#bytes);
   }
 
   /**
-   * The records that stay are the current ones, because their words were frozen when they were
-   * read; so are those that leave when the new bucket was not complete then.
+   * Records that stay are current: their words were frozen when they were read. So are records that
+   * leave, if the new bucket was not complete then.
    */
   *#refreshSegmentIds(isComplete: boolean): Operation<void> {
     if (!this.#needsSegmentIds) return;
@@ -259,7 +258,7 @@ export class Move {
     });
   }
 
-  /** In level 2 a key has two hash words: that one counts which leads to where the entry goes. */
+  /** In level 2 a key has two hash words: the one that leads to the entry's bucket counts. */
   #segmentIdFor(hash: KeyHash, leaving: boolean): number {
     const { geometry } = this.#table;
     const next = this.#from + 1;
@@ -270,17 +269,17 @@ export class Move {
     return geometry.segmentId(isSecond ? hashOfPlace(hash, place + 1) : first, next);
   }
 
-  /** The new bucket as it is to be published; no client looks at it when it is already. */
+  /** The new bucket, ready to be published. Unused if it was published already. */
   #fillImage(): void {
     for (let at = 0; at < this.#bytes; at += 8) {
-      // What is of the next version already has nothing in the new bucket.
+      // A word that is already of the next version has nothing for the new bucket.
       const isOld = this.#isOld(this.#old.high(at));
       const next = isOld ? this.#next(at, true) : { low: 0, high: freshHigh(this.#from + 1) };
       setWord(this.#image, at, next.low, next.high);
     }
   }
 
-  /** Steps 3 and 4, in one doorbell (RDMA-combining): what is behind a WRITE comes after it. */
+  /** Steps 3 and 4, in one doorbell (RDMA-combining): verbs behind a WRITE come after it. */
   *finish(tail?: (batch: Batch) => void): Operation<void> {
     const { target } = this;
     this.#old.batch.clear();
@@ -315,7 +314,7 @@ export class Move {
     return { low: 0, high: freshHigh(version) | overflowAfterMove(high) };
   }
 
-  /** Not the link to a chain, which both buckets keep. */
+  /** False for the link to a chain, which both buckets keep. */
   #isEntry(at: number): boolean {
     return this.#level < LEVELS - 1 || at !== LEVEL3_LINK;
   }

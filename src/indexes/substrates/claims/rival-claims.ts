@@ -13,8 +13,9 @@ import { isVacantIn } from './slot-format.ts';
 import { OTHER_SWAP_AT, type SlotRequest } from './slot-request.ts';
 
 /**
- * What becomes of two claims of one key. An inserter reads every place of the key behind its claim,
- * so of two inserters the later one sees the other's claim. An inserter that meets
+ * Decides between two claims of one key. An inserter claims a slot and then reads all candidate
+ * slots of the key, so of two inserters the later one sees the other's claim. An inserter that
+ * meets
  *   - a committed slot of the key withdraws: the key exists by now;
  *   - a claim at a lower address withdraws, and waits for that claim's fate;
  *   - a claim at a higher address evicts it and goes on.
@@ -26,8 +27,8 @@ export type Conflict = 'committedElsewhere' | 'pendingElsewhere' | 'lost';
 const PATIENCE_GROWTH_MAX = 32;
 
 /**
- * Reads the records of the gathered rivals and evicts the claims that rank behind the slot `own`.
- * The first rival that stays is the conflict, and `slotAt` tells which slot it is.
+ * Reads the records of the gathered rivals, and evicts claims at higher addresses than `own`, this
+ * client's slot. Returns the conflict with the first rival that stays; `slotAt` is its slot.
  */
 export function* findRival<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
@@ -43,8 +44,8 @@ export function* findRival<R extends SlotRequest>(
     request.slotAt = other;
     const rank = slots.addressOf(request, other);
     if (rank < own) return 'pendingElsewhere';
-    // Another claim of the key stands in the very slot: this one was withdrawn. Were the other
-    // evicted for that, two inserters in step could go on evicting each other for ever.
+    // This client's own slot holds another claim of the key, so its claim was withdrawn. If it
+    // evicted the other one for that, two inserters in lockstep could evict each other for ever.
     if (rank === own) return 'lost';
     if (!(yield* evict(slots, request, other))) return 'committedElsewhere';
   }
@@ -54,11 +55,11 @@ export function* findRival<R extends SlotRequest>(
 /**
  * Withdraws another client's claim. False when it was committed or frozen meanwhile.
  *
- * When its owner, or a third client, withdrew it just before, it is gone as well: were that a
- * conflict, inserters in step could withdraw for each other for ever. An empty word counts only if
- * no mover has changed it: a later one may be what a mover has left of a slot that was committed
- * and moved. Another claim in the slot counts too: it came after this client's own, and its owner
- * will see that one and give way.
+ * A claim that its owner or a third client has just withdrawn is gone as well: if that were a
+ * conflict, inserters in lockstep could withdraw for each other for ever. An empty word counts only
+ * if no mover has changed it. With a later stamp, it may be what a mover left of a slot that was
+ * committed and moved. Another claim in the slot counts too: it came after this client's own, so
+ * its owner will see that and give way.
  */
 export function* evict<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
@@ -78,7 +79,7 @@ export function* evict<R extends SlotRequest>(
   return isVacantIn(format, low, high) || isOtherClaim(request, at, low, high);
 }
 
-/** Not the same claim, of which only the shared bits have changed meanwhile. */
+/** Whether this is another claim, not the same one with other shared bits. */
 function isOtherClaim(
   { words, format }: SlotRequest,
   at: number,
@@ -101,7 +102,7 @@ export function* outwait<R extends SlotRequest>(
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = slots.patience;
   const address = slots.addressOf(request, slotAt);
-  // Longer each time: two whose stalls exceed a fixed patience would evict each other for ever.
+  // Longer each time: clients that stall longer than a fixed limit would evict each other for ever.
   const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
   for (let poll = 0; poll < enough; poll++) {
     yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);

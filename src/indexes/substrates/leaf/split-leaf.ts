@@ -27,21 +27,21 @@ import { lockLeaf, unlock } from './lock-leaf.ts';
 import { makeRoom, noteEmptied } from './make-room.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
-/** Words that a split writes beside entries and replicas: sequence twice, vacancy, two owners. */
+/** Words that a split writes besides entries and replicas: sequence twice, vacancy, two owners. */
 const WORDS_WRITTEN = 5;
 const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
 /**
- * Half-split (CHIME section 4.4): items that `client.divide` names go to the same entries of a new
- * sibling.
+ * Half-split (CHIME section 4.4): the items that `client.divide` chooses move to the same entries
+ * of a new sibling.
  *
  *   D[WRITE sibling; WRITE block of the intent; intent; sequence odd; entries; bounds; vacancy;
  *     sequence even; unlock sibling; unlock leaf]
  *
- * The sibling is born locked: until the old copies of its items are gone nothing may change the new
- * ones, or a search that still meets an old one would tell what is past. Memory is claimed before
- * the lock. Returns the sibling, or NULL_ADDRESS when there is room by now, or a split that must be
- * completed first.
+ * The sibling is born locked. Until the old copies of its items are gone, no client may change the
+ * new ones: a search that still found an old copy would return a past value. Memory is claimed
+ * before the lock. Returns the sibling. NULL_ADDRESS when the leaf has room by now, or when another
+ * split must be completed first.
  */
 export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Address> {
   const { allocator, catalog, geometry } = client;
@@ -56,13 +56,13 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
     if (!client.maySplit(request)) return NULL_ADDRESS;
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
-    // What was tried in the image and led nowhere is not what the leaf holds.
+    // Failed hops have changed the image: read the leaf again.
     if (request.moves > 0) {
       yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
     }
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
     refuseDamaged(client, request);
-    // From here on both are another client's to read, should this one die or fail.
+    // From here on both blocks stay: if this client dies or fails, another one reads them.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
     yield* halve(client, request, sibling, block);
     if (block !== NULL_ADDRESS) allocator.discard(catalog, leafUnits, block);
@@ -150,7 +150,7 @@ function newSibling(
   setWord(image, VACANCY_AT, maskOf(bits), maskOf(bits - 32));
 }
 
-/** So many of the lowest of 32 bits. */
+/** A word whose lowest `bits` of 32 bits are set. */
 function maskOf(bits: number): number {
   if (bits >= 32) return -1;
   return bits <= 0 ? 0 : (1 << bits) - 1;
@@ -191,7 +191,7 @@ function clearVacancy({ i32 }: Scratch, bit: number): void {
   i32[(VACANCY_AT + 4 * (bit >>> 5)) >> 2] &= ~(1 << (bit & 31));
 }
 
-/** Adds the WRITEs of the replicas of bounds that stand in the intent. */
+/** Adds the WRITEs of the bounds' replicas; the bounds themselves stand in the intent. */
 export function addReplicas(
   { geometry }: LeafClient,
   { intent, leaf }: LeafRequest,
