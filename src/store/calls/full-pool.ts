@@ -67,6 +67,8 @@ export class ReclaimProgress {
   /** What the last attempt did not find. */
   lacking: Lacking | undefined;
   waits = 0;
+  /** How often it has waited for a table that another write of this client empties. */
+  tableWaits = 0;
   steps = 0;
   /** How many of these steps were 'drain'. */
   drains = 0;
@@ -85,6 +87,9 @@ type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 const EVICTIONS_MAX = 16;
 /** The same for old tables: the records of two leaves. */
 const TABLE_EVICTIONS_MAX = 128;
+/** How often a write waits for that, and for how many turns: the other may have been abandoned. */
+const TABLE_WAITS_MAX = 4;
+const TURNS_MAX = 100_000;
 /** Samples without a victim after which a step gives up. */
 const VAIN_MAX = 16;
 /** How often one step has the index free evicted records. Each time takes a merge or two. */
@@ -107,8 +112,8 @@ export class FullPool {
   readonly #expired: ExpirySweep;
   readonly #evictor: Evictor | undefined;
   #recoveredAt = Number.NEGATIVE_INFINITY;
-  /** Whether an operation of this client empties an old table. */
-  #isEmptying = false;
+  /** For this write the client empties an old table, until it has used or missed the block. */
+  #emptier: ReclaimProgress | undefined;
 
   constructor(attachment: Attachment, index: Index, store: string, evictor?: Evictor) {
     this.#store = store;
@@ -124,6 +129,7 @@ export class FullPool {
    * has not tried until one helps. Raises the error when it is not SW_POOL_FULL, or nothing helps.
    */
   *makeRoom(error: unknown, tried: ReclaimProgress): Operation<void> {
+    this.ended(tried);
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
     if (error instanceof FullForNow && tried.steps === 0 && tried.waits < WAITS_MAX) {
       tried.waits++;
@@ -140,6 +146,11 @@ export class FullPool {
     }
     publish('full', () => ({ store: this.#store, write: tried.kind }));
     throw (yield* this.#heldBack(error)) ?? error;
+  }
+
+  /** The write has succeeded, or has to try other steps. */
+  ended(tried: ReclaimProgress): void {
+    if (this.#emptier === tried) this.#emptier = undefined;
   }
 
   /** A record of several chunks needs as many drained, or twice as many if others take some. */
@@ -263,25 +274,33 @@ export class FullPool {
   }
 
   /** Evicts the records of an old table until it is merged and its block serves this write. */
-  *#emptyOldTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
+  *#emptyOldTable(tried: ReclaimProgress): Operation<boolean> {
+    const { request, lacking } = tried;
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
-    if (this.#isEmptying) return yield* this.#waitForTable();
     if (!(yield* evictor.areYoungBeside(request))) return false;
-    this.#isEmptying = true;
+    if (this.#emptier !== undefined) return yield* this.#waitForTable(tried);
+    this.#emptier = tried;
+    let cameFree = false;
     try {
-      return yield* this.#evictOldTable(request, lacking, evictor);
+      cameFree = yield* this.#evictOldTable(request, lacking, evictor);
     } finally {
-      this.#isEmptying = false;
+      if (!cameFree) this.ended(tried);
     }
+    return cameFree;
   }
 
-  /** Waits while another operation of this client empties a table: it may free enough for both. */
-  *#waitForTable(): Operation<boolean> {
+  /**
+   * Waits until the write for which another operation empties a table has split its own: most
+   * writes in flight have found the same table full. Otherwise they would take the block from each
+   * other, and all fail again.
+   */
+  *#waitForTable(tried: ReclaimProgress): Operation<boolean> {
     const turn = new Batch().pause(0, new Scratch(8));
-    do yield turn;
-    while (this.#isEmptying);
+    for (let turns = 0; turns < TURNS_MAX && this.#emptier !== undefined; turns++) yield turn;
+    // Next time it may be this write that has to empty one.
+    if (tried.tableWaits++ < TABLE_WAITS_MAX) tried.steps--;
     return true;
   }
 

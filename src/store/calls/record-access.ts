@@ -320,6 +320,7 @@ export class RecordAccess {
           }
           const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
           if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
+          if (tried !== undefined) this.#full.ended(tried);
           return outcome;
         } finally {
           this.attachment.exit();
@@ -396,6 +397,7 @@ export class RecordAccess {
     const { evictor } = this;
     let shut: StepwellError | undefined;
     let mayBeShut = true;
+    let tried: ReclaimProgress | undefined;
     const change = (present: boolean) => {
       compute(present);
       evictor?.refuseTooLarge(request);
@@ -406,7 +408,6 @@ export class RecordAccess {
     try {
       this.refuseWrite();
       if (evictor !== undefined) yield* evictor.lookIfStale();
-      let tried: ReclaimProgress | undefined;
       for (let done = false; !done; ) {
         try {
           yield* this.#modifyNow(request, expiry, change);
@@ -423,6 +424,7 @@ export class RecordAccess {
       }
       if (evictor !== undefined) yield* evictor.settle(request);
     } finally {
+      if (tried !== undefined) this.#full.ended(tried);
       this.give(request);
     }
   }
