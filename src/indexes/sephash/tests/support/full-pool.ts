@@ -5,7 +5,7 @@ import type { Operation } from '../../../../verbs/index.ts';
 import { sweep } from '../../../sweep.ts';
 import type { SepHashIndex } from '../../sephash.ts';
 
-/** Whether the operation found memory, if need be after the remedies of store/calls/full-pool.ts. */
+/** Whether the operation found memory, perhaps after the steps of store/calls/full-pool.ts. */
 export function succeeds(
   { pool, index }: ByHand<SepHashIndex>,
   operation: () => Operation<unknown>,
