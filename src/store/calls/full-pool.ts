@@ -280,7 +280,9 @@ export class FullPool {
     const evictor = this.#evictor as Evictor;
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
     if (!(yield* evictor.areYoungBeside(request))) return false;
-    if (this.#emptier !== undefined) return yield* this.#waitForTable(tried);
+    // Where each verb finishes at once, the other operation is one that has called this one.
+    const isOthers = this.#emptier !== undefined && this.#attachment.width > 1;
+    if (isOthers) return yield* this.#waitForTable(tried);
     this.#emptier = tried;
     let cameFree = false;
     try {
