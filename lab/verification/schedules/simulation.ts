@@ -86,7 +86,7 @@ const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
-/** A longer run is a livelock: it needs far less, even if each operation sweeps (10,000). */
+/** No run needs as many, even if each operation sweeps and fails (10,000): more is a livelock. */
 const STEPS_MAX = 1_000_000;
 /**
  * Pieces that a call or a duty may take to finish when no client dies and nothing new begins. A
