@@ -1,10 +1,10 @@
-/** What a program of the workbench offers: it reads the words behind its name. */
+/** A program of the workbench; it reads the words behind its name. */
 interface Program {
   about: string;
   load(): Promise<{ main(words: string[]): Promise<void> }>;
 }
 
-/** In the order of the help. `verify` stands beside them: see main.ts. */
+/** In the order of the help. main.ts adds `verify`. */
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   conformance: {
     about: 'What every store must do, whatever its index',

@@ -190,7 +190,7 @@ function namesModule(literal: ts.StringLiteral): boolean {
   return ts.isCallExpression(parent) && parent.expression.kind === ts.SyntaxKind.ImportKeyword;
 }
 
-/** Of the file `own`, what stands beside it, and the lists that import it. */
+/** Errors in the file `own`, in the files beside it, and in the lists that import it. */
 function errorsOf(program: ts.Program, own: string): ts.Diagnostic[] {
   const folder = `${dirname(resolve(own))}/`;
   const lists = Object.keys(OWN_LISTS).map((list) => resolve(list));

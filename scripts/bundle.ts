@@ -16,7 +16,7 @@ const ROOT = resolve(import.meta.dirname, '..');
 const DIST = join(ROOT, 'dist');
 const MODULES = join(DIST, 'modules');
 
-/** `import.meta.url`, but for the constant that stands for the file that a module is part of. */
+/** `import.meta.url`, except in `HERE`, which stands for the file that a module is part of. */
 const PLACE = /(?<!HERE = )import\.meta\.url/;
 
 /**

@@ -13,7 +13,7 @@ import ts from 'typescript';
  *
  * It goes by types: a function, method or callback that returns an `Operation` is an operation.
  * Control flow, `try` and `finally` stay as they are, so both forms post the same verbs in the same
- * batches. What has no synchronous form is a problem that ends the build; nothing is guessed.
+ * batches. Code without a synchronous form ends the build with a problem; nothing is guessed.
  */
 const FABRIC = '$fabric';
 

@@ -23,11 +23,10 @@ import { PROGRAMS } from './programs.ts';
  * Runs the tests: `tsx scripts/test.ts [--rest] [--node N,…] [file…]`. When no file is named, it runs
  * all but those named `*.rest.test.ts`, or these alone with `--rest`.
  *
- * They run in a copy of the project, made anew each time, in which each module stands compiled
- * beside its source. A process or thread that starts from sources takes three times as long, and
- * tests start hundreds: what they start is one file each, with all that it imports, and starts in
- * half the time again. What test files share stands in a few hundred chunks rather than in its
- * modules.
+ * They run in a new copy of the project, with each module compiled beside its source. A process or
+ * thread that starts from sources takes three times as long, and tests start hundreds. Each program
+ * that they start is one file with all its imports, which halves its start again. Modules that test
+ * files share are in a few hundred chunks.
  *
  * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
  * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process;
@@ -41,8 +40,8 @@ const HANGING_MS = 20 * 60 * 1000;
 /** Beyond two processors: many tests wait for timers, processes and sockets. */
 const CONCURRENCY = 4;
 /**
- * Bytes from which glibc asks the system for zeroed memory of its own; left to itself it raises the
- * limit when a pool is freed, and from then on zeroes each new pool by hand.
+ * From this size on glibc asks the system for memory, which is zeroed. Left to itself, it raises
+ * the limit when a pool is freed, and from then on zeroes each new pool by hand.
  */
 const MALLOC_MMAP_THRESHOLD_ = String(2 ** 20);
 /** Where processes and threads begin that only tests start. */
@@ -54,7 +53,7 @@ const TEST_PROGRAMS: readonly string[] = [
 ];
 const STARTED = [...PROGRAMS, ...TEST_PROGRAMS];
 
-/** What a compiled module imports, and which file it names beside itself, is compiled as well. */
+/** A compiled module's imports, and the files that it names beside itself, are compiled as well. */
 const IMPORTS = /(\b(?:from|import|import\(|new URL\()\s*"\.{1,2}\/[^"\n]*)\.ts"/g;
 
 function filesBelow(folder: string): string[] {

@@ -142,7 +142,7 @@ export class Campaign {
     try {
       const place = await this.#place(peer, large > 0);
       const records = large || this.#settings.records;
-      // What is inserted into a large store comes in addition, and is little beside it.
+      // Inserts into a large store come on top of its records, but add little.
       const roomy = large === 0 && peer !== 'stepwell' ? ROOMY : 1;
       const capacity = peer === 'lmdb' ? lmdbCapacity(records) : roomy * poolCapacity(records);
       const noSync = this.#settings.lmdbNoSync;

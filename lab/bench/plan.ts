@@ -35,7 +35,7 @@ function workload(name: string, operation: Operation, rest: Partial<Workload>): 
   return { ...usual, peers: SYNC, ...rest, name, operation };
 }
 
-/** What is run in every round, in this order, each with its peers one after another. */
+/** The workloads of every round, in this order; each runs its peers one after another. */
 export function mainWorkloads(): Workload[] {
   const zipf = { distribution: 'zipf' } as const;
   const two = { processes: 2, peers: SHARED } as const;
@@ -91,7 +91,7 @@ export function tasksOf(
 ): Task[] {
   const count = Math.max(1, Math.round(operations * workload.share));
   const { operation, distribution, freshKeys } = workload;
-  // What is inserted lies behind the records that were loaded, and was not there in any round.
+  // New records come after the loaded ones, and each round inserts records of its own.
   const from = operation === 'insert' ? records + round * count : 0;
   return Array.from({ length: workload.processes }, (_, process) => ({
     operation,

@@ -29,7 +29,7 @@ export interface PeerSettings {
   capacity: number;
   /** Leaves lmdb's syncs out, where its default keeps them. */
   noSync: boolean;
-  /** Whether the keys of all records are kept as strings, or made anew for each task. */
+  /** Whether the keys of all records are kept as strings, or made again for each use. */
   keepKeys: boolean;
 }
 

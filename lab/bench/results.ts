@@ -19,7 +19,7 @@ export interface Summary {
   operations: number;
   /** What one operation took in its process. */
   nanosecondsPerOperation: Spread;
-  /** Of all processes together. */
+  /** All processes together. */
   operationsPerSecond: number;
 }
 

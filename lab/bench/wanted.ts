@@ -2,7 +2,7 @@ import { LARGE_GET, LARGE_GET_MANY, LARGE_INSERT, LARGE_SCAN, LOAD, SCAN } from 
 import { type PeerName, SCAN_RECORDS } from './protocol.ts';
 import type { Wanted } from './results.ts';
 
-/** CHIME has wishes of its own; every write of HStore is a call of its server. */
+/** CHIME has ratios of its own below. HStore is left out: its server executes every write. */
 const BESIDE_RACE: readonly PeerName[] = ['sephash', 'shard', 'hopscotch'];
 
 /** The ratios that the project promises, and nothing that it does not. */

@@ -15,13 +15,13 @@ const FRESH_LEAVES = 200;
 export interface LoadRow {
   span: number;
   neighbourhood: number;
-  /** Of a leaf filled with random keys, when the first one does not fit. */
+  /** Load of a leaf of random keys when the first one does not fit. */
   fresh: number;
-  /** Of the leaves that are split while a tree grows, when they are. */
+  /** Mean load at which leaves split while a tree grows. */
   atSplit: number;
-  /** Of all leaves of the grown tree. */
+  /** Load of all leaves of the grown tree. */
   used: number;
-  /** Of a client that remembers all internal nodes, for each record. */
+  /** Bytes per record of a client's cache that holds all internal nodes. */
   cacheBytes: number;
   published: string | undefined;
 }

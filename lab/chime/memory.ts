@@ -21,13 +21,13 @@ export interface MemoryFigures {
   records: number;
   height: number;
   leaves: number;
-  /** Of a client that has been everywhere. */
+  /** The cache of a client that has visited every node. */
   cacheBytes: number;
   cacheMegabytesAt60M: number;
   metadataPerItem: { itemBytes: number; bytes: number; published: number }[];
   bytesReadPerSearch: number;
   neighbourhoodBytes: number;
-  /** What a search READs of a leaf beside its entries, by the length of keys (Figure 16). */
+  /** Bytes that a search READs of a leaf beside its entries, by key length (Figure 16). */
   leafMetadata: { keyBytes: number; bytes: number; withFences: number }[];
 }
 

@@ -27,7 +27,7 @@ export interface TripsRow {
   uncached: Trips;
 }
 
-/** Of the operations without a change of shape. */
+/** Only operations that resize nothing count. */
 interface Trips {
   fewest: number;
   mean: number;

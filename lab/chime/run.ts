@@ -1,4 +1,4 @@
-/** What CHIME's paper says that needs no clock: Table 1, Figures 3d, 14, 16, 19. */
+/** Measures the claims of CHIME's paper that need no clock: Table 1, Figures 3d, 14, 16, 19. */
 import { writeFileSync } from 'node:fs';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';

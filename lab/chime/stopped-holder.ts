@@ -1,4 +1,4 @@
-/** Who waits, and how long, while a process is stopped at each verb of a write. See `--help`. */
+/** Measures how long clients wait for a process stopped at a verb of a write. See `--help`. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,7 +30,7 @@ const WAITED_SHARE = 0.5;
 const keyOf = (i: number) => `k${String(i).padStart(4, '0')}`;
 const MIDDLE = 100;
 
-/** What the others do meanwhile, all at the same leaf but the last. */
+/** Calls of the other clients meanwhile, all on the same leaf except the last. */
 const PROBES: Readonly<Record<string, Call>> = {
   'get of the key': { kind: 'get', key: keyOf(MIDDLE) },
   'get of a neighbour': { kind: 'get', key: keyOf(MIDDLE + 1) },

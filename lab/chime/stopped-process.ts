@@ -33,7 +33,7 @@ process.on('message', (task: Task) => {
 
 function perform({ url, call, verbs = Number.POSITIVE_INFINITY }: Task): Report {
   const store = openSync(url, { create: false, values: 'utf8', lockTimeoutMs: LOCK_TIMEOUT_MS });
-  // What a client reads first, such as the root, is no part of the call.
+  // The call does not count the client's first READs, such as that of the root.
   if (verbs !== Number.POSITIVE_INFINITY) store.get(call.key);
   const counting = new StopsAfter(verbs);
   const began = monotonic();

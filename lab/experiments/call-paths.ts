@@ -84,7 +84,7 @@ async function pathOf(call: () => unknown): Promise<Map<string, string[]>> {
     const { result } = await session.post('Profiler.takePreciseCoverage');
     const path = new Map<string, string[]>();
     for (const { url, functions } of result) {
-      // What runs as a module is loaded has no name and begins at 0.
+      // Code that runs while a module is loaded has no name and begins at 0.
       const ran = functions.filter(
         ({ functionName, ranges: [range] }) =>
           range.count > 0 && (functionName !== '' || range.startOffset > 0),

@@ -126,7 +126,7 @@ function callsOf(
   };
 }
 
-/** Of all threads of this process, in nanoseconds. */
+/** CPU time of all threads of this process, in nanoseconds. */
 function processorTime(): number {
   const { user, system } = process.cpuUsage();
   return 1000 * (user + system);
@@ -168,7 +168,7 @@ function ask(node: string, task: Task): Promise<Costs> {
 interface Row {
   index: string;
   call: Call;
-  /** Of each round. */
+  /** One figure per round. */
   old: number[];
   new: number[];
   oldGarbage: number;

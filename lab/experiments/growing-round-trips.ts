@@ -87,7 +87,7 @@ function measure(name: string, records: number, seed: number): Row[] {
   });
 }
 
-/** What one operation costs its client; what it does between operations is not counted. */
+/** The cost of one operation for its client, without its work between operations. */
 function costOf({ pool, index }: OwnIndex, operation: () => Operation<unknown>) {
   const { rows } = pool.fabric.traffic;
   pool.enter();

@@ -1,6 +1,6 @@
 /**
- * What one operation of an ordered store takes of the processor: for finding out why, where
- * `stepwell-lab bench` says how fast. One process, one peer after the other, the same keys.
+ * Measures the processor time of an ordered store's operations, to find out why they are slow;
+ * `stepwell-lab bench` says how slow. One process, one peer after the other, the same keys.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,9 +36,9 @@ const SCAN_SHARE = 0.02;
 interface Row {
   peer: string;
   operation: string;
-  /** Of the process itself, so that another program's time does not count. */
+  /** CPU time of this process, so that another program's time does not count. */
   cpuNanoseconds: number;
-  /** Of one operation; undefined where the peer does not count it. */
+  /** Per operation; undefined where the peer does not count it. */
   traffic: Traffic | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What SepHash (Min et al., PVLDB 17(5)) reports of its RACE port after 100 million inserts of
+ * SepHash's figures (Min et al., PVLDB 17(5)) for its RACE port after 100 million inserts of
  * 16-byte keys and 32-byte values: Table 1 (one client) and Table 2. Buckets have 8 entries. The
  * row numbers are those of the project's list of claims.
  */

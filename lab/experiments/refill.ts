@@ -47,7 +47,7 @@ const BURST = 200;
 /** Between two kills, at most. */
 const KILL_MS = 150;
 const KILLS_PER_PHASE = 4;
-/** What a client says when it begins: killing one that still loads its program tests nothing. */
+/** A client sends this when it begins: killing one that still loads its program tests nothing. */
 const WORKING = 'working';
 
 /** Lets the event loop turn, so that this client holds back no other one. */

@@ -33,7 +33,7 @@ const TURNS: readonly Call[] = ['insert', 'search', 'update', 'put', 'delete'];
 interface Row {
   index: string;
   call: Call;
-  /** Of operations in which this client resized nothing: how many took so many round trips. */
+  /** Operations by number of round trips, without those in which this client resized. */
   counts: Record<number, number>;
   /** Means of the same operations, by counter, as in verbs/traffic.ts. */
   quiet: number[];

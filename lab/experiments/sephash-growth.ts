@@ -1,4 +1,4 @@
-/** What inserts make of a SepHash index, and of RACE, beside SepHash's Tables 1, 2 and 3. */
+/** Measures inserts into a SepHash index, and into RACE, beside SepHash's Tables 1, 2 and 3. */
 import { writeFileSync } from 'node:fs';
 import { RACE, type RaceIndex } from '../../src/indexes/race/race.ts';
 import { SEPHASH, type SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
@@ -138,7 +138,7 @@ Its naive table has a byte a fingerprint (288 bytes an entry of the directory), 
 Skew: mean distance of a fingerprint's count from the average (paper: less than 18 % at 64).`);
 }
 
-/** A count that grows with the records; `atFirst`: how many more but for the start. */
+/** A count that grows with the records; `atFirst` corrects for the size at the start. */
 function countRow(what: string, count: number, factor: number, paper: number, atFirst = 0) {
   const scaled = count * factor + atFirst;
   return [what, grouped(count), grouped(scaled), grouped(paper), difference(scaled, paper)];

@@ -1,6 +1,6 @@
 /**
- * What indexes take for their keys as they grow: entries and bytes a key, the client's cache, and
- * the share of SHARD's levels. SHARD's Table 4 and the 97 % of its section 2.3.
+ * Measures the space that indexes take as they grow: entries and bytes a key, the client's cache,
+ * and the share of SHARD's levels. SHARD's Table 4 and the 97 % of its section 2.3.
  */
 import { writeFileSync } from 'node:fs';
 import { IF_ABSENT } from '../../src/indexes/contract.ts';
@@ -38,7 +38,7 @@ const WORDS_A_SEGMENT = 4;
 interface Look {
   records: number;
   entriesPerKey: number;
-  /** Of the whole pool, records included. */
+  /** Bytes of the whole pool, records included. */
   bytesPerKey: number;
   cacheBytes: number;
   /** SHARD: records in each level, chains last, and the load of levels 1 and 2. */

@@ -4,9 +4,9 @@ import type { IndexName } from '../../src/store/api.ts';
 export interface Plan {
   readonly indexes: readonly IndexName[];
   readonly processes: readonly number[];
-  /** Of `torture`. */
+  /** Rounds of `torture`. */
   readonly rounds: number;
-  /** Of `torture` and of traces. */
+  /** Seed for `torture` and for traces. */
   readonly seed: number;
   /** Length of a trace of `hit-rates`. */
   readonly requests: number;

@@ -10,7 +10,7 @@ import { freePort } from '../bench/redis-server.ts';
 const EXTENSION = extname(import.meta.url);
 const RUNTIME = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 const MAIN = fileURLToPath(new URL(`../../src/cli/main${EXTENSION}`, import.meta.url));
-/** Of the system's clock for processor time. */
+/** The system counts processor time in ticks of 10 ms. */
 const TICKS_PER_SECOND = 100;
 
 export interface CommandProcess {
@@ -47,7 +47,7 @@ export async function startCommand(
   return { port: Number(port), pid: child.pid, stop, kill };
 }
 
-/** What a command printed and ended with; undefined when it had to be killed after `limitMs`. */
+/** Runs a command. Its exit code is undefined when it had to be killed after `limitMs`. */
 export async function runCommand(
   command: readonly string[],
   limitMs: number,

@@ -43,7 +43,7 @@ interface Run {
   readonly test: string;
   readonly pipeline: number;
   readonly perSecond: number;
-  /** Of the server, for each request. */
+  /** Processor time of the server per request. */
   readonly processorMicroseconds: number;
 }
 

@@ -114,7 +114,7 @@ export class ExactAdaptive implements CountedCache {
   readonly #recency = new Recency();
   readonly #frequency = new Frequency();
   readonly #experts = new Experts();
-  /** Of evicted keys: the experts that named each, and which eviction it was. */
+  /** Evicted keys: the experts that named each one, and the number of its eviction. */
   readonly #history = new Map<number, { experts: number; number: number }>();
   readonly #capacity: number;
   readonly #chance: () => number;

@@ -1,4 +1,4 @@
-/** Measures anew what pages say was measured. See `--help`. */
+/** Repeats the measurements that pages cite. See `--help`. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { describeMachine, type Machine } from '../support/machine.ts';
@@ -72,7 +72,7 @@ function measuredText(command: string, machine: Machine, printed: string): strin
   ];
 }
 
-/** What was measured, with a word when the code has changes that no commit has. */
+/** The measured commit, marked if the code has changes that are not committed. */
 function commit(): string {
   const git = (...words: string[]) => execFileSync('git', words, { encoding: 'utf8' }).trim();
   const isChanged = git('status', '--porcelain', '--', 'src', 'lab', 'scripts') !== '';

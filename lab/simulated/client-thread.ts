@@ -59,7 +59,7 @@ export interface Surroundings {
   newFlight(thread: ClientThread): Flight;
 }
 
-/** Of a flight whose batch no coroutine waits for. */
+/** Marks a flight whose batch no coroutine waits for. */
 export const NO_COROUTINE = -1;
 
 /**

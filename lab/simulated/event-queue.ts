@@ -1,5 +1,5 @@
 const INITIAL_CAPACITY = 1024;
-/** What an event can say beside its time, so that two 32-bit words hold it. */
+/** Bounds of an event's fields, so that two 32-bit words hold all but its time. */
 export const KINDS_MAX = 8;
 export const PARTS_MAX = 65_536;
 

@@ -3,17 +3,17 @@ import type { SimulatedMemory } from './memory.ts';
 import { type NetworkModel, SHARED_MEMORY } from './model.ts';
 import type { MemoryNode } from './nodes.ts';
 
-/** What loads, stores and atomics cost the CPU of a memory node's machine; see NetworkModel. */
+/** CPU cost of loads, stores and atomics on a memory node's machine; see NetworkModel. */
 export interface LocalModel
   extends Pick<
     NetworkModel,
     'roundTripNs' | 'readWindowNs' | 'writeWindowNs' | 'wordNs' | 'verbNs'
   > {
   /**
-   * 'coherent': the CPU's atomics and the NIC's are atomic with each other, which a device has to
-   * promise (verbs: IBV_ATOMIC_GLOB). 'loopback': they are not (IBV_ATOMIC_HCA), so this thread's
-   * atomics go through the NIC too, by a queue pair to its own machine, and only READ and WRITE are
-   * loads and stores.
+   * With 'coherent', the CPU's atomics and the NIC's are atomic with each other, which a device has
+   * to promise (verbs: IBV_ATOMIC_GLOB). With 'loopback' they are not (IBV_ATOMIC_HCA): this
+   * thread's atomics go through the NIC too, over a queue pair to its own machine. Only its READs
+   * and WRITEs are then loads and stores.
    */
   readonly atomics: 'coherent' | 'loopback';
 }

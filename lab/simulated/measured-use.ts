@@ -13,7 +13,7 @@ export interface MemoryNodeUse extends NicUse {
   calls: number;
 }
 
-/** What was busy while a network was measured: what is near 1 is what limits. */
+/** Utilization while a network was measured: the resource nearest 1 is the bottleneck. */
 export interface MeasuredUse {
   ns: number;
   memoryNodes: MemoryNodeUse[];

@@ -24,7 +24,7 @@ class Region {
   }
 }
 
-/** What the CPU of a memory node does with a call: the reply replaces the request. */
+/** Handles a call on the CPU of a memory node: the reply replaces the request. */
 export type CallHandler = (scratch: Scratch, offset: number) => void;
 
 export interface MemoryShape {

@@ -6,9 +6,9 @@ export interface NetworkModel {
   readonly name: string;
   /** Both ways through wire, switch and PCIe, without what the resources below add. */
   readonly roundTripNs: number;
-  /** What a NIC processes of requests, as their sender and as their receiver. */
+  /** Requests that a NIC processes, sent and received together. */
   readonly messagesPerSecond: number;
-  /** Of each direction of a NIC's link. */
+  /** Bandwidth of a NIC's link in each direction. */
   readonly bitsPerSecond: number;
   /** What a message costs on the link besides its payload. */
   readonly headerBytes: number;

@@ -45,9 +45,10 @@ export interface NetworkOptions {
   computeNodes?: number;
   seed: number;
   /**
-   * A batch is one queue pair by contract; over several memory nodes it needs several. 'ordered'
-   * keeps the contract by holding a verb back until what must precede it on another node has been
-   * answered; 'unordered' is what queue pairs give by themselves.
+   * By contract a batch has one queue pair, but over several memory nodes it needs several. With
+   * 'ordered', the thread keeps the contract: it holds a verb back until the verbs that must
+   * precede it on other nodes are answered. With 'unordered', only each queue pair orders its
+   * verbs.
    */
   acrossNodes?: 'ordered' | 'unordered';
   /** How threads on the machine of a memory node reach its memory. */
@@ -58,8 +59,8 @@ export interface NetworkOptions {
 export type Place = number | { readonly memoryNode: number };
 
 /**
- * Runs operations in virtual time: client threads post batches, NICs, links and the atomics unit of
- * memory nodes delay their verbs, and each line of a verb touches the real bytes at its own time.
+ * Runs operations in virtual time. Client threads post batches; NICs, links and the atomics units
+ * of memory nodes delay their verbs. Each line of a verb touches the real bytes at its own time.
  * Queue pairs keep exactly the order of the batch contract (verbs/batch.ts) and nothing more.
  */
 export class SimulatedNetwork implements Surroundings {
@@ -293,8 +294,8 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   /**
-   * The unit takes atomics one by one as they come; those on one word wait for each other, and each
-   * waits for what is in front of it on its queue pair, without keeping the unit.
+   * The unit executes atomics one by one as they arrive. Atomics on one word wait for each other.
+   * An atomic also waits for the verbs ahead of it on its queue pair, without occupying the unit.
    */
   #atomic(
     flight: Flight,

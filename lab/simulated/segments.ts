@@ -31,9 +31,9 @@ export function segmentEnd(
 }
 
 /**
- * The same of a thread with a door to memory of its own machine: its CPU does its verbs in their
- * order, and neither begins on memory before the NIC has done what precedes that, nor lets the NIC
- * begin before it is done itself. So what can be sent together is what goes one way.
+ * The same for a thread with a door to memory of its own machine. Its CPU does its verbs in order:
+ * it starts one only after the NIC has done the verbs before it, and the NIC starts only after the
+ * CPU is done. So only verbs that take the same path are sent together.
  */
 export function sameDoorEnd(
   batch: Batch,

@@ -82,7 +82,7 @@ const SWEEPS: readonly Sweep[] = [
   },
 ];
 
-/** What the parameters of the tree and of the workload do to its throughput. */
+/** Throughput of CHIME by the parameters of the tree and of the workload. */
 export const chimeSensitivity: Experiment = {
   name: 'chime-sensitivity',
   hardware: CHIME_HARDWARE,

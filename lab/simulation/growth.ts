@@ -26,7 +26,7 @@ export interface Growth<I extends Index = Index> {
   overTime: number[];
   latencies: Histogram;
   clients: readonly PoolClient<I>[];
-  /** Of all clients: sums of the rows of `TrafficCounters`, housekeeping included. */
+  /** Sums of the rows of `TrafficCounters` over all clients, housekeeping included. */
   traffic: TrafficCounters['rows'];
 }
 

@@ -17,7 +17,7 @@ const CLIENTS = [4, 32] as const;
 /** Keys of a SCAN (section 5.2); a SCAN is so many records, so fewer of them are measured. */
 const SCAN_KEYS = 100;
 const SCANS_SHARE = 20;
-/** Of each client, before it is measured and then at least. */
+/** Operations of each client: before the measurement, and at least during it. */
 const WARM_UP = 8;
 const PER_CLIENT_MIN = 10;
 const KINDS = ['PUT', 'GET', 'SCAN'] as const;

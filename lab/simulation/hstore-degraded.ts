@@ -24,9 +24,9 @@ interface Gets {
 }
 
 /**
- * GETs while a server is lost. The paper's table is lost with the hash server's process; here its
- * memory is overwritten, and the skiplist server answers without building a new table meanwhile:
- * what a GET takes then, not what it takes beside the building.
+ * GETs while a server is lost. The paper's table is lost with the hash server's process. Here its
+ * memory is overwritten, and the skiplist server answers without building a new table. So this is
+ * the time of a GET meanwhile, not of one that competes with the rebuild.
  */
 export const hstoreDegraded: Experiment = {
   name: 'hstore-degraded',

@@ -33,7 +33,7 @@ export interface PutPhases {
   changes: number;
   /** Until the client has seen its answer. */
   answer: number;
-  /** Of the turns, what others' requests of the same turn account for, if all cost the same. */
+  /** Time of the turns that other requests of the same turn account for, if all cost the same. */
   forOthers: number;
 }
 
@@ -97,7 +97,7 @@ export class PutTimes {
       for (const row of answers) this.#turns.set(row, turn);
       yield batch;
       if (answers.length > 0) turn.done = this.#now();
-      // What a turn has seen of the mailbox it has seen here, at the end of the one before as well.
+      // A turn begins with the READ of its mailbox, even if the previous turn posts that READ.
       if (looks) turn = newTurn(this.#now());
       step = round.next();
     }

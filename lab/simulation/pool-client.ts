@@ -14,7 +14,7 @@ import type { TimedIndex } from './index-kind.ts';
 const OPERATIONS_PER_QUIESCENCE = 64;
 const OPERATIONS_PER_COROUTINE = 16;
 
-/** What a client does: operations until there is none; `ended` hears of each. */
+/** A client's work: operations until `next` has none; `ended` hears of each. */
 export interface Work {
   next(request: Request): Operation<unknown> | undefined;
   ended?(result: unknown, latencyNs: number): void;

@@ -12,7 +12,7 @@ const RATIO_AT_LEAST = 2;
 /** The text does not say how many clients the figure has; its testbed has up to 128. */
 const CLIENTS = [1, 8, 32, 128] as const;
 const COMPUTE_NODES = 4;
-/** What a call takes the thread is in no source: where would the figure come from? */
+/** The memory node's time per call: no source gives it, so these are guesses. */
 const CALL_MICROSECONDS = [2, 4, 6, 8] as const;
 
 /** Blocks claimed ahead against a call to the memory node's one thread for each. */

@@ -22,7 +22,7 @@ export interface Puts {
   rate: number;
   latencies: Histogram;
   use: MeasuredUse;
-  /** Of all clients, by what was resized, and why operations had to begin again. */
+  /** Counts over all clients: resizes by what was resized, retries by cause. */
   resizes: Record<string, number>;
   retries: Record<string, number>;
 }

@@ -4,7 +4,7 @@ import type { IndexKind } from './index-kind.ts';
 
 const STORE = 'simulated';
 const SEED = 1;
-/** Wishes are checked against the size of a pool; no experiment's is larger. */
+/** The kind checks parameters against the size of a pool; no experiment's pool is larger. */
 const POOL_BYTES = 2 ** 32;
 
 /** Any index that a store can have, with these of its parameters; `prepare` sets up each client. */

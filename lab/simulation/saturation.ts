@@ -7,8 +7,8 @@ import type { Settings } from './experiment.ts';
 import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
 
 /**
- * What an operation takes of a full memory node, and a multiple of it for each coroutine, so that
- * every one of them gets its turn several times before the measurement begins, and during it.
+ * Virtual time per operation on a full memory node, and per coroutine: long enough that each
+ * coroutine gets several turns before the measurement begins, and during it.
  */
 const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;

@@ -19,7 +19,7 @@ interface Setting {
   /** What is not as in `sephash-techniques`. */
   sephash?: Readonly<Record<string, number>>;
   race?: Readonly<Record<string, number>>;
-  /** Of the messages that the memory node's NIC takes. */
+  /** Multiplies the NICs' message rate. */
   messages?: number;
 }
 

@@ -13,7 +13,7 @@ const UNIT = 10_000;
 /** Where the paper's curve has its maximum. */
 const BEST = 0.1;
 const CLIENTS = 36;
-/** Of a smaller table all clients would move the same buckets. */
+/** In a smaller table all clients would move the same buckets. */
 const BUCKETS = 256;
 /** Insertions for each operation of the settings: enough for several resizes. */
 const INSERTS_PER_OPERATION = 5;

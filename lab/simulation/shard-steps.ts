@@ -25,7 +25,7 @@ const STEPS: readonly { name: string; adds?: ShardTechnique }[] = [
   { name: '+shares', adds: 'shares' },
 ];
 
-/** Of a technique's throughput to that before it, as the text of section 4.6 gives it. */
+/** Throughput relative to the previous technique, as the text of section 4.6 gives it. */
 const PUBLISHED_WRITES: Record<string, number> = { '+Lazy': 1.5, '+AFS': 4.1 };
 const PUBLISHED_READS: Record<string, number> = { '+Ordered': 1.4 };
 const PUBLISHED_WORST: Record<string, number> = { '+Combining': 1.5 };

@@ -10,7 +10,7 @@ const ENTRY_BYTES = 8;
 
 /**
  * A double of RACE without the client's directory cache: each operation reads its directory entry
- * first, one more round trip. What it reads it does not need, because the cache is still there.
+ * first, one more round trip. It ignores the entry, because the cache is still there.
  */
 export class UncachedRace implements TimedIndex {
   readonly #race: RaceIndex;

@@ -17,7 +17,7 @@ export interface CrewSettings {
 
 /**
  * Worker processes that come and go: every other one is killed in the middle of its work, the
- * others end by themselves. Of the first, which stays, memory can be measured.
+ * others end by themselves. The first one stays, so that its memory can be measured.
  */
 export class Crew {
   operations = 0;
@@ -36,7 +36,7 @@ export class Crew {
     this.#random = random;
   }
 
-  /** Of the worker that stays. */
+  /** Process id of the worker that stays. */
   get residentPid(): number | undefined {
     return this.#resident?.pid;
   }

@@ -143,7 +143,7 @@ async function end({ crew, clients, gateway, watch }: Day): Promise<void> {
   await watch.close();
 }
 
-/** Of every store, when nobody uses the pool any more: what clients left that died is swept. */
+/** Checks all stores once no process uses the pool, first with a sweep for dead clients. */
 async function check(url: string): Promise<string[]> {
   const problems: string[] = [];
   for (const sweep of [['--sweep'], []]) {

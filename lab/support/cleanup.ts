@@ -1,8 +1,8 @@
 type Step = () => void | Promise<void>;
 
 /**
- * What a lab must undo, in reverse order, however it ends: shared memory, servers and directories
- * outlive the process that made them.
+ * Undoes what a lab has set up, in reverse order, however the lab ends. Shared memory, servers and
+ * directories outlive the process that made them.
  */
 export class Cleanup {
   readonly #steps: Step[] = [];

@@ -12,7 +12,7 @@ export interface OwnIndex {
 }
 
 const REGION_BYTES = 2 ** 30;
-/** Of a record with its part of the index, before and after it has grown. */
+/** Room for a record and its part of the index, before and after the index grows. */
 const BYTES_A_RECORD = 200;
 const SEED = 1;
 

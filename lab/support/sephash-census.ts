@@ -6,7 +6,7 @@ import { eachSegment } from '../../src/indexes/sephash/snapshot.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import type { LabClient } from './lab-client.ts';
 
-/** What there is of a SepHash index, by a walk over its segments. Sizes are bytes. */
+/** The contents of a SepHash index, from a walk over its segments. Sizes are bytes. */
 export interface SepHashCensus {
   depth: number;
   segments: number;
@@ -21,7 +21,7 @@ export interface SepHashCensus {
   mainSegments: number;
   blocks: number;
   directory: number;
-  /** What a client's cache of all FPTables takes, as it is and as record points. */
+  /** A client's cache of all FPTables: its size as they are, and as record points. */
   cacheNaive: number;
   cachePoints: number;
   /** Mean over all fingerprints and segments of how far a count is from the average, relative. */

@@ -11,10 +11,10 @@ const NAMES = [
 ] as const satisfies readonly (keyof Traffic)[];
 
 /**
- * The traffic of the operations between two readings. `stats()` walks the store, and its own verbs
- * may be in the counters, so each reading first finds out what a call costs, to take it off. Of two
- * costs the smaller counts, because now and then a call does a client's housekeeping as well: a
- * reading may have a little too much, never too little.
+ * The traffic of the operations between two readings. `stats()` walks the store and may count its
+ * own verbs, so each reading first measures the cost of a call and subtracts it. It takes the
+ * smaller of two costs, because now and then a call also does a client's housekeeping. A reading
+ * may be a little too high, never too low.
  */
 export class TrafficMeter {
   readonly #store: Pick<Store, 'stats'>;
@@ -25,7 +25,7 @@ export class TrafficMeter {
     this.#base = this.#expected();
   }
 
-  /** What has happened since the last reading, or since the meter was made. */
+  /** The traffic since the last reading, or since the meter was made. */
   read(): Traffic {
     const used = combine(this.#now(), this.#base, (now, base) => now - base);
     this.#base = this.#expected();

@@ -17,9 +17,9 @@ export interface EchoTask {
 }
 
 /**
- * Frames a second that come back. Each is as long as that of a batch of READs, both ways; what it
- * asks is copied into the outbox, and what it is answered is copied out of the inbox. Any client of
- * a server does as much; nothing here makes verbs of it.
+ * Measures how many frames a second come back. They are as long as those of a batch of READs. The
+ * client copies requests into the outbox and answers out of the inbox, as any client of a server
+ * must; it makes no verbs of them.
  */
 export async function runFrames({ port, asked, answered, width, ms }: EchoTask): Promise<number> {
   const inbox = new Inbox(FRAME_BYTES_MAX);

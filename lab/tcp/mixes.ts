@@ -59,7 +59,7 @@ export class Chooser {
     return this.#first + this.#step * this.#inserted++;
   }
 
-  /** Of D, half of the reads are of this client's newest records, as far as there are any. */
+  /** In mix D, half of the reads go to this client's newest records, if it has enough. */
   record(): number {
     const recent = Math.min(this.#inserted - 64, 1000);
     if (this.#latest && recent > 0 && this.#prng.below(2) === 0) {

@@ -39,8 +39,8 @@ export interface PerfTask {
   /** READs under way together. */
   outstanding: number;
   /**
-   * Whose memory is read: that of a process, which its processor has to answer for as a memory node
-   * does, or what UCX allocates in shared memory, from where the reader copies by itself.
+   * The memory to READ: a process's own, where its processor must answer as a memory node's does,
+   * or shared memory that UCX allocates, from which the reader copies by itself.
    */
   memory: 'of the process' | 'of UCX';
   /** What `impatientPoll` made. */

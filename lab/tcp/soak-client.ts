@@ -21,7 +21,7 @@ export interface SoakReport {
 const KEYS = 10_000;
 const TTL_MS = 3000;
 const SCANNED = 20;
-/** Of two lengths: with more of them the pool needs longer to have enough blocks of each. */
+/** Just two lengths: with more, the pool takes longer to have enough blocks of each. */
 const VALUES = ['x'.repeat(40), 'y'.repeat(300)];
 const LANES = 16;
 /** The other ends have to run on the same processors. */

@@ -14,15 +14,15 @@ const CLIENTS = 2;
 const SAMPLE_MS = 10_000;
 /** Before that the memory of compilers and collectors still grows. */
 const SETTLED_MS = 120_000;
-/** What is compared are medians of two minutes: collectors let memory rise and fall. */
+/** Samples per median, two minutes: garbage collectors let memory rise and fall. */
 const WINDOW = 12;
 const GROWTH_MAX = 0.05;
 
 /**
- * A node and two clients, each in a process of its own, write, read, delete and scan a bounded
- * number of records, half of which expire; the second client also opens and closes a store once a
- * second, so that what a session leaves behind adds up. Prints every 10 s what each process holds,
- * and at the end whether it was flat from the second minute on.
+ * Starts a node and two clients, each in its own process. The clients write, read, delete and scan
+ * a bounded number of records, half of which expire. The second one also opens and closes a store
+ * once a second, so that leaks of a session add up. Prints every 10 s what each process holds, and
+ * at the end whether it was flat from the second minute on.
  */
 export async function soak(transports: string, minutes: number): Promise<void> {
   const cleanup = new Cleanup();
@@ -70,7 +70,7 @@ interface Held {
   /** What UCX has registered with a card, or shares with other processes. */
   registered: number;
   descriptors: number;
-  /** What the process says of itself; of a node only that of its first thread. */
+  /** The process's own report; a node reports only its first thread. */
   told: Partial<SoakReport>;
 }
 

@@ -1,8 +1,8 @@
 /**
- * READs over UCX on this machine beside those of `ucx_perftest` on the same transport, of the same
- * size and from memory of the same kind, in turns: the median time of one after the other, and how
- * many a second there are of many together. With `--soak` instead a store is written and read for
- * so many minutes, and what the processes hold is printed. Ends by itself.
+ * Compares READs over UCX on this machine with `ucx_perftest`: the same transport, size and kind of
+ * memory, in turns. Reports the median time of single READs, and the rate of many together. With
+ * `--soak` it instead writes and reads a store for that many minutes, and prints what the processes
+ * hold. Ends by itself.
  */
 import { loadavg } from 'node:os';
 import type { TcpFabric } from '../../src/fabrics/tcp/client/tcp-fabric.ts';

@@ -10,7 +10,7 @@ import { endProcess, firstMessage, startProcess } from './processes.ts';
 const READ_BYTES = 64;
 const PIECE_BYTES = 2 ** 22;
 const NODE_BYTES = 2 ** 28;
-/** What is in the caches of the node's processor, as the buffers of the echo are. */
+/** Memory that stays in the caches of the node's processor, as the buffers of the echo do. */
 const NEAR_BYTES = 2 ** 18;
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128];
 /** Batches under way together: one after the other, as many as a busy client has, many more. */

@@ -44,7 +44,7 @@ export class ExpectedSums {
     Atomics.store(this.#words, pending, 0);
   }
 
-  /** What was under way in a dead worker may or may not have taken place. */
+  /** A change that was under way in a dead worker may or may not have taken place. */
   abandon(row: number): void {
     for (let sum = 0; sum < this.#count; sum++) {
       const pending = this.#at(row, sum, PENDING);

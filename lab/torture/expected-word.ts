@@ -1,5 +1,5 @@
 /**
- * What the oracle of the torture runs knows of a key, in 32 bits, after RocksDB's db_stress
+ * The oracle's knowledge of a key in the torture runs, in 32 bits, after RocksDB's db_stress
  * (`expected_value.h`):
  *
  *   0-14 value base | 15 write pending | 16-29 delete counter | 30 delete pending | 31 deleted

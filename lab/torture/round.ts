@@ -12,7 +12,7 @@ import { KINDS } from './session/operations.ts';
 import type { RoundSettings } from './settings.ts';
 import type { Verdict, WorkOrder } from './worker.ts';
 
-/** What is done to the workers from outside, spread over the round by operations completed. */
+/** Disturbances of the workers, spread over the round by operations completed. */
 export interface Disturbances {
   /** Workers killed one at a time. */
   kills: number;
@@ -32,7 +32,7 @@ export interface RoundReport {
   operations: number;
   byKind: Record<string, number>;
   kills: number;
-  /** Of these, by the workers themselves between two verbs. */
+  /** How many of these the workers did themselves, between two verbs. */
   suicides: number;
   stops: number;
   splits: number;
@@ -67,7 +67,7 @@ interface Crewman {
   exited: Promise<void>;
   killed: boolean;
   startedAt: number;
-  /** Of the time since: milliseconds for which it was stopped. */
+  /** Milliseconds since `startedAt` for which it was stopped. */
   stoppedMs: number;
 }
 
@@ -155,7 +155,7 @@ export class Round {
     const isNew = values.row(row, ROW.incarnation) !== incarnation;
     const state = isNew ? STARTING : values.row(row, ROW.state);
     if (state === STARTING) {
-      // Only what it could run: a worker may be stopped, or wait for a processor, while it starts.
+      // While it starts, a worker may be stopped or wait for a processor: that does not count.
       const idleMs = stoppedMs + (child.pid === undefined ? 0 : waitedMs(child.pid));
       if (performance.now() - startedAt - idleMs < this.#disturbances.startMs) return;
       throw new RoundFailure(`row ${row} does not start`);

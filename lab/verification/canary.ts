@@ -11,7 +11,7 @@ export interface Canary {
   caughtBy: FailureKind;
   /** What the bug needs in order to show. */
   scenario?: ScenarioOptions;
-  /** What it does looks wrong by itself: only what follows of it counts. */
+  /** Its actions look wrong by themselves, so only their consequences count. */
   consequencesOnly?: boolean;
   /** The only kind of index that has the bug; every kind has it when left out. */
   kind?: IndexKind;

@@ -3,9 +3,9 @@ import { mix32 } from '../../src/random/prng.ts';
 const ROUNDS = 4;
 
 /**
- * A pseudo-random bijection of [0, size), computed point by point without a table: a Feistel
- * network over the next even number of bits, walked along its cycle until it is inside again
- * (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+ * A pseudo-random bijection of [0, size), computed point by point without a table. It is a Feistel
+ * network over the next even number of bits, walked along its cycle until it is inside again (Black
+ * and Rogaway, "Ciphers with arbitrary finite domains", 2002).
  */
 export class Permutation {
   readonly size: number;

@@ -40,7 +40,7 @@ export interface Command<S extends OptionSpecs = OptionSpecs> {
   run(context: Context, args: string[], options: OptionValues<S>): Promise<number>;
 }
 
-/** What a user starts: its name, and what it can do, in the order of the help. */
+/** A program that a user starts: its name and its commands, in the order of the help. */
 export interface Program {
   name: string;
   commands: readonly Command[];

@@ -36,7 +36,7 @@ export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
 
 export type ServeRedis = (options: GatewayOptions) => Promise<Gateway>;
 
-/** Of the process: what ends it without a word must leave the terminal whole. */
+/** Announces the end of the process: even a silent end must leave the terminal whole. */
 export interface ExitHost {
   on(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
   off(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
@@ -55,7 +55,7 @@ export interface Context {
   now(): number;
   /** Waits, or returns early when the signal is aborted. */
   pause(milliseconds: number, signal: AbortSignal): Promise<void>;
-  /** What tells of the end of the process, for what has to be put right before. */
+  /** Announces the end of the process, for commands that have something to restore first. */
   readonly exitHost: ExitHost;
   /**
    * Aborted by the first Ctrl-C. Asking for it takes the signal over from the system's default,
@@ -121,7 +121,7 @@ export function processContext(): Context {
   };
 }
 
-/** Of the package that a file is a part of, compiled or not; 'unknown' when it is part of none. */
+/** The version of the package that a file, compiled or not, is part of; 'unknown' if of none. */
 export function packageVersion(from: string): string {
   let file = new URL('../package.json', from);
   while (!existsSync(file)) {

@@ -45,7 +45,7 @@ export interface Failure {
   message: string;
 }
 
-/** What to tell and how to exit, for anything that a command may throw. */
+/** The message and the exit code for anything that a command may throw. */
 export function describeFailure(error: unknown): Failure {
   if (error instanceof OutputClosed) return { exitCode: EXIT.ok, message: '' };
   if (error instanceof Interrupted) return { exitCode: EXIT.interrupted, message: error.message };

@@ -70,7 +70,7 @@ export function listenPlace(listen: string, example: string): { host: string; po
   }
 }
 
-/** What `--tls-cert` and `--tls-key` name, read; `example` shows how a command takes them. */
+/** Reads the files of `--tls-cert` and `--tls-key`; `example` shows how a command takes them. */
 export function tlsFrom(
   cert: string | undefined,
   key: string | undefined,

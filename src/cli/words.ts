@@ -4,8 +4,8 @@ import { UsageError } from './failures.ts';
 import { type BinaryNotation, decodeStrictly } from './formats/dump.ts';
 
 /**
- * Words of the command line as the shell gave them. Node decodes them as UTF-8 and makes U+FFFD of
- * what is none, so that different bytes become one key. A byte that is no UTF-8 is kept as the lone
+ * Words of the command line as the shell gave them. Node decodes them as UTF-8 and replaces invalid
+ * bytes by U+FFFD, so different bytes become one key. Here an invalid byte becomes the lone
  * surrogate U+DC00 + byte (Python's `surrogateescape`), which no text has.
  */
 const ESCAPE = 0xdc00;
@@ -33,7 +33,7 @@ export function exactWords(
   });
 }
 
-/** What the process was started with; undefined where the system does not tell. */
+/** The process's command line; undefined where the system does not tell. */
 export function startedWith(path = '/proc/self/cmdline'): Buffer[] | undefined {
   try {
     const bytes = readFileSync(path);

@@ -2,12 +2,12 @@ import { StepwellError } from '../errors.ts';
 import type { Scratch } from '../verbs/index.ts';
 import { KEY_BYTES_MAX, VALUE_BYTES_MAX } from './layout.ts';
 
-/** What kind of value was put: it comes back as the same kind. */
+/** The kind of a value: it comes back as the kind that was put. */
 export const CODEC_BYTES = 0;
 export const CODEC_UTF8 = 1;
 /** UTF-8 of ASCII characters only, which decodes faster. */
 export const CODEC_ASCII = 2;
-/** What helpers keep beside the records of callers: text that walks leave out. */
+/** Text that helpers keep beside the records of callers, and that walks leave out. */
 export const CODEC_STATE = 3;
 
 /** Up to here a loop beats the call into the native encoder. */

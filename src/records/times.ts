@@ -93,8 +93,8 @@ export function usesAt(scratch: Scratch, at: number): number {
 
 /**
  * The count after one more use. Above 511 a count has 8 digits and an exponent, and grows by chance
- * (Morris, "Counting large numbers of events in small registers", CACM 21(10), 1978), so that
- * records that were used some million times can still be told apart.
+ * (Morris, "Counting large numbers of events in small registers", CACM 21(10), 1978). So even
+ * records that were used some million times can be told apart.
  */
 export function usedOnceMore(uses: number, chance: () => number): number {
   if (uses < USES_EXACT - 1) return uses + 1;

@@ -67,9 +67,9 @@ export class Batch {
   }
 
   /**
-   * A two-sided call to the node of `address`. At `offset` stand two 32-bit words, how many bytes
-   * of request follow and the method, then the request; the reply takes its place in the same form
-   * and may be as long as `bytes`, which counts the head. A call begins after the verbs before it.
+   * A two-sided call to the node of `address`. At `offset` are two 32-bit words, the request's
+   * length in bytes and the method, then the request. The reply replaces it in the same form and
+   * may be as long as `bytes`, which counts the two words. A call begins after the verbs before it.
    */
   call(address: Address, bytes: number, scratch: Scratch, offset: number): this {
     return this.#post(CALL, address, bytes, scratch, offset);

@@ -8,8 +8,8 @@ export interface Fabric {
   /** Executes one batch: one round trip. */
   execute(batch: Batch): void;
   /**
-   * The pool's own memory, without a copy. Only for immutable data that the caller keeps from being
-   * re-used (a record under an epoch), the one case in which a READ's snapshot can be left out.
+   * The pool's own memory, without a copy. Use it for immutable data that the caller keeps from
+   * being re-used (a record under an epoch); anything else needs the snapshot that a READ takes.
    */
   window(address: Address, bytes: number): Uint8Array;
 }

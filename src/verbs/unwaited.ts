@@ -5,9 +5,9 @@ import { Scratch } from './scratch.ts';
 const WORDS_MAX = 8;
 
 /**
- * A batch of one WRITE for which its operation does not wait: a fabric whose verbs take time posts
- * it, sets `isUnderWay`, lets the operation go on at once, and calls `completed` when the WRITE has
- * been executed or has failed. Where verbs finish at once it is a batch like any other. Traffic
+ * A batch of one WRITE for which its operation does not wait. A fabric whose verbs take time posts
+ * it, sets `isUnderWay` and lets the operation go on at once. It calls `completed` when the WRITE
+ * has been executed or has failed. Where verbs finish at once it is a batch like any other. Traffic
  * counts it as a WRITE, and as no round trip.
  */
 export class UnwaitedWrite extends Batch {

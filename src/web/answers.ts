@@ -22,7 +22,7 @@ export interface Sources {
   readonly place: string | PoolHandle;
   readonly observer: PoolObserver;
   readonly history: History;
-  /** Of the last look. */
+  /** The latest figures, or why there are none. */
   readonly last: Pick<FiguresAnswer, 'figures' | 'failure'>;
 }
 
@@ -123,10 +123,10 @@ interface PageWish {
   count: number;
   /** What the keys begin with. */
   prefix?: Uint8Array | undefined;
-  /** Of an ordered store: the first key, or the key behind which the page begins. */
+  /** In an ordered store: the first key, or the key behind which the page begins. */
   from?: Uint8Array | undefined;
   behind?: Uint8Array | undefined;
-  /** Of another store. */
+  /** In any other store: where the page begins. */
   cursor?: number | undefined;
 }
 

@@ -28,7 +28,7 @@ export interface ShownRecord {
 export interface KeysAnswer {
   ordered: boolean;
   records: ShownRecord[];
-  /** What to ask with for the next page: a key's id in an ordered store, else a cursor. */
+  /** Asks for the next page: a key's id in an ordered store, else a cursor. */
   next: string | null;
 }
 

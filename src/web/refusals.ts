@@ -17,7 +17,7 @@ export class Refusal extends Error {
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
-/** Who may ask: the pages of this machine, or those who know a password. */
+/** Which requests to allow: those from this machine's pages, or those with a password. */
 export interface Access {
   /** The address that is listened on. */
   readonly host: string;
@@ -25,12 +25,12 @@ export interface Access {
 }
 
 /**
- * Raises a Refusal for a request that is none of the page's own.
+ * Raises a Refusal for a request that does not come from the page itself.
  *
- * - A site elsewhere may have its name lead to this machine (DNS rebinding): without passwords the
- *   name by which the browser asked must be one of this machine. With passwords such a site gets no
- *   further, because browsers keep passwords by the name.
- * - What other sites ask for across origins is refused by what the browser says of it.
+ * - A site elsewhere may point its name at this machine (DNS rebinding). Without passwords, the
+ *   name that the browser asked for must therefore be one of this machine. With passwords such a
+ *   site gets no further, because browsers keep passwords by the name.
+ * - Requests of other sites across origins are refused: the browser marks them.
  */
 export function refuse(request: IncomingMessage, { host, passwords }: Access): void {
   const { method, headers } = request;

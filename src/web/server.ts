@@ -29,7 +29,7 @@ export interface WebOptions {
 }
 
 export interface WebServer {
-  /** Of the page. */
+  /** The page's address. */
   readonly url: string;
   close(): Promise<void>;
 }
@@ -185,7 +185,7 @@ class PageServer implements WebServer, Sources {
       }
       throw new StepwellError('SW_INVALID_ARGUMENT', `cannot listen on ${where}: ${message}`);
     }
-    // Of a connection that cannot be accepted: the process has no file descriptor left, maybe.
+    // The server cannot accept a connection, maybe because the process has no file descriptor left.
     this.#server.on('error', (error) => {
       this.last = { ...this.last, failure: messageOf(error) };
     });

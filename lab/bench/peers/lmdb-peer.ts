@@ -3,9 +3,9 @@ import type { PeerSettings } from '../protocol.ts';
 import type { SyncPeer } from './peer.ts';
 
 /**
- * lmdb with its defaults: no compression, and noSync off unless asked for. (On tmpfs a sync writes
- * nothing anywhere, but its calls were a tenth of a putSync when this was written.) The map has its
- * final size, so that no growth is timed. putSync is one transaction per call.
+ * Runs lmdb with its defaults: no compression, and noSync only when asked for. On tmpfs a sync
+ * writes nothing, but its calls took a tenth of a putSync when this was written. The map has its
+ * final size, so no growth is timed. putSync is one transaction per call.
  */
 class LmdbPeer implements SyncPeer {
   readonly kind = 'sync';

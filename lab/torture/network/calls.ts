@@ -8,7 +8,7 @@ import {
 export const KINDS = ['get', 'set', 'insert', 'update', 'delete', 'take', 'increment'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** What a key holds; numbers, so that every value can be an operand of `increment`. */
+/** The value of a key. Values are numbers, so that `increment` works on each of them. */
 type State = string | undefined;
 
 /** A call on a key in the history of a run, by the clock that all processes of a machine share. */
@@ -20,7 +20,7 @@ export class StoreCall implements HistoryOperation<State> {
   readonly invoked: number;
   /** Infinity when it failed, or its client died: it may have happened or not. */
   responded = Number.POSITIVE_INFINITY;
-  /** What the store answered: a value, `null` for none, or whether something was done. */
+  /** The store's answer: a value, `null` for none, or whether the call did something. */
   answer: string | boolean | null | undefined;
 
   constructor(client: string, kind: Kind, key: string, value: string, invoked: number) {
@@ -89,7 +89,7 @@ export function readCalls(client: string, path: string): StoreCall[] {
   return [...calls.values()];
 }
 
-/** What is wrong with the calls, key by key; nothing when all can be put in order. */
+/** The faults of the calls, key by key; none when the calls on every key fit one order. */
 export function judge(calls: readonly StoreCall[]): string[] {
   const byKey = new Map<string, StoreCall[]>();
   for (const call of calls) {

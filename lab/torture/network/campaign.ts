@@ -12,7 +12,7 @@ import { ClientProcess, HostProcess } from './processes.ts';
 const PORT = 7471;
 const SECRET = 'what all hosts of a campaign know';
 const NODE_BYTES = '32m';
-/** Shorter than every fault, so that clients are revoked and nodes are given up. */
+/** Shorter than every fault, so that clients are revoked and stop waiting for nodes. */
 const LEASE_SECONDS = 0.6;
 const TIMEOUT_MS = 500;
 const FAULT_MS = 900;
@@ -44,7 +44,7 @@ export interface CampaignReport {
   /** Calls that may have happened or not. */
   open: number;
   errors: Record<string, number>;
-  /** Of an index whose parts went from node to node meanwhile. */
+  /** Present if parts of the index moved between nodes meanwhile. */
   moves?: MoverReport;
   /** What cannot be: histories that have no order. */
   wrong: string[];

@@ -5,7 +5,7 @@ import { HostProcess } from './processes.ts';
 /** A command takes some hundred milliseconds; half of them are killed within so many. */
 const KILLED_WITHIN_MS = 1500;
 const REST_MS = 100;
-/** Of the last command, when all faults are over. */
+/** Attempts at the last command, when all faults are over. */
 const TRIES_MAX = 30;
 const TRY_AGAIN_MS = 500;
 
@@ -92,8 +92,9 @@ export class Mover {
   }
 
   /**
-   * When all faults are over and nobody uses the store: a command without a fault completes what
-   * was left half done, every part is on a node of the placement, and the index is whole.
+   * Runs when all faults are over and no client uses the store. A command without a fault must
+   * complete what was left half done. Then every part is on a node of the placement, and the index
+   * is whole.
    */
   async finish(): Promise<MoverReport> {
     this.#isRunning = false;

@@ -100,7 +100,7 @@ export class CommonKeys extends TestedStore {
     this.#sums[counter] = sum;
   }
 
-  /** Of all inserts and removals of a token those that were acknowledged must take turns. */
+  /** The acknowledged inserts and removals of a token must alternate. */
   insertToken(): void {
     const token = this.random.below(this.oracle.shape.tokens);
     const attempt = this.random.next32() >>> 1;

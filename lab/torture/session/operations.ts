@@ -8,7 +8,7 @@ export interface KeyGroups {
   common: CommonKeys;
 }
 
-/** What it does, and how often beside the others: each seed draws a mix of its own around that. */
+/** A weight around which each seed draws its own mix, and the operation. */
 type Operation = readonly [weight: number, run: (groups: KeyGroups) => void];
 
 /** All that a session does. The oracle counts operations by their place in this list. */

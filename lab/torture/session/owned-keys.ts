@@ -9,7 +9,7 @@ const MANY_MAX = 40;
 
 /** Operations on keys that the worker owns: it knows exactly what each must answer. */
 export class OwnedKeys extends TestedStore {
-  /** Of a key that no other worker writes meanwhile, if one is free. */
+  /** Acts on a key that no other worker writes meanwhile, if one is free. */
   withOne(act: (key: number) => void): void {
     const key = this.#lockAny();
     if (key === undefined) return;

@@ -32,7 +32,7 @@ export class Session extends TestedStore {
       run(this);
     } catch (error) {
       const isStuck = hasCode(error, 'SW_CONTENTION') && this.oracle.fullAllowed;
-      // A walk whose next leaf a stopped worker has locked in the middle of a change is given up.
+      // A walk fails when a stopped worker holds the lock of its next leaf amid a change.
       if (!(isStuck && (kind === 'scan' || kind === 'entries'))) throw explain(error, kind);
     }
     this.oracle.setRow(this.row, ROW.doing, 0);

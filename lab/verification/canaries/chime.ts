@@ -77,8 +77,8 @@ function oldBounds({ tree }: ChimeIndex): void {
 }
 
 /**
- * The highest key of a leaf bounds it (argmax): when it is deleted, the bound goes down to it. Only
- * of leaves that are one neighbourhood, of which a removal sees all keys.
+ * A leaf is bounded by its highest key (argmax): deleting that key lowers the bound to it. Applies
+ * to leaves that are one neighbourhood, because there a removal sees all keys.
  */
 function argmax(index: ChimeIndex): void {
   const { tree } = index;
@@ -152,7 +152,7 @@ function takeSecondOver({ repairs, intents, layout }: Pool): void {
   };
 }
 
-/** A client that has to split a leaf drops the marks that it finds, whoever merges their leaves. */
+/** A client that has to split a leaf drops the marks that it finds, even those of other clients. */
 function dropMarks({ tree }: ChimeIndex): void {
   const { makeRoom } = tree;
   tree.makeRoom = function* (request: ChimeRequest) {

@@ -29,7 +29,7 @@ export const earlyGoodbyeCanary: Canary = {
 
 class EarlyGoodbye extends RaceIndex {
   readonly #epochWord: Address;
-  /** What the client had announced, and the 0 that stands for nothing held. */
+  /** The epoch that the client had announced, and the 0 that means it holds nothing. */
   readonly #words = new Scratch(16);
 
   constructor(table: RaceTable, { membership }: LocalPool) {

@@ -94,7 +94,7 @@ export function* publishedInsert(
   return yield* keepSmallest(table, request, slot, tally);
 }
 
-/** Of several slots of the key the one with the lowest address stays. */
+/** Keeps the key's slot with the lowest address and empties its other slots. */
 function* keepSmallest(
   table: RaceTable,
   request: RaceRequest,

@@ -82,7 +82,7 @@ function* moveSlot(mover: Mover, slot: Address): Operation<boolean> {
   const word = yield* control.load(slot);
   const [low, high] = halves(word);
   if (isVacant(low, high)) return true;
-  // An insertion that has not committed begins again; that much is not printed, but not the point.
+  // An insertion that has not committed begins again: not printed, but not the bug shown here.
   if (!isLive(low, high)) {
     yield* control.swap(slot, word, joined(0, emptySlot(stampOf(high))));
     return false;
@@ -90,7 +90,7 @@ function* moveSlot(mover: Mover, slot: Address): Operation<boolean> {
   const { table, request, depth } = mover;
   yield* table.records.adopt(request, pointerOf(low, high), lengthOf(high));
   if (((request.hash.h1 >>> (depth - 1)) & 1) === 0) return true;
-  // Nor is it printed that an update of the old slot fails from now on.
+  // The paper also does not print that an update of the old slot fails from now on.
   const frozen = joined(low, withStamp(high, depth));
   if (word !== frozen && !(yield* control.swap(slot, word, frozen))) return false;
   if (yield* copyToChild(mover, frozen)) {

@@ -23,7 +23,7 @@ class NamelessPads extends SepHashIndex {
   }
 }
 
-/** Of the pads that the batch would put into entries. */
+/** Removes the epoch from the pads that the batch would put into entries. */
 function forgetEpochs({ kind, scratch, offset, length }: Batch): void {
   for (let i = 0; i < length; i++) {
     if (kind[i] !== CAS) continue;

@@ -7,7 +7,7 @@ import type { Canary } from '../canary.ts';
 
 export const sepHashOldestKeptCanary: Canary = {
   name: 'a SepHash merge that keeps the oldest record of the CurSegment',
-  // Of a record and its tombstone the record is kept, and yet retired: later once more.
+  // A dropped tombstone retires its record, but this record stays: a merge retires it once more.
   caughtBy: 'reclamation',
   kind: SEPHASH,
   index: mergeBackwards,

@@ -19,9 +19,9 @@ export interface Holders {
 }
 
 /**
- * Checks a table that nobody is using, then accounts for the pool's memory apart from what the pool
- * thinks of it: every block is free, or claimed and then reached by exactly one slot, held by a
- * living client, or lost with a dead one. Returns what is wrong.
+ * Checks a table that no client is using, then accounts for the pool's memory apart from the pool's
+ * own bookkeeping. Every block is free or claimed. A claimed one is reached by exactly one slot,
+ * held by a living client, or lost with a dead one. Returns what is wrong.
  */
 export function account(
   pool: LocalPool,

@@ -8,7 +8,7 @@ import { VerificationFailure } from './failure.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 import { checkHistory } from './linearizability.ts';
 
-/** What was retired comes free when everybody has gone idle and the dead are buried. */
+/** All retired blocks must come free once every client is idle and the dead are recovered. */
 export function auditReclamation(living: readonly LocalPool[]): void {
   for (const pool of living) {
     pool.recoverGone();

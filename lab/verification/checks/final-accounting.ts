@@ -19,7 +19,7 @@ export interface EndedRun {
   losses: number;
 }
 
-/** The table and the pool's memory, then what a sweep makes of it. `open` opens the index anew. */
+/** Checks the table and the pool's memory, before and after sweeps. `open` opens the index. */
 export function checkMemory(
   pool: LocalPool,
   open: (pool: LocalPool) => Index,
@@ -59,8 +59,8 @@ export function checkMemory(
   // A sweep brings back all that the dead had: then nothing is lost any more.
   if (deaths.count === 0 && losses === 0 && givenUp === 0) return;
   sweepAll(alive, open);
-  // Who opens the index may do for the dead what there was no memory for before, and leaves to a
-  // sweep what the dead have replaced so.
+  // Opening the index may carry out dead clients' calls that had no memory before. The blocks that
+  // these calls replace need another sweep.
   const index = open(pool);
   sweepAll(alive, open);
   check(index, () => false);

@@ -16,7 +16,7 @@ import { decodeFrom } from '../../../src/records/codec.ts';
 import { type HistoryOperation, ILLEGAL } from './linearizability.ts';
 import type { RunClock } from './run-clock.ts';
 
-/** What a key holds, as the checker models it, and when it expires at the earliest. */
+/** A key's content, as the checker models it, and when it expires at the earliest. */
 export type KeyState = { value: string; version: number; expires?: number } | undefined;
 
 export const encodeState = (state: KeyState): string =>
@@ -165,7 +165,7 @@ export class CallRecord implements HistoryOperation<KeyState> {
     if (result?.outcome === REFUSED && call.kind === 'remove' && state?.version === ANY) {
       return call.expected === undefined ? ILLEGAL : state;
     }
-    // Of a write that died only a reader learns the version.
+    // The version that a dead client's write left is known only from a reader.
     const seen = tells && state?.version === ANY ? result.found : undefined;
     const known = state && seen ? { ...state, version: seen.version } : state;
     const outcome = expectedOutcome(call, known);

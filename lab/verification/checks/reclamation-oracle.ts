@@ -35,11 +35,11 @@ export interface RunView {
 }
 
 /**
- * Watches what is retired and given back, apart from the epochs that decide it. A block may be
- * given back only when no client is still in an operation that began before the block was unlinked;
- * it is poisoned then, and reading it before it was written again is a use after free. So is an
- * atomic there, which no index may try by an address that is out of date, and a WRITE as long as
- * the block waits in the cache of the client that gave it back.
+ * Watches which blocks are retired and given back, independently of the epochs that decide it. A
+ * block may be given back only when no client is still in an operation that began before it was
+ * unlinked. The oracle then poisons it. Until it is written again, a READ or an atomic of it is a
+ * use after free, unless the index may use stale addresses (`readsAhead`, `locksAhead`). So is a
+ * WRITE while the block waits in the cache of the client that gave it back.
  */
 export class ReclamationOracle implements AccessObserver {
   readonly #memory: AdversaryMemory;
@@ -226,7 +226,7 @@ export class ReclamationOracle implements AccessObserver {
   }
 
   /**
-   * Whose first line is written is in use; what stands there may leave the last lines empty. The
+   * A block whose first line is written is in use; the writer may leave its last lines empty. The
    * block is what the chunk is carved into now: it need not be what was given back there.
    */
   #beginUse(unit: number): void {

@@ -10,8 +10,8 @@ interface Use {
 }
 
 /**
- * The time of day in a run, which is the same for all its clients: it stands still but for jumps,
- * each over the next deadline of records, and steps that pass none.
+ * The time of day in a run, the same for all its clients. It moves by jumps, each over the next
+ * deadline of records, and by steps that pass none.
  */
 export class RunClock {
   /** When each deadline was passed, in steps of the run. */

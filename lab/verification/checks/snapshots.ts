@@ -9,11 +9,11 @@ export interface Sight {
 }
 
 /**
- * Whether what each step of a scan has handed out was all there at one moment, of an index that
- * says so: the histories of single keys cannot tell. A record was not there before the call that
- * wrote it was made, and not any more when a call that replaced it had returned; of two records of
- * a step neither may have gone before the other one came. Calls that do not say what they replaced,
- * or that never returned, say nothing here.
+ * Checks that each step of a scan handed out records of one moment, for an index that promises so:
+ * the histories of single keys cannot tell. A record was absent before the call that wrote it was
+ * made, and again after a call that replaced it had returned. So no record of a step may have gone
+ * before another one came. Calls that do not say what they replaced, or never returned, tell
+ * nothing.
  */
 export function auditSnapshots(
   steps: readonly (readonly Sight[])[],

@@ -132,7 +132,7 @@ export async function search(
   return result;
 }
 
-/** Goes on with a search until it ends or its time is over, and shows how far it is. */
+/** Runs a search until it ends or its time is over, and shows its progress. */
 async function watch<C extends { schedules: number }>(
   context: Context,
   label: string,

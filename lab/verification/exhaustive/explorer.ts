@@ -1,6 +1,6 @@
 import { independent, type Step, type StepId, Trace } from './trace.ts';
 
-/** What is explored: a program that begins again when asked and behaves the same each time. */
+/** The explored program. It begins again when asked and behaves the same each time. */
 export interface Model {
   begin(): void;
   /**
@@ -39,10 +39,10 @@ interface Node {
 }
 
 /**
- * Every schedule of a small program up to the order of independent steps: dynamic partial-order
- * reduction by source sets with sleep sets (Abdulla, Aronis, Jonsson, Sagonas: Optimal dynamic
- * partial order reduction, POPL 2014, Algorithm 1). Generators cannot be copied, so each execution
- * is begun anew and replayed up to the point at which it branches off.
+ * Runs every schedule of a small program up to the order of independent steps. The method is
+ * dynamic partial-order reduction by source sets with sleep sets (Abdulla, Aronis, Jonsson,
+ * Sagonas: Optimal dynamic partial order reduction, POPL 2014, Algorithm 1). Generators cannot be
+ * copied, so each execution starts over and replays up to the point at which it branches off.
  */
 export class Explorer {
   readonly #model: Model;
@@ -126,7 +126,7 @@ export class Explorer {
     }
   }
 
-  /** What need not be tried next: what was asleep or done before, and is independent since. */
+  /** Steps not to try next: asleep or done before, and independent of the last one. */
   #sleepAtEnd(): Map<StepId, Step> {
     const sleep = new Map<StepId, Step>();
     const last = this.#nodes.at(-1);

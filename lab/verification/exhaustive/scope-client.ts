@@ -161,7 +161,7 @@ export class ScopeClient {
     return after;
   }
 
-  /** Begins the next action, or goes on with the one that is under way. */
+  /** Begins the next action or continues the current one. */
   #advance(): void {
     this.#batches++;
     this.#execution = undefined;

@@ -50,7 +50,7 @@ const PARAMETERS: PoolParameters = {
   createdAt: 0,
   poolId: 0,
 };
-/** An execution that grows longer is given up. */
+/** A longer execution is cut off. */
 const STEPS_MAX = 4000;
 /** Stands for the clock among the words that a step touches. */
 const CLOCK = -1000;
@@ -130,7 +130,7 @@ export class ScopeModel implements Model {
     });
     if (grown) this.#grow();
     if (migrates) this.#choose();
-    // What it does alone comes after what was done before the others came.
+    // The lead comes after everything that was done before the others came.
     this.#now++;
     this.#clients[clients.length - 1].lead(lead);
   }
@@ -317,7 +317,7 @@ export class ScopeModel implements Model {
     return this.#crash?.first === true && this.#crash.client === client;
   }
 
-  /** What a dead client has left in a word changes by those who poll it, or by nobody. */
+  /** A word left by a dead client changes only if its pollers change it, so they do not wait. */
   #waits({ waits, polled }: ScopeClient): boolean {
     return waits && this.#left.get(polled as Address) !== this.#memory.word(polled as Address);
   }

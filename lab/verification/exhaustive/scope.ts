@@ -10,11 +10,11 @@ import { keysAlike, keysInDescent } from '../schedules/keys.ts';
 import type { Subject } from '../subjects/subject.ts';
 
 /**
- * What a client of a scope does, one after the other. 'migrate' brings the index to the memory node
- * that it is to be on, from the first step to the last. 'compact' is `Index.compact` of a client
- * for which the pool has no block; a call that is `withoutMemory` is made by such a client.
- * 'release' is `Index.compact` without its grace period. The clock passes the deadline of records
- * by 'expire'; 'sweep' is a turn of `ExpirySweep`.
+ * An action of a client in a scope. With 'migrate', it moves the index to its new memory node, from
+ * the first step to the last. With 'compact', a client to which the pool gives no block calls
+ * `Index.compact`; such a client also makes a call that is `withoutMemory`. With 'release', it
+ * calls `Index.compact` without its grace period. With 'expire', the clock passes the deadline of
+ * records. With 'sweep', it does a turn of `ExpirySweep`.
  */
 export type ScopeAction =
   | Call
@@ -48,7 +48,7 @@ export interface Scope {
    * otherwise it loses patience at any time, and executions have no natural end.
    */
   patient: boolean;
-  /** An execution in which a client begins an operation again more often is given up. */
+  /** An execution in which a client begins an operation again more often is cut off. */
   retriesMax: number;
 }
 
@@ -84,8 +84,7 @@ class Calls {
   timed = (times: Write['times']): Call => ({ ...this.#write(0, ALWAYS), times });
   search = (key = 0): Call => ({ key, kind: 'search' });
   remove = (key = 0): Call => ({ key, kind: 'remove' });
-  /** Of the version that the client saw last. */
-  /** What an eviction does: it removes the record that a sample has met. */
+  /** An eviction: removes the record that a sample has met. */
   evict = (key = 0): Call => ({ key, kind: 'remove', sampled: MET });
   compareAndRemove = (key = 0): Call => ({ key, kind: 'remove', expected: LAST_SEEN });
 }
@@ -502,7 +501,7 @@ const PLANS: readonly Plan[] = [
     grown: true,
   },
   {
-    // The first moves what the others, who do not know that the index has grown, read and write.
+    // The first client moves a record that the other two, unaware of the growth, read and write.
     name: 'grown-update-search',
     before: ({ put }) => [put()],
     clients: ({ search, update }) => [[search()], [update()], [search()]],

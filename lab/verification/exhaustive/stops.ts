@@ -18,17 +18,17 @@ export interface StopOptions {
    */
   crashes?: boolean | 'unstopped';
   canary?: Canary;
-  /** Only executions in which the first client dies, after so many changes, before others begin. */
+  /** The first client dies after so many changes, before others begin; no other executions run. */
   diesFirst?: { from: number; to: number };
   /** The only client that stops, and only between two batches. */
   only?: number;
 }
 
 /**
- * Of a scope that is too long for `searchScope` the executions in which one client stands still
- * once, after any of its steps, until the others have finished. With `crashes` also those in which
- * a client, that one or another, dies after any of its changes; in these the stop is between two
- * batches.
+ * Searches a scope that is too long for `searchScope`. In each execution one client stops once,
+ * after any of its steps, until the others have finished. With `crashes`, a client also dies in
+ * other executions, the same one or another, after any of its changes. In these the stop is between
+ * two batches.
  */
 export function searchStops(
   scope: Scope,
@@ -54,7 +54,7 @@ interface Exploration {
   canary?: Canary | undefined;
   only?: number | undefined;
   crash?: Crash;
-  /** Of each client so many stops, from its begin on. */
+  /** Stops to try per client, counted from its first step. */
   pointsMax?: number;
 }
 

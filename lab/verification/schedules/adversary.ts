@@ -17,7 +17,7 @@ import {
 
 /** Sees every access, as the reclamation oracle does. */
 export interface AccessObserver {
-  /** Of so many aligned words from an address on. */
+  /** Reports an access to so many aligned words, from an address on. */
   onAccess(client: number, kind: number, address: Address, words: number): void;
 }
 
@@ -96,10 +96,10 @@ export const WORD = 8;
 export const WHOLE = 2 ** 30;
 
 /**
- * The fabric contract at its worst: only aligned 8-byte words are atomic, the words of one READ or
- * WRITE happen in any order, and a WRITE may overtake earlier READs and atomics of its batch. A
- * scheduler begins an execution for a batch and takes pieces of it whenever it likes, so that other
- * clients' pieces come between. `execute` is for what may run without interleaving (joining).
+ * The fabric contract at its worst. Nothing beyond an aligned 8-byte word is atomic, the words of
+ * one READ or WRITE happen in any order, and a WRITE may overtake its batch's READs and atomics. A
+ * scheduler begins an execution for a batch and takes pieces of it whenever it likes, with other
+ * clients' pieces in between. `execute` is for what may run without interleaving (joining).
  */
 export class AdversaryFabric implements Fabric {
   readonly traffic = new TrafficCounters();

@@ -28,9 +28,9 @@ import type { Sight } from '../checks/snapshots.ts';
 
 /** Errors that promise that the operation did nothing. */
 export const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
-/** Of a client that soon gives up: that one too. */
+/** A client that gives up soon gets this one, which promises the same. */
 const CONTENTION = 'SW_CONTENTION';
-/** Errors of a client that has waited in vain for others, who may do it later all the same. */
+/** A hasty client gets this one if others have not acted in time; they may still do so later. */
 const TIMEOUT = 'SW_TIMEOUT';
 
 /** Records of a sample. */
@@ -107,7 +107,7 @@ export class Caller {
     this.current = undefined;
   }
 
-  /** What a sampled removal removes: a record that the index's sample meets, of that version. */
+  /** A sampled removal becomes one of a record that the index's sample meets, in that version. */
   *#victim(call: Call): Operation<Call> {
     const index = this.#index;
     if (call.kind !== 'remove' || call.sampled === undefined) return call;

@@ -51,8 +51,8 @@ const REMEDIES = ['offline', 'expire', 'sweep'] as const;
 
 /**
  * One client of the pool that runs its program a piece at a time. Its lanes share the pool handle,
- * the allocator, the directory cache and the announced epoch, as the operations of `setMany` do;
- * duties wait until no lane has an operation in flight, and no operation begins before them.
+ * the allocator, the directory cache and the announced epoch, as the operations of `setMany` do.
+ * Duties wait until no lane has an operation in flight, and no operation begins before they end.
  */
 export class SimulatedClient {
   readonly name: string;
@@ -271,7 +271,7 @@ export class SimulatedClient {
     return new ExpirySweep(section, this.#index as Index);
   }
 
-  /** What cannot be removed is left to the next sweep, as by `runTurns`. */
+  /** Leaves what it cannot remove to the next sweep, as `runTurns` does. */
   *#removing(sweeping: Operation<number>): Operation<void> {
     try {
       yield* this.#patiently(sweeping);
@@ -379,7 +379,7 @@ export class SimulatedClient {
     note.text += `; announced ${announced}, epoch ${peek(SUPERBLOCK.epoch)}`;
   }
 
-  /** All that such a client can do is to close the pool; a new one goes on with its program. */
+  /** Such a client can do nothing but close the pool; a new one continues its program. */
   #leaveExpelled(): void {
     this.expelled = true;
     this.#duties.length = 0;

@@ -2,7 +2,7 @@ import type { ClientRow } from '../../../src/pool/clients/membership.ts';
 import type { Address } from '../../../src/verbs/index.ts';
 import type { SimulatedClient } from './client.ts';
 
-/** What the operating system would say of the clients: which are dead, and which know it when. */
+/** The operating system's view: which clients are dead, and when the others can know. */
 export class Deaths {
   readonly #clients: readonly SimulatedClient[];
   readonly #now: () => number;

@@ -45,10 +45,10 @@ const DEPTH_MAX = 7;
 
 /**
  * Probabilistic concurrency testing (Burckhardt et al., ASPLOS 2010), for bugs of depth d: those
- * that d ordering constraints are enough for. Actors have random priorities of d and above; the
- * runnable one with the highest goes on. Of the run's k steps d - 1 are drawn as change points: the
- * actor that takes step k_i has priority i from then on. The change points are in no order, so one
- * that is demoted later may still come before one that was demoted earlier.
+ * that d ordering constraints suffice for. Actors have random priorities of d and above; the
+ * runnable one with the highest goes on. The policy draws d - 1 of the run's k steps as change
+ * points: the actor that takes step k_i has priority i from then on. The change points are in no
+ * order, so an actor demoted later may still come before one demoted earlier.
  *
  * d is drawn for each run. An actor that waits goes behind all others, which the paper does for
  * threads that yield: otherwise it would wait for ever for one of lower priority.

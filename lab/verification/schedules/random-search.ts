@@ -11,7 +11,7 @@ const COUNTED = [
   'crashes',
 ] as const;
 
-/** What the schedules run so far did, and the first one that failed. */
+/** Counts of the schedules run so far, and the first one that failed. */
 export interface RandomCoverage extends Record<(typeof COUNTED)[number], number> {
   schedules: number;
   /** The seed that was tried last. */

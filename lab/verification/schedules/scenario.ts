@@ -47,11 +47,11 @@ export interface ClientPlan {
   items: ProgramItem[];
   /** Operations that it keeps in flight. */
   lanes: number;
-  /** How it dies, then the client that goes on with its program, and so on. */
+  /** How it dies, then how the client that continues its program dies, and so on. */
   crashes: Crash[];
   /** Steps of the run between its death and the time at which another client notices. */
   noticedAfter: number;
-  /** Whether a new client goes on with the rest of its program. */
+  /** Whether a new client continues its program. */
   replaced: boolean;
   /** Whether it leaves the pool when it has done everything. */
   leaves: boolean;
@@ -101,7 +101,7 @@ const RESIZED_DIGITS = [2000, 4000] as const;
 /** In a program of which records expire. */
 const JUMPS_MAX = 4;
 const TURNS_MAX = 6;
-/** Of a client that gives up soon. */
+/** The most polls or attempts of a client that gives up soon. */
 const ATTEMPTS_MAX = 60;
 
 /** A value that does not fit one block with any key of a scenario. */

@@ -86,12 +86,12 @@ const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
-/** Far more than any run needs, also when each operation sweeps in vain (10,000): no livelock. */
+/** No run needs as many, even if each operation sweeps and fails (10,000): more is a livelock. */
 const STEPS_MAX = 1_000_000;
 /**
- * Pieces of its own that a call may take until it is finished, when nobody dies and nothing new
- * begins; and a duty, of which a sweep that waits in vain takes a hundred looks at all clients. The
- * most that was seen in 100,000 schedules is a third of it.
+ * Pieces that a call or a duty may take to finish when no client dies and nothing new begins. A
+ * duty needs more: a sweep that waits and gives up polls all clients a hundred times. The most that
+ * was seen in 100,000 schedules is a third of it.
  */
 const SETTLE_CALL_PIECES = 15_000;
 const SETTLE_DUTY_PIECES = 50_000;
@@ -336,8 +336,8 @@ class Simulation {
   }
 
   /**
-   * The memory of the table is lost, when its time has come and nobody is amid a batch: a READ of
-   * which some words are of before would be no loss that a client can see.
+   * Loses the memory of the table when its time has come and no client is inside a batch. A client
+   * could not see the loss in a READ that got some words from before it.
    */
   #loseTable(): void {
     const { losses, subject } = this.#scenario;

@@ -10,45 +10,45 @@ export type Startup = 'prepared' | 'joining' | 'creating';
 
 /** What a run is made of and what goes wrong in it. Shares are in percent. */
 export interface Swarm {
-  /** Of a removal: to expect the version that the client saw last. */
+  /** Share of the removals that expect the version that the client saw last. */
   compares: number;
   /** Many keys in the same buckets, so that the table is split. */
   crowded: boolean;
-  /** Of an operation: to be a write, a removal or an increment; the rest are searches. */
+  /** Shares of the operations: `writes`, `removes` and `modifies`; the rest are searches. */
   writes: number;
   removes: number;
-  /** Of a removal: to be of a key that a sample of the index meets, as an eviction is. */
+  /** Share of the removals whose key a sample of the index meets, as an eviction's does. */
   evictions: number;
-  /** Of a write: to have a deadline; some of the others have times, and never expire. */
+  /** Share of the writes with a deadline; some of the others have times, and never expire. */
   expiries: number;
   modifies: number;
-  /** Of an item: to be a walk over everything. */
+  /** Share of the items that walk over everything. */
   walks: number;
-  /** … or to be a search for all keys in shared doorbells. */
+  /** … or that search for all keys in shared doorbells. */
   batches: number;
-  /** Of a value: to be chained. */
+  /** Share of the values that are chained. */
   chains: number;
-  /** Of an item: to be followed by a quiescent point. */
+  /** Share of the items with a quiescent point behind them. */
   restless: number;
   /** Operations in flight of one client, at most. */
   lanes: number;
-  /** Of an item: to be a server for a while, of an index that has servers. */
+  /** Share of the items that are servers for a while, if the index has servers. */
   serves: number;
   /** How often the table of such an index is lost. */
   losses: number;
-  /** Of a value: to be the longer of two sizes; 0: values of other sizes, most of one line. */
+  /** Share of the values that have the longer of two sizes; 0: other sizes, most of one line. */
   resizes: number;
   chunks: number;
   insists: boolean;
   startup: Startup;
-  /** Of a client: to die, and of its successors to die too. */
+  /** Share of the clients that die, and of their successors. */
   deaths: number;
   lateNotice: number;
   replacements: number;
   departures: number;
-  /** Of a client: to be declared dead while it stands still. */
+  /** Share of the clients that are declared dead while they stand still. */
   freezes: number;
-  /** Of a client: to give up calls soon that others keep from getting ahead. */
+  /** Share of the clients that soon give up a call when others keep them from finishing it. */
   haste: number;
 }
 
@@ -65,7 +65,7 @@ export interface ScenarioOptions {
 /** No record leaves by itself: for seeds that are known from programs without that. */
 export const STAYING: Partial<Swarm> = { evictions: 0, expiries: 0 };
 
-/** Of a seed, beside its main stream. */
+/** A seed's streams beside its main one. */
 export interface Streams {
   apart: Prng;
   compared: Prng;
@@ -75,9 +75,9 @@ export interface Streams {
 
 /**
  * Swarm testing (Groce et al., ISSTA 2012): each run leaves out some of the features and overdoes
- * others, because features hide each other's bugs. A pool that is always full never splits, and
- * where everybody dies nobody meets what the dead have left. What is drawn from the other streams
- * changes nothing of what a seed draws otherwise.
+ * others, because features hide each other's bugs. A pool that is always full never splits, and if
+ * all clients die, no client meets what the dead have left. Draws from the other streams change
+ * nothing of what a seed draws from its main one.
  */
 export function chooseSwarm(
   prng: Prng,

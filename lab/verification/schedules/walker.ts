@@ -19,7 +19,7 @@ export type WalkOrder = 'any' | 'forward' | 'reverse';
 /** How a client goes through the records. */
 export interface WalkForm {
   order: WalkOrder;
-  /** Of a scan: how many records it wants at most, and the key that it begins at. */
+  /** A scan's limit of records, and the key that it begins at. */
   limit: number | undefined;
   first: string | undefined;
 }
@@ -31,11 +31,11 @@ interface Sighting {
 }
 
 /**
- * A walk, put in terms of searches so that the history of each key judges it: a record that a step
- * hands out is a search in that step which found it, and a key that the walk did not hand out is a
- * search during the walk which missed, because a key that is present throughout is met. Where
- * it is met exactly once, between two sightings there was a moment without the key. A scan says so
- * of the keys that it has passed: from where it began to where its limit ended it.
+ * Translates a walk into searches, so that the history of each key judges it. A record that a step
+ * hands out is a search in that step that found it. A key that the walk did not hand out is a
+ * search during the walk that missed, because a walk meets a key that is present throughout. Where it
+ * meets such a key exactly once, a key that it met twice was absent at a moment in between. A scan
+ * tells this only of the keys that it has passed: from where it began to where its limit ended it.
  */
 export class Walker {
   readonly #name: string;
@@ -45,7 +45,7 @@ export class Walker {
   readonly #began: number;
   readonly #form: WalkForm;
   #met = 0;
-  /** Of a scan: the key that it met last. */
+  /** The key that a scan met last. */
   #last: Uint8Array | undefined;
   /** Whether a key that is there throughout is met exactly once. */
   readonly #once: boolean;

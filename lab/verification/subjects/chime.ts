@@ -62,7 +62,7 @@ export const CHIME_SUBJECT: Subject = {
     const { count } = tree;
     tree.count = (reason: LeafRetry, attempt: number, request: ChimeRequest) => {
       count.call(tree, reason, attempt, request);
-      // What a sweep meets on its way: one that is given up keeps what it has adopted.
+      // Sweeps meet these too, and one that gave up would keep what it has adopted.
       if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
       throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
     };

@@ -59,7 +59,7 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const { count } = table;
     table.count = (reason: LeafRetry, attempt: number, request: LeafRequest) => {
       count.call(table, reason, attempt, request);
-      // What a sweep meets on its way: one that is given up keeps what it has adopted.
+      // Sweeps meet these too, and one that gave up would keep what it has adopted.
       if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
       throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
     };

@@ -64,7 +64,7 @@ function* serve(index: Index, prng: Prng): Operation<void> {
   try {
     for (let rounds = 1 + prng.below(20); rounds > 0; rounds--) yield* server.round();
   } finally {
-    // Also of a hasty client that has waited in vain for another's turn.
+    // Also stops if a hasty client gave up waiting for another server.
     yield* server.stop();
   }
 }

@@ -76,7 +76,7 @@ export const SHARD_SUBJECT: Subject = {
     const shard = index as ShardIndex;
     varyTechniques(shard, prng);
     if (shard.partitions.tables.length > 1) migrateNowAndThen(shard, prng);
-    // Of a new bucket that another one fills most clients lose patience never, some at once.
+    // While another client fills a new bucket, some clients wait long and others hardly at all.
     for (const table of shard.partitions.tables) {
       table.patience = { polls: [1, 2, 40][prng.below(3)], microseconds: 1 };
     }

@@ -17,11 +17,11 @@ export interface ServerSubject {
 /** An index as the verification runs it: so small that few keys fill it. */
 export interface Subject {
   readonly kind: IndexKind;
-  /** Of random programs; a crowded table has to grow. */
+  /** Parameters for random programs; a crowded table has to grow. */
   parameters(prng: Prng, crowded: boolean): IndexParameters;
   /**
-   * Of a torture round: tables so small that some hundred keys resize them over and over. Default:
-   * those of any store.
+   * Parameters for a torture round: tables so small that some hundred keys resize them over and
+   * over. Default: those of any store.
    */
   torture?(prng: Prng): Readonly<Record<string, number>>;
   /** The smallest table there is, for exhaustive search. */
@@ -41,8 +41,8 @@ export interface Subject {
   /** Whether records get versions of the index's own: never the same one twice for a key. */
   readonly ownVersions?: boolean;
   /**
-   * Whether blocks of this size are read by addresses that a client has cached, before it knows
-   * that they are still what they were: reading one after it was given back is then no mistake.
+   * Whether a client reads blocks of this size at cached addresses before it knows that they still
+   * hold. Reading one after it was given back is then no mistake.
    */
   readonly readsAhead?: (units: number) => boolean;
   /**
@@ -77,9 +77,9 @@ export interface Subject {
   grow?(index: Index): Operation<unknown>;
   /** Makes a client that waits for others lose patience at once: waiting shows nothing new. */
   hurry(index: Index): void;
-  /** Lets this client give up whatever it has tried, or polled for, so often in vain. */
+  /** Lets this client give up after so many failed attempts or polls. */
   hasten?(index: Index, attempts: number): void;
-  /** Of an index with servers of its own, and a table that can be built anew when it is lost. */
+  /** Present if the index has servers of its own, and a table that they can rebuild. */
   readonly servers?: ServerSubject;
   /**
    * First blocks of records that operations which died have left in the index, neither visible nor

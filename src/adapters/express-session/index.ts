@@ -79,7 +79,7 @@ export class StepwellSessionStore extends session.Store {
   }
 }
 
-/** What the callback raises is not taken for a failure of the store. */
+/** An error that the callback raises does not count as a failure of the store. */
 function answer<T>(work: () => Promise<T>, done: Done<T> = () => {}): void {
   callbackify(work)(done);
 }

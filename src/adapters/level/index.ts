@@ -43,7 +43,7 @@ type BatchOperation = { type: 'put'; key: Data; value: Data } | { type: 'del'; k
  * A store on the ordered index behind the interface of abstract-level (https://github.com/Level),
  * so that whatever is written for `level` runs on a store that many processes share.
  *
- * What it declares of itself (`db.supports`):
+ * Its capabilities (`db.supports`):
  * - `implicitSnapshots` and `explicitSnapshots` false: an iterator sees each key that is present
  *   throughout exactly once, with a value current at some moment, but no moment of the whole store.
  * - `atomicBatch` false (a property of this adapter): a batch is its operations one after the
@@ -295,7 +295,7 @@ class AbortError extends Error {
   }
 }
 
-/** Of entries. Reads no values when none are asked for. */
+/** A source of entries, which reads no values when none are asked for. */
 function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair> {
   const { signal, keyEncoding, valueEncoding } = options;
   const range = rangeOf(options);
@@ -358,7 +358,7 @@ function toStore(data: Data): Data {
   return typeof data !== 'string' || data.isWellFormed() ? data : data.toWellFormed();
 }
 
-/** What the store handed out, in the format that is wanted; without a copy where it is one. */
+/** A key or value of the store in the requested format; not copied if it has that format. */
 function fromStore(data: Key | Value, format: Format): Data {
   if (format === 'utf8') return typeof data === 'string' ? data : asBuffer(data).toString('utf8');
   if (typeof data === 'string') return Buffer.from(data);

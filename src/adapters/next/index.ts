@@ -56,8 +56,8 @@ export interface NextCacheHandler {
  *
  *     export default nextCacheHandler(openSync('shm:my-app', { store: 'next' }));
  *
- * An entry whose tag was revalidated by a profile (`revalidateTag(tag, 'max')`) is rendered anew
- * before it is answered with; a fetch is answered stale once more.
+ * After a profile revalidates a tag (`revalidateTag(tag, 'max')`), Next.js renders a page with that
+ * tag again before it answers, but answers a fetch with the stale entry once more.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT, SW_INVALID_KEY.
  */

@@ -119,7 +119,7 @@ function storeTable({ stores }: PoolReport, style: Style): string {
   );
 }
 
-/** Of the records of an index that keeps short ones itself. */
+/** The share of records that the index keeps inline, if it can. */
 function inlineShare({ inline, records }: PoolReport['stores'][number]): string {
   return inline === undefined || records === 0 ? '-' : formatRatio(inline / records);
 }

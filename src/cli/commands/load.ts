@@ -65,7 +65,7 @@ export const load = defineCommand({
     try {
       const { open } = await context.library();
       const { sorted } = options;
-      // Of a store that is there, its index stays what it is.
+      // A store that exists keeps its index.
       const made = { create: true, ...(sorted ? { index: 'chime' as const } : {}) };
       const store = await open(url, { ...storeNamed('load', options.store), ...made });
       try {

@@ -36,7 +36,7 @@ const MEMBERS: ReadonlySet<string> = new Set([
   'sliding',
 ]);
 
-/** What a dump or a scan writes of a record; a scan knows no versions. */
+/** The fields of a record that a dump or a scan writes; a scan knows no versions. */
 type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
 function dumpRecord(

@@ -16,7 +16,7 @@ export class KeysView {
   readonly #prefix = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
   readonly #page = el('div', { class: 'card' });
   readonly #record = el('div', { class: 'card', hidden: '', tabindex: '-1' });
-  /** What the pages so far began with, the one that is shown last. */
+  /** Where each page so far began, the current one last. */
   #starts: (string | null)[] = [null];
 
   constructor(panel: HTMLElement) {

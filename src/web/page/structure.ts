@@ -245,7 +245,7 @@ function drawTree(layers: readonly PictureLayer[]): SVGElement {
 const GAP = 1;
 const SIDE_MAX = 20;
 const SIDE_MIN = 5;
-/** Of the width that the cells have, as long as they are no larger or smaller. */
+/** Height of all cells relative to their width, as far as the limits of a cell's side allow. */
 const HEIGHT_SHARE = 0.3;
 
 /** Draws the cells of each part into its canvas, as many in a row as make whole rows. */

@@ -26,7 +26,7 @@ const SHAPE = { associativity: 2, groups: 3, initialDepth: 0, maxDepth: 8, seed:
 export interface Client {
   pool: LocalPool;
   index: RaceIndex;
-  /** Of its calls, one after the other. */
+  /** Serves its calls one after the other. */
   request: RaceRequest;
 }
 
@@ -80,7 +80,7 @@ export class Stage {
     this.#dead.add(pool.membership.id);
   }
 
-  /** Whoever takes the row next is alive. */
+  /** The next client that takes the row is alive. */
   revive(row: number): void {
     this.#dead.delete(row);
   }

@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test';
 
 type Body = (context: { expect: Expect }) => unknown;
 
-/** What suites that are written for vitest ask of it: tests are gathered, and run later. */
+/** The part of vitest that published suites use: it gathers tests and runs them later. */
 export class PublishedSuite {
   readonly #tests: [string, Body][] = [];
   readonly #before: (() => unknown)[] = [];

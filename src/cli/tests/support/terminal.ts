@@ -84,7 +84,7 @@ export function fakeContext(setting: Setting = {}): Context {
     env: {},
     version: '1.2.3',
     pid: 77,
-    // Time passes only when somebody looks, always alike.
+    // Time passes only when it is read, by the same amount each time.
     now: () => {
       time += 500;
       return time;

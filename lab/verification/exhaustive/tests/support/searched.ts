@@ -9,7 +9,7 @@ export function scopeOf(subject: Subject, name: string): Scope {
   return scope;
 }
 
-/** What a search of all schedules has covered at its end, or once that is enough. */
+/** Searches all schedules, or stops when it has `enough`; returns what the search covered. */
 export function searched(
   scope: Scope,
   { enough = () => false, ...options }: SearchOptions & { enough?: (so: Coverage) => boolean } = {},
