@@ -10,7 +10,7 @@ const RENEWALS = 3;
 
 const LEASE_OPTIONS = ['ttlMs', 'renew', 'waitMs', 'signal'] as const;
 
-/** What a renewal meets in a store by which no lease can be held any more. */
+/** Errors of a renewal after which no lease of this store can be held. */
 const GONE: readonly ErrorCode[] = [
   'SW_CLOSED',
   'SW_STORE_DROPPED',
@@ -33,8 +33,8 @@ export interface LeaseOptions extends WaitOptions {
 export interface Lease extends AsyncDisposable {
   readonly name: string;
   /**
-   * The fencing token: greater than that of every holder before. What is guarded should refuse a
-   * token below the greatest that it has seen; only that keeps out a holder that slept.
+   * The fencing token: greater than that of every holder before. The guarded resource should refuse
+   * a token below the greatest that it has seen: nothing else keeps out a holder that slept.
    */
   readonly token: number;
   /**
@@ -194,7 +194,7 @@ class HeldPermit implements Lease {
     return !this.#over;
   }
 
-  /** Ends when its time has run out, also while a renewal waits for a node in vain. */
+  /** Ends when its time has run out, even while a renewal waits for a silent node. */
   #endInTime(): void {
     const left = this.#end - performance.now();
     if (left <= 0) this.#finish('its time ran out');
@@ -251,7 +251,7 @@ class HeldPermit implements Lease {
     return this.#give();
   }
 
-  /** What fails leaves it to its time, or to the others who find this client gone. */
+  /** If this fails, the lease ends with its time, or when others find this client gone. */
   async #giveBeforeClose(): Promise<void> {
     if (this.#over) return;
     this.#finish('its store was closed');

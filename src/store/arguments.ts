@@ -108,7 +108,7 @@ function counterBound(
   throw invalid(`${kinds}: give both as numbers or both as bigints`);
 }
 
-/** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */
+/** Raises SW_INVALID_ARGUMENT: without it a Set, say, would be taken for an empty list. */
 export function checkKeys(keys: readonly Key[]): void {
   if (!Array.isArray(keys)) throw new StepwellError('SW_INVALID_ARGUMENT', 'keys are an array');
 }

@@ -21,7 +21,7 @@ export interface PoolReport {
   whyNoHugePages?: string;
   /** How many clients can be attached at once. */
   maxClients: number;
-  /** Of a pool that was opened by `ucx://`: how its verbs run, and what was found out. */
+  /** How the verbs of a pool opened by `ucx://` run, as far as it was found out. */
   fabric?: {
     name: string;
     version: string;
@@ -139,8 +139,8 @@ export interface CheckReport {
    */
   unreachable: number;
   /**
-   * What was taken for stores whose makers died in the middle of it, by the index that they were to
-   * have. No damage: the maker of the next store takes it up, or a client that finds the pool full.
+   * Memory allocated for stores whose creator died before they were ready, by index. No damage: the
+   * creator of the next store reclaims it, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
   /** Also blocks in use that no key reaches and no client can have left. */

@@ -42,7 +42,7 @@ type Removal = 'removed' | 'kept' | 'held';
 export class ExpirySweep {
   readonly #attachment: Sections;
   readonly #index: Index;
-  /** Of a bounded store. */
+  /** Undefined for a store without a bound. */
   readonly #evictor: Evictor | undefined;
   #isBusy = false;
   #areMostExpired = false;
@@ -194,9 +194,9 @@ export class ExpirySweep {
 }
 
 /**
- * Runs turns, each of which says after which pause the next one is due, or undefined when there is
- * none; they do not keep the process alive. What fails is left to the calls of the store: they meet
- * the same trouble, and raise it.
+ * Runs a turn again and again. Each turn returns the pause before the next one, or undefined to
+ * stop. The timers do not keep the process alive. A failure is ignored: the store's calls meet the
+ * same trouble, and raise it.
  */
 export function runTurns(
   firstPause: number,

@@ -25,7 +25,7 @@ import { ExpirySweep } from './expiry-sweep.ts';
 const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
- * What a bounded store tries: it evicts when its pool is full, even if the store is not. Evicting
+ * Steps of a bounded store. It evicts when its pool is full, even if the store is not. Evicting
  * sampled records helps a write of about their size; draining evicts the records of one chunk. A
  * leaf that cannot be split meanwhile loses a record, or an old leaf loses all of its records. An
  * index that does not free the blocks of deleted records at once frees them in a sweep.

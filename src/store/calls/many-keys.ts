@@ -81,7 +81,7 @@ export class ManyKeys<V> {
     }
   }
 
-  /** The values of some keys, from number `first` on; with a budget, as long as that lasts. */
+  /** The values of some keys, from number `first` on, until the budget (if any) is used up. */
   *#getSome(
     keys: readonly Key[],
     first: number,

@@ -78,7 +78,7 @@ export class RangeScan<T> {
   #skipped = false;
   /** Since then: the key that was met last. */
   #last: Uint8Array | undefined;
-  /** What the last step met, and how much of it has been taken. */
+  /** Records of the last step, and how many of them have been taken. */
   #met: T[] = [];
   #at = 0;
 

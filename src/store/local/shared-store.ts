@@ -423,9 +423,9 @@ class SharedScan<T> implements Scan<T> {
 export interface PromisedStore<V> extends PromisedCalls<V> {}
 
 /**
- * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
- * operation runs at once, on the caller's stack, and its outcome is handed over as a promise; a
- * fabric with real latencies has a store of its own.
+ * A store's calls, returning promises. On shared memory a verb takes nanoseconds, so the operation
+ * runs at once, on the caller's stack, and its outcome is wrapped in a promise. Fabrics with real
+ * latencies have a store of their own.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {

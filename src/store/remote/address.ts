@@ -74,7 +74,7 @@ function notRemote(url: string): StepwellError {
   );
 }
 
-/** What the options and the environment say about how to be let in. */
+/** The credentials that the options and the environment give. */
 export function credentialsOf(
   { tls }: RemoteLocation,
   options: OpenOptions,

@@ -1,5 +1,5 @@
 /**
- * What stands at the start of a memory node, and what it says the node is.
+ * The head of a memory node says what the node is.
  *
  * ```
  * blank         the node is part of no pool
@@ -108,7 +108,7 @@ export function shapeIn(
   const kind = headKind(head);
   if (kind === 'blank') return undefined;
   if (kind === 'mark') return parseMark(head);
-  // Only the shape is asked for: how much of the pool is here is what this tells.
+  // Unchecked against the memory's size, which the caller learns from this shape.
   const { regionBytes, regionsMax, regionsRaised, nodes = 1 } = parseDraftOrPool(kind, head, url);
   return { regionBytes, regions: (regionsRaised ?? regionsMax) / nodes };
 }

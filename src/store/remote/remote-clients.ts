@@ -36,7 +36,7 @@ interface Entrance {
   /** By what verbs reach them. */
   fabric: 'tcp' | 'ucx';
   credentials: Credentials;
-  /** Of the index, which handles of one store share. */
+  /** An option of the index, which the handles of a store share. So are the next two. */
   delegation: boolean;
   hotspots: number | undefined;
   lockTimeoutMs: number | undefined;
@@ -126,7 +126,7 @@ export class RemoteClients {
   }
 }
 
-/** What another store's opening has made; undefined when it failed by what that one asked for. */
+/** The client of another store's opening; undefined if an option of that opening made it fail. */
 async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undefined> {
   try {
     return await client;

@@ -99,7 +99,7 @@ export class PoolObserver {
     return (await this.#attached()).picture(store, partsMax);
   }
 
-  /** A watch that fails here is given up, and the next call attaches anew. */
+  /** If a watch fails here, drops it; the next call attaches again. */
   async #look(): Promise<PoolLook> {
     const watch = await this.#attached();
     try {
@@ -214,7 +214,7 @@ export class ClientMeters {
     const last = known?.attachedAt === attachedAt ? known : undefined;
     if (last !== undefined && last.figures?.toldAt === figures?.toldAt) return last;
     if (figures === undefined) return { attachedAt, figures, at, rates: NOTHING };
-    // What a client did before it was first seen says nothing of now.
+    // Figures from before the client was first seen give no rate for now.
     if (last === undefined && attachedAt < before) {
       return { attachedAt, figures, at, rates: NOTHING };
     }

@@ -100,7 +100,7 @@ export function boundedCases({ check, manifest, local }: Suite): void {
       const kept = numbered('kept', LIMIT / 4);
       for (const key of kept) await s.set(key, 'v');
       for (let read = 0; read < 8; read++) await s.getMany(kept);
-      // Written anew it goes on with its uses.
+      // A record that is replaced keeps its uses.
       await s.setMany(kept.map((key) => [key, 'w'] as const));
       for (const key of numbered('k', 10 * LIMIT)) await s.set(key, 'v');
       await assertKept(s, kept, 'w');
