@@ -460,7 +460,7 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   write(key: Key, value: W, options?: WriteOptions): WriteResult<V>;
   /**
    * Changes when the record expires; without options to that of `open`. False if the key is absent.
-   * Neither `expire`, `ttl` nor `metadata` counts as a read of a sliding record.
+   * `expire`, `ttl` and `metadata` do not count as reads of a sliding record.
    */
   expire(key: Key, options?: ExpiryOptions): boolean;
   /** Milliseconds until the record expires: Infinity for never, undefined if the key is absent. */
