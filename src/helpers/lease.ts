@@ -134,7 +134,7 @@ async function hold(
       if (taken.token !== undefined) {
         const { token } = taken;
         const held = new HeldPermit(host, state, name, token, ttlMs, asked + ttlMs, renew);
-        // Nobody hears of it: others need not wait until its time has run out.
+        // The caller never gets this lease, so others need not wait until its time has run out.
         if (signal?.aborted) await held.release();
         return held;
       }
@@ -145,7 +145,7 @@ async function hold(
 
 type Host = ReturnType<typeof promised>;
 
-/** What a timer can wait for, and at least a millisecond. */
+/** Milliseconds that a timer can wait, at least one. */
 const pauseOf = (ms: number) => Math.min(Math.max(1, ms), TIMER_MAX_MS);
 
 class HeldPermit implements Lease {
@@ -155,7 +155,7 @@ class HeldPermit implements Lease {
   readonly #state: string;
   readonly #ttlMs: number;
   readonly #ended = new AbortController();
-  /** By a clock that never jumps, and a little before the time that others know. */
+  /** When the lease ends, by a clock that never jumps; a little before the time that others see. */
   #end: number;
   #over = false;
   #forgetStore = () => {};
@@ -201,7 +201,7 @@ class HeldPermit implements Lease {
     else this.#ending = setTimeout(() => this.#endInTime(), pauseOf(left)).unref();
   }
 
-  /** One that fails is tried again. */
+  /** Tries again if a renewal fails. */
   #renewInTime(): void {
     const act = async () => {
       await this.renew().catch(() => {});
@@ -227,7 +227,7 @@ class HeldPermit implements Lease {
     const isHeld = await this.#putOff();
     if (!isHeld) this.#finish('its time ran out');
     else if (!this.#over) this.#end = asked + this.#ttlMs;
-    // It was lost or released meanwhile: nobody is to wait for it.
+    // It was lost or released meanwhile, so no other client should wait for it.
     else await this.#give();
     return isHeld && !this.#over;
   }

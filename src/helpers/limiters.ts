@@ -5,7 +5,7 @@ import type { Decide, StateChange } from '../store/internal-calls.ts';
 import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
-/** What a limiter says of a request. */
+/** A limiter's answer to a request. */
 export interface Verdict {
   /** Whether it is within the limit; only then it was counted. */
   allowed: boolean;
@@ -135,7 +135,7 @@ function pairIn(state: unknown): readonly [number, number] | undefined {
   throw new StepwellError('SW_UNDECODABLE', 'a limiter has a state that is none');
 }
 
-/** What is counted, and how. */
+/** A kind of limiter and its parameters. */
 interface Rule {
   readonly kind: string;
   /** A higher cost is never allowed. */

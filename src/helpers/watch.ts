@@ -66,7 +66,7 @@ export async function* watch<V>(
 /** The versions of the keys that a look has met, by the bytes of the key. */
 type Seen = ReadonlyMap<string, { key: Key; version: number }>;
 
-/** What has changed since the look before. */
+/** The changes since the look before. */
 export function compare<V>(
   before: Seen,
   entries: readonly Entry<V>[],

@@ -61,7 +61,7 @@ export function untilAborted<O extends { signal?: AbortSignal }>(
   options: O,
   signal: AbortSignal | undefined,
 ): O {
-  // What are no options is refused where they are read.
+  // The call that reads the options refuses values that are no options.
   if (signal === undefined || typeof options !== 'object') return options;
   return { ...options, signal: eitherSignal(signal, options?.signal) };
 }

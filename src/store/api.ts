@@ -71,7 +71,7 @@ export interface ReplaceOptions extends ExpiryOptions {
   keepTtl?: boolean;
 }
 
-/** What a record says of itself beside its value. */
+/** A record's properties beside its value. */
 export interface RecordMetadata {
   /** As in `Entry`. */
   version: number;
@@ -108,7 +108,9 @@ export interface BoundedIncrement<N extends number | bigint> {
   ttlMs: number;
 }
 
-/** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
+/**
+ * One page of a walk. `cursor` is 0 when the walk is complete; else pass it to get the next page.
+ */
 export interface Page<V, K extends Key = Key> {
   cursor: number;
   entries: Entry<V, K>[];
@@ -267,10 +269,9 @@ export interface OpenOptions extends PoolOptions {
    */
   clock?: () => number;
   /**
-   * By what evictions are decided that are left to chance: numbers of [0, 1), for tests. All stores
-   * of the pool that this thread has open go by it. When it returns no such number, `Math.random`
-   * decides, and the write that evicts raises SW_INVALID_ARGUMENT after it has stored its record.
-   * Default `Math.random`.
+   * Random numbers of [0, 1) for evictions; for tests. All stores of the pool that this thread has
+   * open use it. When it returns no such number, `Math.random` decides, and the write that evicts
+   * raises SW_INVALID_ARGUMENT after it has stored its record. Default `Math.random`.
    */
   chance?: () => number;
   /**
@@ -366,7 +367,7 @@ export interface Traffic {
   bytesWritten: number;
 }
 
-/** What `counters` tells of this client. */
+/** The result of `counters`: figures of this client. */
 export interface ClientCounters {
   /**
    * The client's verbs and bytes. On this machine all stores of a pool that this thread has open

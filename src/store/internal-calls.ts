@@ -7,7 +7,7 @@ export interface CopiedRecord {
   expiry: { deadline: number; sliding: boolean } | undefined;
 }
 
-/** What a decision may go by, beside the state that was found. */
+/** What a decision may depend on, beside the state that was found. */
 export interface StateLook {
   /** The time of day by this client's clock, in milliseconds. */
   readonly now: number;

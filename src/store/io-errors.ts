@@ -50,7 +50,7 @@ const NO_LINKS: Explained = [
   (what) => `the file system of ${what} has no hard links, which making a pool needs; use another`,
 ];
 
-/** By the code of the system's error. Functions alone make texts; nothing here ever changes. */
+/** Explanations by the system's error code. */
 const EXPLAINED: Readonly<Record<string, Explained>> = {
   EACCES: DENIED,
   EPERM: DENIED,

@@ -1,6 +1,6 @@
 /** What is reported about whole pools. */
 
-/** What `stepwell inspect` shows. */
+/** The result of `stepwell inspect`. */
 export interface PoolReport {
   url: string;
   /** Where the pool lives, e.g. a path; empty for `memory:`. */
@@ -8,7 +8,7 @@ export interface PoolReport {
   layoutVersion: number;
   createdAt: string;
   sizeMax: number;
-  /** What `sizeMax` was when the pool was created: see `grow`. */
+  /** `sizeMax` at the pool's creation: see `grow`. */
   sizeAtFirst: number;
   regionSize: number;
   regions: number;
@@ -106,7 +106,7 @@ export interface CheckOptions {
   sweep?: boolean | undefined;
 }
 
-/** What `stepwell check` found. `problems` empty means that every invariant holds. */
+/** The result of `stepwell check`. `problems` is empty if every invariant holds. */
 export interface CheckReport {
   url: string;
   stores: {
@@ -147,7 +147,7 @@ export interface CheckReport {
   problems: string[];
 }
 
-/** What a copy of a pool has. */
+/** The contents of a pool's copy. */
 export interface CopyReport {
   url: string;
   sizeMax: number;
@@ -161,7 +161,7 @@ export interface GrowReport {
   sizeMax: number;
 }
 
-/** What became of a store that was dropped. */
+/** The outcome of dropping a store. */
 export interface DropReport {
   store: string;
   /** Bytes of the chunks that the store had. */

@@ -79,7 +79,7 @@ export interface StoreInPool extends OpenedStore {
   store: OpenStore;
 }
 
-/** What the handles of one store share that a client has open. */
+/** A client's open store, which its handles share. */
 export interface OpenedStore {
   index: Index;
   /** Undefined for a store without a bound. */

@@ -48,7 +48,7 @@ const CHUNK_STATES = [
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
-/** What a walk of a damaged index raises. */
+/** Errors that a walk of a damaged index raises. */
 const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
 
 /**
@@ -194,7 +194,7 @@ class BlockAccounts {
   readonly #problem: (text: string) => void;
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
-  /** By store, those of which everything that is reachable has been reached. */
+  /** Stores whose walk met everything that is reachable, by catalog entry. */
   readonly #walked = new Map<number, WalkedStore>();
   #spans = 0;
 

@@ -220,12 +220,12 @@ export function* markDropped(
 ): Operation<DroppedStore> {
   const entry = yield* pool.catalog.find(name);
   if (entry === undefined) {
-    // One that died may have begun it.
+    // A client that died may have begun the drop.
     yield* pool.catalog.finishDrop(0);
     throw notFound(url, name);
   }
   let holders = yield* livingHolders(pool, entry.id);
-  // One that has closed the store may wait for an epoch until it has let go of it.
+  // A client that has closed the store may wait for an epoch before it lets go of it.
   for (let i = 0; holders.length > 0 && !force && i < CLOSING_WAITS_MAX; i++) {
     yield* control.pause(WAIT_MICROSECONDS);
     holders = yield* livingHolders(pool, entry.id);

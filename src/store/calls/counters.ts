@@ -14,13 +14,13 @@ const DIGIT_ZERO = 48;
 /** Bytes of a counter in decimal digits, with room. */
 const COUNTER_BYTES = 32;
 
-/** What a counter must stay within. */
+/** The bounds that a counter must stay within. */
 interface CounterBounds {
   min?: bigint | undefined;
   max?: bigint | undefined;
 }
 
-/** What became of a counter. */
+/** The result of adding to a counter. */
 interface Added {
   applied: boolean;
   sum: bigint;

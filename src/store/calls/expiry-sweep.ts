@@ -21,7 +21,7 @@ const STEPS = 16;
 /** In a full pool: each but the first after room was made. */
 const REMOVALS_MAX = 4;
 
-/** What a sweep needs of the handle of its store. */
+/** The parts of a store's handle that a sweep needs. */
 type Sections = Pick<Attachment, 'pool' | 'enter' | 'exit'>;
 
 /** A record that had expired when a walk met it. */
@@ -156,7 +156,7 @@ export class ExpirySweep {
     }
   }
 
-  /** What the next steps of the walk find expired. */
+  /** The expired records that the next steps of the walk find. */
   *#meet(walk: IndexWalk): Operation<Expired[]> {
     const { records } = this.#index;
     const expired: Expired[] = [];

@@ -19,7 +19,7 @@ import type { Namespace } from './namespace.ts';
 import type { RecordAccess } from './record-access.ts';
 import { foundKey, type ResultBuilder } from './result-builders.ts';
 
-/** What of the records a scan reads. */
+/** The part of each record that a scan reads. */
 export type Part = 'records' | 'keys';
 
 /** A scan whose options have been checked and which has not begun. */

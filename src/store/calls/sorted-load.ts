@@ -6,7 +6,7 @@ import { checkEntries, checkEntry } from '../arguments.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
-/** What `loadSorted` with promises takes. */
+/** The records that the asynchronous `loadSorted` takes. */
 export type SortedEntries =
   | Iterable<readonly [Key, unknown]>
   | AsyncIterable<readonly [Key, unknown]>;

@@ -239,7 +239,7 @@ export class StoreCalls<V> {
       return yield* access.replace(key, expected, value, this.#expiryIn(options));
     }
     const [own, data] = [kept(key), kept(value)];
-    // Also another expiry of the same value is another version.
+    // A change of the expiry alone also changes the version.
     const seen = yield* this.#look(own, false);
     if (seen?.version !== expected) return undefined;
     return yield* access.replace(own, expected, data, seen.expiry);

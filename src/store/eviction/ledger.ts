@@ -25,7 +25,7 @@ const DEATHS_BYTES = 8;
 
 /** Greatest valid value of a line's word; the pool may be damaged. */
 const VALUE_MAX = 2 ** 53;
-/** What half of a correction can say. */
+/** Greatest value of half of a correction. */
 const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
@@ -44,7 +44,7 @@ export interface LedgerSums {
   readonly misses: number;
 }
 
-/** What the lines and their correction say together, and that correction. */
+/** The sums of the lines and their correction, and the correction itself. */
 export interface Reading {
   readonly records: number;
   readonly bytes: number;
@@ -87,7 +87,7 @@ export class Ledger {
   /** Corrections of damaged lines that do not fit in the word. Each client finds its own. */
   readonly #damage = { records: 0, bytes: 0 };
   #changesLeft = 0;
-  /** What this client may add before it looks, in the bound's unit. */
+  /** How much this client may add before it looks, in the bound's unit. */
   #amountLeft = 0;
 
   constructor(pool: Pool, bound: Bound, catalog: number) {
@@ -120,7 +120,7 @@ export class Ledger {
     };
   }
 
-  /** What all clients together have learnt against each expert; see experts.ts. */
+  /** The regrets of all clients against each expert; see experts.ts. */
   get regrets(): { lru: number; lfu: number } {
     return { lru: this.#sum(LRU_REGRET), lfu: this.#sum(LFU_REGRET) };
   }
@@ -164,7 +164,7 @@ export class Ledger {
     this.#own[RECORDS] += records;
     this.#own[BYTES] += bytes;
     this.#changesLeft--;
-    // What it removes others may have filled up again.
+    // A removal adds nothing: others may have filled the room again.
     this.#amountLeft -= Math.max(0, this.bound.unit === 'records' ? records : bytes);
   }
 
@@ -246,7 +246,7 @@ export class Ledger {
     return !isEmpty;
   }
 
-  /** What no client can have written stands for none. */
+  /** A value that no client can have written counts as 0. */
   #lineWord(row: number, word: number): number {
     const value = this.#lines.f64[(row - 1) * WORDS + word];
     return Math.abs(value) <= VALUE_MAX ? value : 0;

@@ -162,7 +162,7 @@ export class Sampling {
     if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);
   };
 
-  /** What the expert evicts; undefined when there is no candidate. An expired record goes first. */
+  /** The expert's victim; undefined when there is no candidate. An expired record goes first. */
   victimOf(expert: typeof LRU | typeof LFU): Candidate | undefined {
     const lru = this.#lru.first;
     const lfu = this.#lfu.first;

@@ -327,7 +327,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return new SharedStore(this.#attachment.view(), this.#opened, view, closing);
   }
 
-  /** What the statistics themselves read is not counted. */
+  /** Leaves out the verbs of the statistics themselves. */
   stats(): StoreStats {
     return this.#attachment.traffic.uncounted(() => this.#pool.run(this.#calls.stats()));
   }

@@ -9,7 +9,7 @@ import type { OpenOptions, PoolHandle } from '../api.ts';
 
 type Place = string | PoolHandle;
 
-/** What a store gives as its handle. */
+/** A handle that a store returns. */
 export type HandleObject = Exclude<PoolHandle, string>;
 
 /** The pool alone: the buffers of a `memory:` pool, else what should be a URL. */

@@ -18,7 +18,7 @@ const PAGE = 256;
 
 type Sizes = Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'>;
 
-/** What to copy, and how large the new pool is. */
+/** The stores to copy, and the size of the new pool. */
 export interface CopyOptions
   extends Sizes,
     Pick<OpenOptions, 'secret' | 'tls' | 'timeoutMs' | 'signal'> {

@@ -13,7 +13,7 @@ const SECRET_BYTES_MAX = 4096;
 /** Where a pool over the network is: `tcp://host:port,host:port/store`, `tls://…`, `ucx://…`. */
 export interface RemoteLocation {
   endpoints: Endpoint[];
-  /** By what verbs reach the nodes. */
+  /** The verbs that reach the nodes. */
   fabric: 'tcp' | 'ucx';
   tls: boolean;
   store: string | undefined;

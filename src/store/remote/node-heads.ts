@@ -89,7 +89,7 @@ export function draftOf(superblock: Uint8Array): Uint8Array {
   return withMagic(superblock, DRAFT_MAGIC);
 }
 
-/** What a draft will be. Raises what `parseSuperblock` raises. */
+/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
 export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
   return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
 }
@@ -121,7 +121,7 @@ function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolPa
 /** Memory nodes that a client is connected with: verbs and calls. */
 export interface ConnectedNodes extends RemoteFabric {
   readonly nodes: number;
-  /** What the nodes said of themselves. */
+  /** The nodes' answers to the connection. */
   readonly welcomes: readonly Welcome[];
   call(node: number, method: number, request: Uint8Array): Promise<Uint8Array>;
 }

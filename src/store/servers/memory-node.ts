@@ -60,7 +60,7 @@ export interface MemoryNodeOptions {
   regionSize?: number;
   /** A file that holds the memory, so that it outlives the node; made when it does not exist. */
   file?: string;
-  /** What clients have to know. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
+  /** The secret of clients. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
   secret?: string | Uint8Array;
   /**
    * The secret of clients that may only read: the node refuses everything else. They open stores
@@ -89,8 +89,8 @@ export interface MemoryNodeOptions {
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
   /**
-   * By what verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect
-   * as ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
+   * How verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect as
+   * ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
    */
   fabric?: 'tcp' | 'ucx';
   /** UCX: the device that clients reach the node by, such as `mlx5_0:1`; else only this machine. */

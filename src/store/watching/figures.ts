@@ -3,8 +3,8 @@ import type { BoundStats } from '../api.ts';
 import type { MemoryReport } from '../reports.ts';
 
 /**
- * What `stepwell top` and the page show, as plain data. A rate is of the last second or two. What
- * cannot be told is null.
+ * The figures that `stepwell top` and the page show, as plain data. A rate covers the last second
+ * or two. An unknown figure is null.
  */
 export interface PoolFigures {
   /** Milliseconds since 1970. */

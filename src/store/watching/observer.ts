@@ -47,7 +47,7 @@ export class PoolObserver {
     this.#watch = Promise.resolve(watch);
   }
 
-  /** What is there now, and what was done since the last call. */
+  /** The present state of the pool, and its clients' operations since the last call. */
   async observe(): Promise<PoolFigures> {
     const look = await this.#look();
     const last = this.#last;
@@ -267,7 +267,7 @@ function slowest(all: readonly (Percentiles | null)[]): Percentiles | null {
   return { p50: most('p50'), p90: most('p90'), p99: most('p99'), p999: most('p999') };
 }
 
-/** What a bounded store has done since an earlier look. */
+/** A bounded store's evictions and hits since an earlier look. */
 export function boundRates(
   from: BoundStats | undefined,
   to: BoundStats,

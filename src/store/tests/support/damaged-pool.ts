@@ -176,7 +176,7 @@ export class DamagedPool {
     return this.attempts((attempt) => this.#use(attempt, isFull));
   }
 
-  /** What came of some calls. */
+  /** The outcomes of some calls. */
   attempts(
     calls: (attempt: Attempt) => void,
     batchesMax?: number,

@@ -6,7 +6,7 @@ import { Prng } from '../../../random/prng.ts';
 import type { OpenOptions, Store, Value } from '../../api.ts';
 import { destroySync, openAloneSync, openSync } from '../../open.ts';
 
-/** What node:test's context offers: `after` runs also when the test failed. */
+/** The part of node:test's context that is used: `after` runs also when the test failed. */
 export interface Scope {
   after(action: () => void | Promise<void>): void;
 }

@@ -100,7 +100,7 @@ export class Writer {
   readonly child: ChildProcess;
   readonly task: RemoteTask;
   readonly errors: string[] = [];
-  /** By key: the last round that was acknowledged. */
+  /** The last round that was acknowledged, by key. */
   readonly done = new Map<number, number>();
   acknowledged = 0;
 
@@ -147,7 +147,7 @@ export class Writer {
     await closed;
   }
 
-  /** By key: the last round that was begun. */
+  /** The last round that was begun, by key. */
   begun(): Map<number, number> {
     const lines = readFileSync(this.task.log, 'utf8').trim().split('\n');
     return new Map(lines.map((line) => line.split(' ').map(Number) as [number, number]));
