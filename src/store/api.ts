@@ -26,10 +26,7 @@ export interface Entry<V, K extends Key = Key> {
   key: K;
   value: V;
   version: number;
-  /**
-   * The record's expiry, as write options; undefined for never. Only `scanPage`, `first` and `last`
-   * set it.
-   */
+  /** Write options for the same expiry, if any. Only `scanPage`, `first` and `last` set it. */
   expires?: Pick<ExpiryOptions, 'ttlMs' | 'sliding' | 'expiresAt'>;
 }
 
@@ -108,9 +105,7 @@ export interface BoundedIncrement<N extends number | bigint> {
   ttlMs: number;
 }
 
-/**
- * One page of a walk. `cursor` is 0 when the walk is complete; else pass it to get the next page.
- */
+/** One page of a walk. `cursor` is 0 at the end of the walk; else pass it for the next page. */
 export interface Page<V, K extends Key = Key> {
   cursor: number;
   entries: Entry<V, K>[];

@@ -56,10 +56,7 @@ const BOUNDED_STEPS = [
  */
 const WAITS_MAX = 64;
 
-/**
- * The call that met the full pool. A sweep may help a deletion without freeing memory
- * (`Index.compact`).
- */
+/** The failed call. A sweep may help a deletion without freeing memory (`Index.compact`). */
 type WriteKind = 'deletion' | 'write';
 
 /** The steps that were tried for one write that met the full pool. */

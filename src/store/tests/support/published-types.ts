@@ -69,9 +69,8 @@ function declarationsOf(file: string): string {
 }
 
 /**
- * The compiler's complaints about programs that use the package, under `strict`, and about the
- * package's own declarations. Peers' declarations are left out: they name packages that are not
- * installed here.
+ * The compiler's errors, under `strict`, in programs that use the package and in its declarations.
+ * Leaves out the declarations of peers, which name packages that are not installed here.
  */
 export function compiled(programs: Readonly<Record<string, string>>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-types-'));
