@@ -10,7 +10,7 @@ const RENEWALS = 3;
 
 const LEASE_OPTIONS = ['ttlMs', 'renew', 'waitMs', 'signal'] as const;
 
-/** What a renewal meets in a store by which no lease can be held any more. */
+/** Errors of a renewal after which no lease of this store can be held. */
 const GONE: readonly ErrorCode[] = [
   'SW_CLOSED',
   'SW_STORE_DROPPED',
@@ -33,8 +33,8 @@ export interface LeaseOptions extends WaitOptions {
 export interface Lease extends AsyncDisposable {
   readonly name: string;
   /**
-   * The fencing token: greater than that of every holder before. What is guarded should refuse a
-   * token below the greatest that it has seen; only that keeps out a holder that slept.
+   * The fencing token: greater than that of every holder before. The guarded resource should refuse
+   * a token below the greatest that it has seen: nothing else keeps out a holder that slept.
    */
   readonly token: number;
   /**
@@ -134,7 +134,7 @@ async function hold(
       if (taken.token !== undefined) {
         const { token } = taken;
         const held = new HeldPermit(host, state, name, token, ttlMs, asked + ttlMs, renew);
-        // Nobody hears of it: others need not wait until its time has run out.
+        // The caller never gets this lease, so others need not wait until its time has run out.
         if (signal?.aborted) await held.release();
         return held;
       }
@@ -145,7 +145,7 @@ async function hold(
 
 type Host = ReturnType<typeof promised>;
 
-/** What a timer can wait for, and at least a millisecond. */
+/** Milliseconds that a timer can wait, at least one. */
 const pauseOf = (ms: number) => Math.min(Math.max(1, ms), TIMER_MAX_MS);
 
 class HeldPermit implements Lease {
@@ -155,7 +155,7 @@ class HeldPermit implements Lease {
   readonly #state: string;
   readonly #ttlMs: number;
   readonly #ended = new AbortController();
-  /** By a clock that never jumps, and a little before the time that others know. */
+  /** When the lease ends, by a clock that never jumps; a little before the time that others see. */
   #end: number;
   #over = false;
   #forgetStore = () => {};
@@ -194,14 +194,14 @@ class HeldPermit implements Lease {
     return !this.#over;
   }
 
-  /** Ends when its time has run out, also while a renewal waits for a node in vain. */
+  /** Ends when its time has run out, even while a renewal waits for a silent node. */
   #endInTime(): void {
     const left = this.#end - performance.now();
     if (left <= 0) this.#finish('its time ran out');
     else this.#ending = setTimeout(() => this.#endInTime(), pauseOf(left)).unref();
   }
 
-  /** One that fails is tried again. */
+  /** Tries again if a renewal fails. */
   #renewInTime(): void {
     const act = async () => {
       await this.renew().catch(() => {});
@@ -227,7 +227,7 @@ class HeldPermit implements Lease {
     const isHeld = await this.#putOff();
     if (!isHeld) this.#finish('its time ran out');
     else if (!this.#over) this.#end = asked + this.#ttlMs;
-    // It was lost or released meanwhile: nobody is to wait for it.
+    // It was lost or released meanwhile, so no other client should wait for it.
     else await this.#give();
     return isHeld && !this.#over;
   }
@@ -251,7 +251,7 @@ class HeldPermit implements Lease {
     return this.#give();
   }
 
-  /** What fails leaves it to its time, or to the others who find this client gone. */
+  /** If this fails, the lease ends with its time, or when others find this client gone. */
   async #giveBeforeClose(): Promise<void> {
     if (this.#over) return;
     this.#finish('its store was closed');

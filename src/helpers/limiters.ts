@@ -5,7 +5,7 @@ import type { Decide, StateChange } from '../store/internal-calls.ts';
 import { type AnyStore, checkName, checkPositive, promised, synchronous } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
-/** What a limiter says of a request. */
+/** A limiter's answer to a request. */
 export interface Verdict {
   /** Whether it is within the limit; only then it was counted. */
   allowed: boolean;
@@ -135,7 +135,7 @@ function pairIn(state: unknown): readonly [number, number] | undefined {
   throw new StepwellError('SW_UNDECODABLE', 'a limiter has a state that is none');
 }
 
-/** What is counted, and how. */
+/** A kind of limiter and its parameters. */
 interface Rule {
   readonly kind: string;
   /** A higher cost is never allowed. */
@@ -149,10 +149,10 @@ interface Rule {
 const AHEAD_MAX = 1000;
 
 /**
- * The time by which a limiter judges a key. A client whose clock is ahead leaves a state that
- * begins in the future of the others. For them it is as old as they have known it, and time goes on
- * from there: a window lasts no longer than it would have, and clients whose clocks stay apart
- * still share one limit.
+ * The time by which a limiter judges a key. If a client's clock is ahead, its state begins in the
+ * other clients' future. For them the state begins when they first see it, and its time runs on
+ * from there. So a window lasts no longer than it would have, and clients whose clocks differ still
+ * share one limit.
  */
 class KeyTimes {
   readonly #ahead = new Map<string, { begin: number; seen: number }>();
@@ -215,7 +215,7 @@ class StoreLimiter implements Limiter {
     return (state, { now }) => {
       const time = this.#timeOf(key, state, now);
       const change = this.#rule.take(state, time, cost);
-      // What it makes of a state that is ahead begins now, not when it is seen again.
+      // The state that it makes of one in the future begins now, not when it is seen again.
       if (time > now) this.#timeOf(key, change.next, now);
       return change;
     };

@@ -22,9 +22,9 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  * changes only what is listed, so a holder that slept finds out, and its token is lower than that
  * of the next.
  *
- * Tokens rise although the record is forgotten some time after the last permit was given back: a
- * token is never below the time of day in milliseconds, and the record is kept for a while, longer
- * if tokens were given out faster than one a millisecond.
+ * Tokens keep rising even after the record is forgotten. A token is never below the time of day in
+ * milliseconds, and the record outlives its last permit for a while: longer if tokens were given
+ * out faster than one a millisecond.
  */
 export interface Permits {
   readonly last: number;

@@ -58,16 +58,16 @@ export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
  * looks for the value once more first. Errors are stored nowhere: the next caller that waits leads.
  *
  * No older value follows a newer one. An absent key does not tell a late leader that the key was
- * absent all the time: a newer value may have come and expired. The flight does tell. A client
- * that leads replaces the flight, and later removes it. So a late leader finds its own flight
- * only if no other client has led since; without it the leader stores nothing. This is why a
- * late flight is remembered for KEPT_MS.
+ * absent all the time: a newer value may have come and expired. The flight does tell. A client that
+ * leads replaces the flight, and later removes it. So a late leader finds its own flight only if no
+ * other client has led since; without it the leader stores nothing. This is why a late flight is
+ * remembered for KEPT_MS.
  *
  * A leader may stop between `keep` and its write. The next client leads at least `loadMs` after
  * that `keep`. A value lives for `ttlMs` from its `keep`, not from its write, so the older value
- * expires first: a write that comes after the newer value has expired stores a record that has
- * expired, too. This needs the same `ttlMs` of all callers. Without `ttlMs` the store's own
- * lifetime begins with the write, directly after `keep`.
+ * expires first. If it is written after the newer value has expired, it has expired as well. This
+ * needs the same `ttlMs` of all callers. Without `ttlMs` the store's own lifetime begins with the
+ * write, directly after `keep`.
  */
 interface Flight {
   readonly flight: string;
@@ -76,10 +76,10 @@ interface Flight {
 }
 
 /**
- * The value of the key, or what `load` returns, which is then stored. Of all threads, processes and
- * machines that ask for a key at a time one runs its `load`, and the others wait for the value.
- * What `load` throws is thrown to its own caller alone; of those that wait the next one then loads.
- * A deletion while a value is being loaded is not noticed.
+ * The value of the key, or what `load` returns, which is then stored. When several threads,
+ * processes or machines ask for a key at the same time, one runs its `load` and the others wait for
+ * the value. An error of `load` goes to its own caller alone; the next caller that waits then
+ * loads. A deletion while a value is being loaded is not noticed.
  *
  * @throws StepwellError SW_TIMEOUT when others load for longer than `waitMs`, SW_ABORTED,
  *   SW_INVALID_ARGUMENT.
@@ -190,7 +190,7 @@ class Caller<V, W extends V> {
     return Number.isFinite(ttlMs) ? { expiresAt: keptAt + ttlMs + staleMs } : { ttlMs };
   }
 
-  /** Of any key, however long, and the same for text and for its bytes. */
+  /** The state's name: short for any key, and the same for text and for its bytes. */
   get #state(): string {
     const hash = createHash('sha256').update(keyBytes(this.#key));
     return `load:${hash.digest('base64url')}`;
@@ -247,7 +247,7 @@ export function land(state: unknown, flight: string): StateChange<boolean> {
   return { result: true, next: null };
 }
 
-/** What is none is overwritten. */
+/** Undefined for anything that is no flight; `lead` overwrites it. */
 function flightIn(state: unknown): Flight | undefined {
   if (state === undefined || !isRecord(state)) return undefined;
   const { flight, client, until } = state as Partial<Flight>;

@@ -10,7 +10,7 @@ const EVERY_MS = 100;
 /** Records that a look reads at a time. */
 const PAGE = 256;
 
-/** What is watched: one key, or all keys that begin with a prefix. */
+/** A key to watch, or a prefix whose keys to watch. */
 export type Watched = { key: Key } | { prefix: Key };
 
 /** Options of `watch`. */
@@ -30,15 +30,14 @@ export type Change<V> =
 
 /**
  * The changes of a key or of all keys with a prefix, found by looking again and again at versions.
- * A store pays nothing for being watched, and a watcher that dies leaves nothing behind; the
- * watcher pays: a look at a key is a `get`, a look at a prefix reads the namespace, which on an
- * index without order is the whole store.
+ * A store pays nothing for being watched, and a watcher that dies leaves nothing behind. For the
+ * watcher, a look at a key is a `get`. A look at a prefix reads its keys; on an index without order
+ * it reads the whole store.
  *
- * Of several changes of a key between two looks only the last one comes, and nothing when the key
- * is absent at both. So each key comes to what it is, and its versions in their order, but not
- * every value of it comes, and the order of two keys says nothing. A record that expires is
- * deleted. The first look is when the first change is asked for; a loop that takes its time looks
- * less often.
+ * If a key changes several times between two looks, only the last change comes, and none if the key
+ * is absent at both. So each key ends up current and its versions come in order, but some values
+ * are skipped, and the order of two keys says nothing. A record that expires is deleted. The first
+ * look is when the first change is asked for; a loop that takes its time looks less often.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for what is neither a key nor a prefix, SW_ABORTED, and
  *   what calls of the store throw, such as SW_CLOSED.
@@ -67,7 +66,7 @@ export async function* watch<V>(
 /** The versions of the keys that a look has met, by the bytes of the key. */
 type Seen = ReadonlyMap<string, { key: Key; version: number }>;
 
-/** What has changed since the look before. */
+/** The changes since the look before. */
 export function compare<V>(
   before: Seen,
   entries: readonly Entry<V>[],

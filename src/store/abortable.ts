@@ -9,9 +9,9 @@ export function checkSignal(signal: unknown): void {
 }
 
 /**
- * What `act` comes to, or SW_ABORTED with the signal's reason as cause as soon as the signal is
- * aborted: also while `act` waits for a memory node that is silent. `act` goes on by itself then,
- * and nobody hears how it ends.
+ * Returns the result of `act`. Raises SW_ABORTED, with the signal's reason as cause, as soon as the
+ * signal is aborted, even while `act` waits for a silent memory node. `act` then goes on, and its
+ * outcome is dropped.
  */
 export async function unlessAborted<T>(
   what: string,
@@ -61,12 +61,12 @@ export function untilAborted<O extends { signal?: AbortSignal }>(
   options: O,
   signal: AbortSignal | undefined,
 ): O {
-  // What are no options is refused where they are read.
+  // The call that reads the options refuses values that are no options.
   if (signal === undefined || typeof options !== 'object') return options;
   return { ...options, signal: eitherSignal(signal, options?.signal) };
 }
 
-/** What is being opened, unless the signal is aborted: what is opened all the same is closed. */
+/** Opens something unless the signal is aborted; closes it if it opens after that. */
 export function abortable<T extends { close(): Promise<void> }>(
   open: () => Promise<T>,
   signal: AbortSignal | undefined,

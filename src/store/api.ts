@@ -26,7 +26,7 @@ export interface Entry<V, K extends Key = Key> {
   key: K;
   value: V;
   version: number;
-  /** Of a record that expires, as a write takes it; only `scanPage`, `first` and `last` tell. */
+  /** Write options for the same expiry, if any. Only `scanPage`, `first` and `last` set it. */
   expires?: Pick<ExpiryOptions, 'ttlMs' | 'sliding' | 'expiresAt'>;
 }
 
@@ -40,7 +40,7 @@ export interface ExpiryOptions {
   /** Milliseconds since 1970, instead of `ttlMs`; a time that has passed is allowed. */
   expiresAt?: number;
   /**
-   * Whether each read begins `ttlMs` anew, up to a 64th of it late. Default: that of `open`, else
+   * Whether each read restarts `ttlMs`, up to a 64th of it late. Default: that of `open`, else
    * false.
    */
   sliding?: boolean;
@@ -68,7 +68,7 @@ export interface ReplaceOptions extends ExpiryOptions {
   keepTtl?: boolean;
 }
 
-/** What a record says of itself beside its value. */
+/** A record's properties beside its value. */
 export interface RecordMetadata {
   /** As in `Entry`. */
   version: number;
@@ -101,11 +101,11 @@ export interface BoundedIncrement<N extends number | bigint> {
   applied: boolean;
   /** The counter afterwards. */
   value: N;
-  /** Milliseconds until the counter begins anew; Infinity for never. */
+  /** Milliseconds until the counter restarts; Infinity for never. */
   ttlMs: number;
 }
 
-/** One page of a walk. `cursor` is 0 when the walk is complete, else what to pass to go on. */
+/** One page of a walk. `cursor` is 0 at the end of the walk; else pass it for the next page. */
 export interface Page<V, K extends Key = Key> {
   cursor: number;
   entries: Entry<V, K>[];
@@ -255,7 +255,7 @@ export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 export interface OpenOptions extends PoolOptions {
   /** How long records live that this handle writes, in milliseconds. Default: for ever. */
   ttlMs?: number;
-  /** Whether each read begins `ttlMs` anew. Default false. */
+  /** Whether each read restarts `ttlMs`. Default false. */
   sliding?: boolean;
   /**
    * The time of day in milliseconds since 1970, by which records expire: for tests. All stores of
@@ -264,10 +264,9 @@ export interface OpenOptions extends PoolOptions {
    */
   clock?: () => number;
   /**
-   * By what evictions are decided that are left to chance: numbers of [0, 1), for tests. All stores
-   * of the pool that this thread has open go by it. When it returns no such number, `Math.random`
-   * decides, and the write that evicts raises SW_INVALID_ARGUMENT after it has stored its record.
-   * Default `Math.random`.
+   * Random numbers of [0, 1) for evictions; for tests. All stores of the pool that this thread has
+   * open use it. When it returns no such number, `Math.random` decides, and the write that evicts
+   * raises SW_INVALID_ARGUMENT after it has stored its record. Default `Math.random`.
    */
   chance?: () => number;
   /**
@@ -283,9 +282,9 @@ export interface OpenOptions extends PoolOptions {
    */
   maxBytes?: number;
   /**
-   * Which records of a store with `maxRecords` or `maxBytes` go when it is full: of a sample the
-   * one that was used the longest time ago (`lru`) or the least often (`lfu`); `adaptive` learns
-   * which of the two loses fewer keys that come back. With `none` a write of a further key raises
+   * Which record a full store with `maxRecords` or `maxBytes` evicts from a sample: the least
+   * recently used one (`lru`) or the least frequently used one (`lfu`). `adaptive` learns which of
+   * the two loses fewer keys that come back. With `none` a write of a further key raises
    * SW_POOL_FULL, and with `maxBytes` one that makes a record longer, too. Default `lru`.
    */
   eviction?: Eviction;
@@ -319,7 +318,7 @@ export interface OpenOptions extends PoolOptions {
    * Keys whose places this client remembers, those that it reads most (a hotspot buffer, 17 bytes a
    * key), at most 2^24. A read of one of them asks for its entry alone: fewer bytes, or, when the
    * key stands elsewhere by now, one round trip more. 0 for none. Default: 65536 for `tcp:` and
-   * `tls:`, 0 for pools in memory. Of CHIME and hopscotch; SW_UNSUPPORTED with other indexes.
+   * `tls:`, 0 for pools in memory. CHIME and hopscotch have it; other indexes raise SW_UNSUPPORTED.
    * Handles of a thread that share the store share it.
    */
   hotspots?: number;
@@ -331,7 +330,7 @@ export interface OpenOptions extends PoolOptions {
   lockTimeoutMs?: number;
   /**
    * Calls that would write raise SW_READ_ONLY, and nothing is created. A read of a sliding record
-   * begins nothing anew. The client still has a row in the pool, where it says what it may be
+   * does not restart its time. The client still has a row in the pool, where it says what it may be
    * reading. For `tcp:` and `tls:` memory nodes enforce it when `secret` is their secret for
    * reading. Default false.
    */
@@ -363,32 +362,32 @@ export interface Traffic {
   bytesWritten: number;
 }
 
-/** What `counters` tells of this client. */
+/** The result of `counters`: figures of this client. */
 export interface ClientCounters {
   /**
-   * Of the client. On this machine it is the one that all stores share that this thread has open of
-   * the pool, since the first was opened; over a network this store's own, since it last connected.
+   * The client's verbs and bytes. On this machine all stores of a pool that this thread has open
+   * share one client, counted since the first was opened. Over a network, this store's client since
+   * it last connected.
    */
   traffic: Traffic;
-  /** Of this client: how often an operation had to begin again or wait, by reason. */
+  /** How often an operation of this client had to begin again or wait, by reason. */
   retries: Record<string, number>;
   /**
-   * Of this client: what it did to let the index grow; for RACE splits and doublings, for SHARD
-   * resizes and buckets moved, for CHIME splits, hops, nodes rebuilt and merges, for HStore buckets
-   * chained.
+   * How this client grew the index: for RACE splits and doublings, for SHARD resizes and buckets
+   * moved, for CHIME splits, hops, nodes rebuilt and merges, for HStore buckets chained.
    */
   resizes: Record<string, number>;
 }
 
-/** What `stats` tells: counters of this client, and the whole store's size and memory. */
+/** The result of `stats`: counters of this client, and the whole store's size and memory. */
 export interface StoreStats extends ClientCounters {
-  /** Of the whole store, walked when asked for. */
+  /** Records and slots of the whole store, counted by a walk. */
   records: number;
   slots: number;
   loadFactor: number;
   /**
-   * Of CHIME and hopscotch: records that stand in the index itself, and those of which it has only
-   * where they are, because they are longer (`inlineBytes`).
+   * CHIME and hopscotch only: `inline` records stand in the index itself. For the `indirect` ones,
+   * which are longer (`inlineBytes`), it stores an address.
    */
   inline?: number;
   indirect?: number;
@@ -396,13 +395,13 @@ export interface StoreStats extends ClientCounters {
   subtables: number;
   /** Bytes of the pool's chunks that this store holds, by kind. */
   memory: { records: number; subtables: number; directory: number };
-  /** Of a store with `maxRecords` or `maxBytes`. */
+  /** Only for a store with `maxRecords` or `maxBytes`. */
   bound?: BoundStats;
 }
 
 /**
- * What a bounded store holds and has done since it was made, by all its clients together; those of
- * the others as they told it last, hits and misses up to a second late.
+ * The contents and history of a bounded store, over all its clients since it was made. Other
+ * clients' figures are as last published; hits and misses are up to a second late.
  */
 export interface BoundStats {
   maxRecords?: number;
@@ -425,7 +424,7 @@ export interface BoundStats {
 export interface NamespaceOptions {
   /** How long records live that are written by this namespace, in milliseconds. */
   ttlMs?: number;
-  /** Whether each read begins `ttlMs` anew. */
+  /** Whether each read restarts `ttlMs`. */
   sliding?: boolean;
 }
 
@@ -456,8 +455,8 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   /** The general form of set, insert and update, which can also return what it replaced. */
   write(key: Key, value: W, options?: WriteOptions): WriteResult<V>;
   /**
-   * Has the record expire at another time; without options at that of `open`. False if the key is
-   * absent. A read that `sliding` would count begins nothing anew.
+   * Changes when the record expires; without options to that of `open`. False if the key is absent.
+   * `expire`, `ttl` and `metadata` do not count as reads of a sliding record.
    */
   expire(key: Key, options?: ExpiryOptions): boolean;
   /** Milliseconds until the record expires: Infinity for never, undefined if the key is absent. */
@@ -554,9 +553,9 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    */
   scanPage(cursor: number, count?: number): Page<V, K>;
   /**
-   * As `scanPage`, of keys alone, as bytes: no values are read. On an ordered tree (`chime`)
-   * the keys come in order, and with a `prefix` the walk goes to the keys that begin so and no
-   * further; on others the prefix is only a hint, and other keys come too.
+   * Like `scanPage`, but only keys, as bytes: no values are read. On an ordered tree (`chime`) the
+   * keys come in order, and a `prefix` limits the walk to keys that begin with it. On other indexes
+   * the prefix is only a hint, and other keys come too.
    */
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage;
   /** The record with the lowest key of a range. */
@@ -605,9 +604,9 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   /** The same store returning promises. */
   readonly async: AsyncStore<V, K, W>;
   /**
-   * What another thread or process passes to `open` or `openSync` to reach this store; with the
-   * option `store` another one of the same pool. `memory:` pools are within reach of the threads
-   * of this process alone.
+   * Pass it to `open` or `openSync` in another thread or process to reach this store, or with the
+   * option `store` another one of the same pool. Only threads of this process can reach a `memory:`
+   * pool.
    */
   readonly handle: PoolHandle;
   /**

@@ -28,7 +28,7 @@ export function checkOptions(options: unknown, names: readonly string[]): void {
   throw invalid(`there is no option ${shown(unknown)}; there is ${names.join(', ')}`);
 }
 
-/** What the options of `write` mean. Raises SW_INVALID_ARGUMENT. */
+/** The condition that the options of `write` ask for. Raises SW_INVALID_ARGUMENT. */
 export function conditionOf(options: WriteOptions): { condition: Condition; previous: boolean } {
   const { when = 'always', previous = false } = options;
   checkFlag('previous', previous);
@@ -74,7 +74,7 @@ export function checkBatch(size: number): void {
   throw invalid(`nextMany takes 1 or more, not ${shown(size)}`);
 }
 
-/** What a counter is incremented by. Raises SW_INVALID_ARGUMENT. */
+/** Checks the increment of a counter. Raises SW_INVALID_ARGUMENT. */
 export function checkIncrement(by: number | bigint): void {
   if (typeof by === 'bigint' || Number.isSafeInteger(by)) return;
   throw invalid(`increment needs an integer, not ${shown(by)}`);
@@ -108,7 +108,7 @@ function counterBound(
   throw invalid(`${kinds}: give both as numbers or both as bigints`);
 }
 
-/** What is no list, a Set say, would be taken for an empty one. Raises SW_INVALID_ARGUMENT. */
+/** Raises SW_INVALID_ARGUMENT: without it a Set, say, would be taken for an empty list. */
 export function checkKeys(keys: readonly Key[]): void {
   if (!Array.isArray(keys)) throw new StepwellError('SW_INVALID_ARGUMENT', 'keys are an array');
 }

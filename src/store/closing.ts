@@ -2,9 +2,9 @@
 export type CloseListener = () => Promise<void>;
 
 /**
- * Who hears that a handle is closed. A listener hears of it while calls still work, so that it can
- * give back what it holds; calls that it begins at once are waited for. A view is closed with the
- * handle that it is a view of.
+ * Tells listeners that a handle is about to be closed. Calls still work then, so a listener can
+ * give back what it holds; closing waits for calls that it begins at once. A view is closed with
+ * the handle that it is a view of.
  */
 export class Closing {
   readonly #parent: Closing | undefined;

@@ -5,7 +5,7 @@ import { WITHOUT } from '../indexes/substrates/parameters.ts';
 import type { IndexChoice, OpenOptions } from './api.ts';
 import { invalid, isRecord, shown } from './arguments.ts';
 
-/** What the option `index` asks for. */
+/** The index that the option `index` asks for. */
 export interface IndexWish {
   kind: IndexKind;
   /** The parameters that it names, as the kind takes them. */

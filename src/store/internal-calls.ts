@@ -3,11 +3,11 @@ export interface CopiedRecord {
   key: Uint8Array;
   value: Uint8Array;
   codec: number;
-  /** Of a record that expires: a deadline stays what it is, a sliding time begins anew. */
+  /** Undefined for never. Copying keeps a deadline, and restarts a sliding time. */
   expiry: { deadline: number; sliding: boolean } | undefined;
 }
 
-/** What a decision may go by, beside the state that was found. */
+/** What a decision may depend on, beside the state that was found. */
 export interface StateLook {
   /** The time of day by this client's clock, in milliseconds. */
   readonly now: number;
@@ -19,11 +19,11 @@ export interface StateLook {
 
 export interface StateChange<T> {
   result: T;
-  /** What the state becomes, as JSON has it; null for none, left out for what it is. */
+  /** The new state, as JSON; null removes it, undefined keeps it. */
   next?: unknown;
   /** When it may be forgotten, in milliseconds since 1970; never when left out. */
   keepUntil?: number;
 }
 
-/** What becomes of the state that was found, undefined if there was none. */
+/** Decides the change to the state that was found, undefined if there was none. */
 export type Decide<T> = (state: unknown, look: StateLook) => StateChange<T>;

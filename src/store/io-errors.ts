@@ -4,8 +4,8 @@ import { type ErrorCode, StepwellError } from '../errors.ts';
 import { fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
 
 /**
- * What the system was asked for: to open a file that is to be there, to make one or to take one
- * away, both in its directory, or to list a directory.
+ * The kind of system call that failed: opening an existing file, creating or removing one (which
+ * writes to its directory), or listing a directory.
  */
 export type IoPurpose = 'open' | 'create' | 'remove' | 'list';
 
@@ -50,7 +50,7 @@ const NO_LINKS: Explained = [
   (what) => `the file system of ${what} has no hard links, which making a pool needs; use another`,
 ];
 
-/** By the code of the system's error. Functions alone make texts; nothing here ever changes. */
+/** Explanations by the system's error code. */
 const EXPLAINED: Readonly<Record<string, Explained>> = {
   EACCES: DENIED,
   EPERM: DENIED,
@@ -104,7 +104,7 @@ export function guardIo<T>(
   }
 }
 
-/** What a failure of the system means to the caller; other errors as they are. */
+/** Turns the system's error into one for the caller; returns other errors unchanged. */
 export function asStepwellError(
   what: string,
   path: string,

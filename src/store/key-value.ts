@@ -12,7 +12,7 @@ export type Value = string | Uint8Array;
  */
 export type Encoding = 'auto' | 'utf8' | 'bytes';
 
-/** What a key or a value comes back as: `auto` tells only at run time. */
+/** The type that a key or value is read as; `auto` tells only at run time. */
 export type Decoded<E extends Encoding> = E extends 'utf8'
   ? string
   : E extends 'bytes'
@@ -37,5 +37,5 @@ export interface ValueCodec<V> {
   decode(bytes: Uint8Array): V;
 }
 
-/** What a store takes for a value that it gives back as `V`. */
+/** The type that a store accepts for values that it returns as `V`. */
 export type Written<V> = [V] extends [Value] ? Value : V;

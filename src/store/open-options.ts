@@ -66,7 +66,7 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   signal: true,
 };
 
-/** Of `open`, `create` and `inspect`. */
+/** Option names of `open`, `create` and `inspect`. */
 export const OPEN_OPTIONS: readonly string[] = Object.keys(OPEN);
 
 /** Raises SW_INVALID_ARGUMENT for what is no options, and for a name that none of them has. */

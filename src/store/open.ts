@@ -126,9 +126,9 @@ function refuseDelegation({ delegation }: OpenOptions): void {
 /**
  * As `openSync`, for code that awaits. Also for pools over the network: `tcp://HOST:PORT/STORE`, or
  * with several memory nodes `tcp://A:PORT,B:PORT/STORE`, always in the same order; `tls://…` when
- * they listen with TLS. Such a store reconnects by itself; calls that were under way when a node
- * went away raise SW_NODE_UNREACHABLE, when this client was revoked SW_REVOKED, and what they wrote
- * may or may not have been stored.
+ * they listen with TLS. Such a store reconnects by itself. Calls under way raise
+ * SW_NODE_UNREACHABLE when a node goes away, and SW_REVOKED when this client is revoked. What they
+ * wrote may or may not have been stored.
  */
 export function open<V, K extends Key = Key>(
   url: string | PoolHandle,

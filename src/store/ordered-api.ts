@@ -32,7 +32,7 @@ export interface ScanOptions extends RangeOptions {
 
 /**
  * A scan in progress. Every key that is present throughout the scan comes exactly once, in order,
- * with a value that was current at some moment of the scan; a key that is written or removed
+ * with a value that was current at some moment of the scan. A key that is written or removed
  * meanwhile comes at most once. It is no snapshot: two keys may be of different moments.
  *
  * Records are read ahead, some dozens at a time. Between two calls a scan holds nothing of the
@@ -52,8 +52,8 @@ export interface Scan<T> extends IterableIterator<T> {
   /** The batch form: the next `size` records, fewer at the end, none when the scan is over. */
   nextMany(size: number): T[];
   /**
-   * Goes on with the first record at or behind `key` in the scan's direction, forward or back; what
-   * is outside the scan's range stays outside. The limit goes on counting.
+   * Continues with the first record at or behind `key` in the scan's direction, forward or back,
+   * but never leaves the scan's range. The limit goes on counting.
    */
   seek(key: Key): void;
   [Symbol.iterator](): Scan<T>;

@@ -1,6 +1,6 @@
 /** What is reported about whole pools. */
 
-/** What `stepwell inspect` shows. */
+/** The result of `stepwell inspect`. */
 export interface PoolReport {
   url: string;
   /** Where the pool lives, e.g. a path; empty for `memory:`. */
@@ -8,7 +8,7 @@ export interface PoolReport {
   layoutVersion: number;
   createdAt: string;
   sizeMax: number;
-  /** What `sizeMax` was when the pool was created: see `grow`. */
+  /** `sizeMax` at the pool's creation: see `grow`. */
   sizeAtFirst: number;
   regionSize: number;
   regions: number;
@@ -21,7 +21,7 @@ export interface PoolReport {
   whyNoHugePages?: string;
   /** How many clients can be attached at once. */
   maxClients: number;
-  /** Of a pool that was opened by `ucx://`: how its verbs run, and what was found out. */
+  /** How the verbs of a pool opened by `ucx://` run, as far as it was found out. */
   fabric?: {
     name: string;
     version: string;
@@ -106,7 +106,7 @@ export interface CheckOptions {
   sweep?: boolean | undefined;
 }
 
-/** What `stepwell check` found. `problems` empty means that every invariant holds. */
+/** The result of `stepwell check`. `problems` is empty if every invariant holds. */
 export interface CheckReport {
   url: string;
   stores: {
@@ -139,15 +139,15 @@ export interface CheckReport {
    */
   unreachable: number;
   /**
-   * What was taken for stores whose makers died in the middle of it, by the index that they were to
-   * have. No damage: the maker of the next store takes it up, or a client that finds the pool full.
+   * Memory allocated for stores whose creator died before they were ready, by index. No damage: the
+   * creator of the next store reclaims it, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
   /** Also blocks in use that no key reaches and no client can have left. */
   problems: string[];
 }
 
-/** What a copy of a pool has. */
+/** The contents of a pool's copy. */
 export interface CopyReport {
   url: string;
   sizeMax: number;
@@ -161,7 +161,7 @@ export interface GrowReport {
   sizeMax: number;
 }
 
-/** What became of a store that was dropped. */
+/** The outcome of dropping a store. */
 export interface DropReport {
   store: string;
   /** Bytes of the chunks that the store had. */

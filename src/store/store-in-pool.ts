@@ -29,7 +29,7 @@ import { formatOf } from './values.ts';
 const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
 /**
- * Of a client that is new: what a round trip costs decides whether a search saves READs or round
+ * Settings of a new client. The cost of a round trip decides whether a search saves READs or round
  * trips, and whether a hotspot buffer is worth its memory.
  */
 const SETTINGS = {
@@ -37,7 +37,7 @@ const SETTINGS = {
   network: { hotspots: 65_536 },
 } satisfies Record<string, ClientSettings>;
 
-/** What a record of a bounded store is taken for, with its share of the index. */
+/** Estimated bytes of a record in a bounded store, with its share of the index. */
 const BYTES_PER_RECORD = 512;
 const BOUNDED_BYTES_MIN = 64 * 1024;
 
@@ -79,10 +79,10 @@ export interface StoreInPool extends OpenedStore {
   store: OpenStore;
 }
 
-/** What the handles of one store share that a client has open. */
+/** A client's open store, which its handles share. */
 export interface OpenedStore {
   index: Index;
-  /** Of a bounded store. */
+  /** Undefined for a store without a bound. */
   bounded: BoundedStore | undefined;
 }
 
@@ -198,7 +198,7 @@ function* findOrMake(
     const found = yield* pool.stores.open(name);
     if (found !== undefined) return found;
     if (make === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
-    // What is left of dropped stores is for new ones, unless a client that is gone still holds it.
+    // A new store can use the memory of dropped ones, unless a dead client still holds it.
     yield* pool.recovering(() => true);
     const { entry: made } = yield* make();
     const opened = yield* pool.stores.open(name);

@@ -6,7 +6,7 @@ import { Namespace } from './calls/namespace.ts';
 import type { AnyCodec } from './open-options.ts';
 import { type Format, formatOf } from './values.ts';
 
-/** What the calls of a store or of a namespace go by. */
+/** Settings of the calls of a store or of a namespace. */
 interface Defaults {
   keys: Encoding;
   values: Format;
@@ -15,7 +15,7 @@ interface Defaults {
   namespace?: Namespace | undefined;
 }
 
-/** What a store in memory knows of how it was opened. */
+/** How a store in memory was opened. */
 export interface StoreSettings extends Defaults {
   name: string;
   url: string;
@@ -24,7 +24,7 @@ export interface StoreSettings extends Defaults {
   onClose: () => void;
 }
 
-/** What a store over a network knows of how it was opened. */
+/** How a store over a network was opened. */
 export interface RemoteSettings extends Defaults {
   name: string;
   /** The pool, without the store. */
@@ -65,7 +65,7 @@ interface Inspected {
   readonly name: string;
 }
 
-/** What `console.log(store)` shows: what is known without a look at the pool. */
+/** The output of `console.log(store)`: facts that need no look at the pool. */
 export function inspected(
   kind: string,
   { url, name }: Inspected,

@@ -37,8 +37,8 @@ const V8_FORMAT: StoredFormat = {
 };
 
 /**
- * What the option `values` means. Raises SW_INVALID_ARGUMENT, and SW_UNSUPPORTED where msgpackr is
- * not installed.
+ * The format that the option `values` asks for. Raises SW_INVALID_ARGUMENT, and SW_UNSUPPORTED
+ * where msgpackr is not installed.
  */
 export function formatOf(values: AnyOptions['values'] = 'auto'): Format {
   if (values === 'auto' || values === 'utf8' || values === 'bytes') return values;
@@ -92,7 +92,7 @@ function loadMsgpackr(): { Packr: new (options: object) => Packr } {
   }
 }
 
-/** What is stored for the value. Raises SW_INVALID_VALUE. */
+/** The stored form of the value. Raises SW_INVALID_VALUE. */
 export function encoded(value: unknown, format: Format): Value {
   if (typeof format === 'string') return value as Value;
   const { name } = format;

@@ -48,7 +48,7 @@ const CHUNK_STATES = [
 
 /** Problems listed in full; beyond, only their number matters. */
 const PROBLEMS_LISTED_MAX = 1000;
-/** What a walk of a damaged index raises. */
+/** Errors that a walk of a damaged index raises. */
 const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
 
 /**
@@ -194,7 +194,7 @@ class BlockAccounts {
   readonly #problem: (text: string) => void;
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
-  /** By store, those of which everything that is reachable has been reached. */
+  /** Stores whose walk met everything that is reachable, by catalog entry. */
   readonly #walked = new Map<number, WalkedStore>();
   #spans = 0;
 
@@ -359,14 +359,14 @@ interface Walked {
  * Finds the records that an index has lost: an intact record in a block that is in use, that no
  * walk of the index has met, and whose key a search does not find.
  *
- * A client that was killed leaves such records as well: one that it had unlinked and not given
- * back yet, one that it had written and not linked, and what stood in blocks that it kept for
- * re-use. No look can tell these from lost ones. Say a client removes a key from a table of slots:
- * it swaps the slot to 0 and dies. A slot that damage has zeroed looks the same, and so does its
- * record. So a record is certainly lost when no client has died with the store open since a
- * complete sweep (`CatalogEntry.unswept`): a sweep frees all that the dead have left. A mark of
- * the index is always certain: a block that is marked as current (HStore) holds a record that has
- * not been removed.
+ * A client that was killed leaves such records as well: records that it had unlinked but not freed,
+ * or written but not linked. Blocks that it kept for re-use may hold old ones. Nothing in the pool
+ * tells these from lost ones. Say a client removes a key from a table of slots: it swaps the slot
+ * to 0 and dies. A slot that damage has zeroed looks the same, and so does its record. So a record
+ * is certainly lost when no client has died with the store open since a complete sweep
+ * (`CatalogEntry.unswept`): a sweep frees all that the dead have left. A mark of the index is
+ * always certain: a block that is marked as current (HStore) holds a record that has not been
+ * removed.
  */
 class UnreachableRecords {
   readonly #problem: (text: string) => void;
@@ -444,7 +444,7 @@ function* readIntact(
     yield* records.complete(request);
     return true;
   } catch (error) {
-    // What stood in the block before, or the rest of a record whose other blocks are in use again.
+    // The block's former contents, or part of a record whose other blocks are in use again.
     if (error instanceof StepwellError) return false;
     throw error;
   }

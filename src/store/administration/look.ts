@@ -36,7 +36,7 @@ export interface ClientLook extends HeldMemory {
   attachedAt: number;
   /** Its announced epoch, if memory waits for it to announce a later one; otherwise 0. */
   lagsAt: number;
-  /** What it has told of its operations; undefined when it told nothing. */
+  /** Figures that it has published; undefined when it has published none. */
   figures: ClientFigures | undefined;
 }
 

@@ -60,7 +60,7 @@ export interface HeldMemory {
   waiting: number;
 }
 
-/** By client: what it published, and the chunks that it is recycling. */
+/** For each client: its published figures, and the chunks that it is recycling. */
 export function heldByClients(
   words: readonly ChunkWord[],
   rows: readonly ClientRow[],
@@ -113,7 +113,7 @@ export function measureMemory(
   );
   const held = heldByClients(words, rows);
   const used = emptied + sumOf(blocks, 'used');
-  // What clients published may be older than the chunk table.
+  // The clients' published figures may be older than the chunk table.
   const waiting = Math.min(used, sumOf([...held.values()], 'waiting'));
   const claimed = Math.min(used - waiting, sumOf([...held.values()], 'claimed'));
   return {

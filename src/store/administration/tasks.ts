@@ -26,14 +26,14 @@ import {
   sumByKind,
 } from './statistics.ts';
 
-/** What tasks need of the client that they are done by, which has no store open. */
+/** The client that runs a task. It has no store open. */
 export interface PoolClient extends Pick<CheckSink, 'each'> {
   readonly pool: Pool;
   /** The pool, without a store. */
   readonly url: string;
   enter(): Operation<void>;
   exit(): void;
-  /** What a pool itself does not know of the memory that it is in. */
+  /** Properties of the pool's memory, which the pool itself does not know. */
   memory(): Operation<PlaceReport>;
   /** Clients by which this thread has stores open find out at once what was closed or dropped. */
   lookAgain(): Operation<void>;
@@ -42,8 +42,8 @@ export interface PoolClient extends Pick<CheckSink, 'each'> {
 type PlaceReport = Pick<PoolReport, 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>;
 
 /**
- * What is done to a pool as a whole, on every fabric: by name, because each driver has operations
- * in a form of its own (see scripts/derive.ts).
+ * Tasks on a whole pool, for every fabric. They are listed by name because each driver has its own
+ * form of each operation (scripts/derive.ts).
  */
 const TASKS = {
   inspect: (client: PoolClient) => inSection(client, () => inspectPool(client)),
@@ -220,12 +220,12 @@ export function* markDropped(
 ): Operation<DroppedStore> {
   const entry = yield* pool.catalog.find(name);
   if (entry === undefined) {
-    // One that died may have begun it.
+    // A client that died may have begun the drop.
     yield* pool.catalog.finishDrop(0);
     throw notFound(url, name);
   }
   let holders = yield* livingHolders(pool, entry.id);
-  // One that has closed the store may wait for an epoch until it has let go of it.
+  // A client that has closed the store may wait for an epoch before it lets go of it.
   for (let i = 0; holders.length > 0 && !force && i < CLOSING_WAITS_MAX; i++) {
     yield* control.pause(WAIT_MICROSECONDS);
     holders = yield* livingHolders(pool, entry.id);

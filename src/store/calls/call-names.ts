@@ -59,5 +59,5 @@ export function forwardCalls(forwarder: { prototype: CallForwarder }): void {
   }
 }
 
-/** What `forwardCalls` gives to a store with promises. */
+/** The calls that `forwardCalls` adds to a store with promises. */
 export type PromisedCalls<V> = Pick<AsyncStore<V, Key, Value>, CallName>;

@@ -14,13 +14,13 @@ const DIGIT_ZERO = 48;
 /** Bytes of a counter in decimal digits, with room. */
 const COUNTER_BYTES = 32;
 
-/** What a counter must stay within. */
+/** The bounds that a counter must stay within. */
 interface CounterBounds {
   min?: bigint | undefined;
   max?: bigint | undefined;
 }
 
-/** What became of a counter. */
+/** The result of adding to a counter. */
 interface Added {
   applied: boolean;
   sum: bigint;
@@ -89,7 +89,7 @@ function integerIn(request: Request, format: Format): bigint {
   throw new StepwellError('SW_NOT_INTEGER', 'the value is not an integer');
 }
 
-/** What most counters are, read without making text of it; -1 for anything else. */
+/** Reads the form that most counters have without making a string; -1 for any other. */
 function shortNatural({ found: { u8 }, contentAt, contentBytes }: Request): number {
   if (contentBytes === 0 || contentBytes > EXACT_DIGITS) return -1;
   if (u8[contentAt] === DIGIT_ZERO && contentBytes > 1) return -1;
@@ -102,7 +102,7 @@ function shortNatural({ found: { u8 }, contentAt, contentBytes }: Request): numb
   return value;
 }
 
-/** What is stored for a counter; in a format a number where that is exact, else a bigint. */
+/** A counter's stored value: in a format a number where that is exact, else a bigint. */
 function integerOut(sum: bigint, format: Format): Value {
   if (typeof format === 'string') return sum.toString();
   return encoded(Number.isSafeInteger(Number(sum)) ? Number(sum) : sum, format);

@@ -21,7 +21,7 @@ const STEPS = 16;
 /** In a full pool: each but the first after room was made. */
 const REMOVALS_MAX = 4;
 
-/** What a sweep needs of the handle of its store. */
+/** The parts of a store's handle that a sweep needs. */
 type Sections = Pick<Attachment, 'pool' | 'enter' | 'exit'>;
 
 /** A record that had expired when a walk met it. */
@@ -42,7 +42,7 @@ type Removal = 'removed' | 'kept' | 'held';
 export class ExpirySweep {
   readonly #attachment: Sections;
   readonly #index: Index;
-  /** Of a bounded store. */
+  /** Undefined for a store without a bound. */
   readonly #evictor: Evictor | undefined;
   #isBusy = false;
   #areMostExpired = false;
@@ -156,7 +156,7 @@ export class ExpirySweep {
     }
   }
 
-  /** What the next steps of the walk find expired. */
+  /** The expired records that the next steps of the walk find. */
   *#meet(walk: IndexWalk): Operation<Expired[]> {
     const { records } = this.#index;
     const expired: Expired[] = [];
@@ -194,9 +194,9 @@ export class ExpirySweep {
 }
 
 /**
- * Runs turns, each of which says after which pause the next one is due, or undefined when there is
- * none; they do not keep the process alive. What fails is left to the calls of the store: they meet
- * the same trouble, and raise it.
+ * Runs a turn again and again. Each turn returns the pause before the next one, or undefined to
+ * stop. The timers do not keep the process alive. A failure is ignored: the store's calls meet the
+ * same trouble, and raise it.
  */
 export function runTurns(
   firstPause: number,

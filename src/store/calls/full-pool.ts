@@ -18,14 +18,14 @@ import type { Evictor } from '../eviction/evictor.ts';
 import { ExpirySweep } from './expiry-sweep.ts';
 
 /**
- * What a store that evicts nothing tries. Some expired records first, then all of them: only an
- * empty chunk has room for blocks of another size. The last sweep is repeated, because the first
+ * Steps of a store without eviction. They remove some expired records first, then all of them: only
+ * an empty chunk has room for blocks of another size. The last sweep is repeated, because the first
  * may have been another client's, or other clients may have taken what it freed.
  */
 const STEPS = ['ripen', 'reclaim', 'expire', 'sweep', 'expire all', 'sweep', 'sweep'] as const;
 
 /**
- * What a bounded store tries: it evicts when its pool is full, even if the store is not. Evicting
+ * Steps of a bounded store. It evicts when its pool is full, even if the store is not. Evicting
  * sampled records helps a write of about their size; draining evicts the records of one chunk. A
  * leaf that cannot be split meanwhile loses a record, or an old leaf loses all of its records. An
  * index that does not free the blocks of deleted records at once frees them in a sweep.
@@ -56,15 +56,15 @@ const BOUNDED_STEPS = [
  */
 const WAITS_MAX = 64;
 
-/** What met the full pool. A sweep may help a deletion without freeing memory (`Index.compact`). */
+/** The failed call. A sweep may help a deletion without freeing memory (`Index.compact`). */
 type WriteKind = 'deletion' | 'write';
 
-/** What has been tried for one write that met the full pool. */
+/** The steps that were tried for one write that met the full pool. */
 export class ReclaimProgress {
   readonly kind: WriteKind;
   /** The write: nothing is evicted for a record that cannot fit. Undefined for a deletion. */
   readonly request: Request | undefined;
-  /** What the last attempt did not find. */
+  /** Memory that the last attempt lacked. */
   lacking: Lacking | undefined;
   waits = 0;
   /** How often it has waited for a table that another write of this client empties. */

@@ -13,7 +13,7 @@ const SEARCHES_SHARE = 4;
 /** Searches that are kept for the next calls: as many as one call has in flight. */
 const KEPT_SEARCHES = 32;
 
-/** What a search for some of the keys of a call needs. */
+/** Reusable state of a search for some of the keys of a call. */
 class Searching {
   readonly requests: Request[] = [];
   readonly batch = new Batch();
@@ -81,7 +81,7 @@ export class ManyKeys<V> {
     }
   }
 
-  /** The values of some keys, from number `first` on; with a budget, as long as that lasts. */
+  /** The values of some keys, from number `first` on, until the budget (if any) is used up. */
   *#getSome(
     keys: readonly Key[],
     first: number,

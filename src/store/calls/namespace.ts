@@ -22,7 +22,7 @@ export class Namespace {
     this.#all = rangeOf(prefixRange(this.bytes)).range;
   }
 
-  /** The key in the store. What is no key stays what it is: it is refused where it is encoded. */
+  /** The key in the store. Returns an invalid key unchanged: encoding refuses it. */
   key(key: Key): Key {
     if (typeof key === 'string' && this.#text !== undefined) return this.#text + key;
     if (typeof key !== 'string' && !(key instanceof Uint8Array)) return key;

@@ -19,7 +19,7 @@ import type { Namespace } from './namespace.ts';
 import type { RecordAccess } from './record-access.ts';
 import { foundKey, type ResultBuilder } from './result-builders.ts';
 
-/** What of the records a scan reads. */
+/** The part of each record that a scan reads. */
 export type Part = 'records' | 'keys';
 
 /** A scan whose options have been checked and which has not begun. */
@@ -78,7 +78,7 @@ export class RangeScan<T> {
   #skipped = false;
   /** Since then: the key that was met last. */
   #last: Uint8Array | undefined;
-  /** What the last step met, and how much of it has been taken. */
+  /** Records of the last step, and how many of them have been taken. */
   #met: T[] = [];
   #at = 0;
 

@@ -385,9 +385,9 @@ export class RecordAccess {
   }
 
   /**
-   * Has `compute` put a new value in the place of the one that is found, and gives the request
-   * back. What `compute` raises ends it; `Unchanged` without an error. A store that takes no
-   * further keys refuses what `compute` would add.
+   * Replaces the value that is found by the one that `compute` makes, and gives the request back.
+   * An error of `compute` ends it; `Unchanged` does so without an error. A store that is full
+   * refuses a key that `compute` would add.
    */
   *modify(
     request: Request,

@@ -6,7 +6,7 @@ import { checkEntries, checkEntry } from '../arguments.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
-/** What `loadSorted` with promises takes. */
+/** The records that the asynchronous `loadSorted` takes. */
 export type SortedEntries =
   | Iterable<readonly [Key, unknown]>
   | AsyncIterable<readonly [Key, unknown]>;
@@ -72,7 +72,7 @@ function storedEntries(
   };
 }
 
-/** What can be gone through at once: a load is one operation, and none waits for a promise. */
+/** The items as a synchronous iterable: a load is one operation and cannot await promises. */
 export async function gathered<T>(items: Iterable<T> | AsyncIterable<T>): Promise<Iterable<T>> {
   checkEntries(items);
   if (Symbol.iterator in items) return items;

@@ -18,8 +18,8 @@ const QUESTIONS_MAX = 1000;
 const FOREVER: Expiry = { deadline: 0, sliding: false };
 
 /**
- * Changes a state that helpers keep in the store, atomically: `decide` says what it is to become.
- * It may run several times, and must do nothing else. Such records are hidden from walks.
+ * Changes a state that helpers keep in the store, atomically: `decide` returns the new state. It
+ * may run several times, and must do nothing else. Such records are hidden from walks.
  */
 export function* changeState<T>(
   access: RecordAccess,

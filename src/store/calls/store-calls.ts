@@ -239,7 +239,7 @@ export class StoreCalls<V> {
       return yield* access.replace(key, expected, value, this.#expiryIn(options));
     }
     const [own, data] = [kept(key), kept(value)];
-    // Also another expiry of the same value is another version.
+    // A change of the expiry alone also changes the version.
     const seen = yield* this.#look(own, false);
     if (seen?.version !== expected) return undefined;
     return yield* access.replace(own, expected, data, seen.expiry);
@@ -285,7 +285,7 @@ export class StoreCalls<V> {
     try {
       if (!(yield* access.index.search(request)) || records.isExpired(request)) return undefined;
       if (withValue) yield* records.complete(request);
-      // Decoded by its own codec it is encoded the same again.
+      // `auto` decodes by the record's own codec, so the value encodes to the same bytes again.
       const value = withValue ? storedValue(request, 'auto') : '';
       const { foundVersion: version, foundExpiry: expiry, foundExpiresAt: expiresAt } = request;
       return { version, expiry, expiresAt, value };
@@ -513,7 +513,7 @@ export class StoreCalls<V> {
       }
       yield* this.deleteMany(keys);
     }
-    // Of a store that is nearly empty that takes little, and finds counts that were lost.
+    // A recount is cheap in a store that is nearly empty, and it corrects lost counts.
     if (settings.namespace === undefined && evictor !== undefined) yield* evictor.recount();
   }
 

@@ -3,7 +3,7 @@ import { type Bound, type BoundWish, EVICTIONS } from '../../pool/bound.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid, shown } from '../arguments.ts';
 
-/** What the options `maxRecords`, `maxBytes` and `eviction` ask for. Raises SW_INVALID_ARGUMENT. */
+/** The bound that `maxRecords`, `maxBytes` and `eviction` ask for. Raises SW_INVALID_ARGUMENT. */
 export function boundWish(options: OpenOptions): BoundWish | undefined {
   const { maxRecords, maxBytes, eviction = 'lru' } = options;
   if (!EVICTIONS.includes(eviction)) {

@@ -29,8 +29,8 @@ const IDLE_MAX = 16;
 export type VictimPlace = 'beside' | 'in table' | 'old';
 
 /**
- * What one client knows of a bounded store, for all its handles: how much the store holds, and
- * which records to evict. The protocol: docs/protocols/eviction.md.
+ * One client's view of a bounded store, shared by its handles: how much the store holds, and which
+ * records to evict. The protocol: docs/protocols/eviction.md.
  */
 export class BoundedStore {
   readonly bound: Bound;
@@ -214,7 +214,7 @@ export class BoundedStore {
 
   /**
    * Chooses all old records of a table, one per call, so that its memory comes free when it is
-   * merged. Then goes on with the table that holds the next victim of the whole store.
+   * merged. Then continues with the table that holds the next victim of the whole store.
    */
   *#findOld(sampling: Sampling, spared: Request): Operation<Candidate | undefined> {
     if (this.#oldTable !== undefined) {

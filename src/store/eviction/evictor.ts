@@ -40,7 +40,7 @@ const SKIPPED: readonly ErrorCode[] = [
   'SW_CONTENTION',
 ];
 
-/** What a handle's calls do to keep their store within its bound. */
+/** Keeps a store within its bound, for the calls of one handle. */
 export class Evictor {
   readonly store: BoundedStore;
   readonly #attachment: Attachment;
@@ -51,7 +51,7 @@ export class Evictor {
   readonly drain: ChunkDrain;
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
-  /** For how many more writes no old table is emptied, because none came free. */
+  /** How many more writes empty no old table, because none came free. */
   #writesToSkip = 0;
   #skipNext = 1;
 
@@ -98,7 +98,7 @@ export class Evictor {
     return this.isShut(request, isThere);
   }
 
-  /** What a write adds, in the unit of the bound. */
+  /** How much a write adds, in the unit of the bound. */
   #growth(request: Request, isThere: boolean): number {
     if (!this.countsBytes) return isThere ? 0 : 1;
     return writtenBytes(request) - (isThere ? foundBytes(request) : 0);

@@ -24,10 +24,10 @@ export function isLessFrequent(a: Access, b: Access): boolean {
 /**
  * The weight of two experts, LRU and LFU, of which the adaptive eviction asks one by chance each
  * time. When a key comes back that an expert has had evicted a short time ago, that expert loses
- * weight: the regret. As in Ditto (section 4.3) and LeCaR (Vietri et al., HotStorage 2018), with
- * one difference: the regret is divided by the weight with which the expert was asked, as in EXP3
- * (Auer et al., 2002). An expert that is asked seldom is seldom to blame, however bad it is;
- * without the division both stay in use, and LFU among them loses what it knows of hot keys.
+ * weight: the regret. Ditto (section 4.3) and LeCaR (Vietri et al., HotStorage 2018) do the same,
+ * but do not divide. Here the regret is divided by the weight with which the expert was asked, as
+ * in EXP3 (Auer et al., 2002). A bad expert that is rarely asked is rarely to blame. So without the
+ * division both stay in use, and LFU loses what it knows of hot keys.
  */
 export class Experts {
   #lru = 0.5;

@@ -4,9 +4,9 @@ import type { Pool } from '../../pool/pool.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
 
 /**
- * The history of evictions of a store that adapts: a table of words in its block, by hash of the
- * evicted key, so that a key is looked up by one READ of one word and noted by one WRITE that is
- * not waited for. A later eviction takes the place of an earlier one.
+ * The eviction history of an adaptive store: a table of words in its block, indexed by the hash of
+ * the evicted key. One READ of a word looks a key up. One WRITE that no operation waits for records
+ * an eviction. It overwrites an earlier one in the same word.
  *
  *   word: 32 bits of the key's hash | which experts chose it 2 | number of the eviction 30
  */

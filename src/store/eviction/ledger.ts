@@ -20,12 +20,12 @@ const MISSES = 4;
 const LRU_REGRET = 5;
 const LFU_REGRET = 6;
 const WORDS = 8;
-/** Of the word that counts dead clients, which is read behind the lines. */
+/** Bytes of the count of dead clients, which is read behind the lines. */
 const DEATHS_BYTES = 8;
 
-/** What a word of a line can say; the pool may be damaged. */
+/** Greatest valid value of a line's word; the pool may be damaged. */
 const VALUE_MAX = 2 ** 53;
-/** What half of a correction can say. */
+/** Greatest value of half of a correction. */
 const HALF_MAX = 2 ** 31 - 1;
 
 /** Changes of this client after which it looks at the lines of the others again, at the latest. */
@@ -44,7 +44,7 @@ export interface LedgerSums {
   readonly misses: number;
 }
 
-/** What the lines and their correction say together, and that correction. */
+/** The sums of the lines and their correction, and the correction itself. */
 export interface Reading {
   readonly records: number;
   readonly bytes: number;
@@ -54,16 +54,16 @@ export interface Reading {
 }
 
 /**
- * What a bounded store holds, by client: each has a line for its row of the client table, which it
- * alone writes, without waiting. The sum over all lines is what the store holds; a line may be
- * negative, because a client also removes what others have written. The next client of a row goes
- * on with the line as it stands.
+ * How much a bounded store holds, by client. Each row of the client table has a line, which only
+ * the row's client writes, without waiting. The sum over all lines is what the store holds; a line
+ * may be negative, because a client also removes what others have written. The next client of a row
+ * continues its line.
  *
- * A client knows its own line, and looks at the others' now and then: when it has added half of its
- * share of what was left, or a 128th of the limit, and every 64 changes. In a full store each
- * insertion evicts as much as it adds. So the store holds at most its limit and, by each client but
- * one, a 128th of it (of few records, one) and its operations in flight; the client that looks next
- * evicts that. A client that dies leaves its line wrong by its operations in flight: recount.ts.
+ * A client knows its own line. It reads the others' after 64 changes, or when it has added half of
+ * its share of what was left, or a 128th of the limit. In a full store each insertion evicts as
+ * much as it adds. So the store holds at most its limit and, by each client but one, a 128th of it
+ * (of few records, one) and its operations in flight; the client that looks next evicts that. A
+ * client that dies leaves its line wrong by its operations in flight: recount.ts.
  *
  * Every verb is posted between the `enter` and the `exit` of an attachment: outside, the store may
  * have been dropped, and its block be another store's, or the row another client's.
@@ -81,13 +81,13 @@ export class Ledger {
   deaths = 0;
   /** Whether the lines said less than nothing at the last look. */
   isNegative = false;
-  /** Of the others, with the correction. */
+  /** Sums of the others' lines, with the correction. */
   readonly #others = new Float64Array(WORDS);
   readonly #lines: Scratch;
-  /** What no correction can say, of a damaged line: each client finds that out for itself. */
+  /** Corrections of damaged lines that do not fit in the word. Each client finds its own. */
   readonly #damage = { records: 0, bytes: 0 };
   #changesLeft = 0;
-  /** What this client may add before it looks, in the bound's unit. */
+  /** How much this client may add before it looks, in the bound's unit. */
   #amountLeft = 0;
 
   constructor(pool: Pool, bound: Bound, catalog: number) {
@@ -120,7 +120,7 @@ export class Ledger {
     };
   }
 
-  /** What all clients together have learnt against each expert; see experts.ts. */
+  /** The regrets of all clients against each expert; see experts.ts. */
   get regrets(): { lru: number; lfu: number } {
     return { lru: this.#sum(LRU_REGRET), lfu: this.#sum(LFU_REGRET) };
   }
@@ -145,7 +145,7 @@ export class Ledger {
     return this.bound.unit === 'records' ? 1 : this.perRecordBytes;
   }
 
-  /** Of the records that the store holds, on average. */
+  /** Bytes of a record of the store, on average. */
   get perRecordBytes(): number {
     return Math.max(UNIT_BYTES, this.#sum(BYTES) / Math.max(1, this.#sum(RECORDS)));
   }
@@ -164,7 +164,7 @@ export class Ledger {
     this.#own[RECORDS] += records;
     this.#own[BYTES] += bytes;
     this.#changesLeft--;
-    // What it removes others may have filled up again.
+    // A removal adds nothing: others may have filled the room again.
     this.#amountLeft -= Math.max(0, this.bound.unit === 'records' ? records : bytes);
   }
 
@@ -206,7 +206,7 @@ export class Ledger {
 
   /** Reads the others' lines, and how many clients have died. One round trip. */
   *look(): Operation<Reading> {
-    // Of operations in flight together one looks.
+    // Reset before the READ, so that only one of several operations in flight looks.
     const { eviction } = this.bound;
     this.#changesLeft = eviction === 'adaptive' ? LOOK_AFTER_ADAPTING : LOOK_AFTER;
     yield* this.#read();
@@ -246,7 +246,7 @@ export class Ledger {
     return !isEmpty;
   }
 
-  /** What no client can have written stands for none. */
+  /** A value that no client can have written counts as 0. */
   #lineWord(row: number, word: number): number {
     const value = this.#lines.f64[(row - 1) * WORDS + word];
     return Math.abs(value) <= VALUE_MAX ? value : 0;

@@ -14,8 +14,8 @@ const FILLED_SHARE = 1 / 16;
 
 /**
  * How many records a client should evict, in a store whose index frees them late: an eviction that
- * waits until blocks are scarce helps too late. So the client evicts as many as it adds, but for
- * what others have left free: a store that had to evict many would otherwise stay small.
+ * waits until blocks are scarce helps too late. So the client evicts as many as it adds, less what
+ * others have left free: otherwise a store that had to evict many would stay small.
  */
 export class EvictionPace {
   readonly #attachment: Attachment;

@@ -16,14 +16,14 @@ const UNSURE_PARTS = 128;
 
 /**
  * Counts the records of a bounded store by a walk, and corrects the sum of the lines. A client that
- * was killed, or lost its connections, has not counted what it did last. Without a recount such a
- * loss would stay: a store without eviction would be shut for ever, others would evict in vain, or
- * hold more than their bound.
+ * was killed, or lost its connections, has not counted what it did last. Without a recount the sum
+ * would stay wrong: a store without eviction would refuse keys for ever, others would evict records
+ * needlessly, or exceed their bound.
  *
- * The correction is one word, changed by a CAS that expects it as it was before the walk. So of
- * several clients that count at once one corrects. Other clients go on meanwhile: the walk is
- * compared with the mean of the sums before and after it, and what differs by no more than the sums
- * have changed is let be.
+ * The correction is one word, changed by a CAS that expects it as it was before the walk. So only
+ * one of several clients that count at once corrects. Other clients go on meanwhile. So the walk is
+ * compared with the mean of the sums before and after it, and a difference that the change between
+ * them explains is ignored.
  */
 export class Recount {
   readonly #store: BoundedStore;

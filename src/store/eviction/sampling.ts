@@ -50,11 +50,11 @@ export class Candidate {
 }
 
 /**
- * The two records that one expert would evict first. What is left after an eviction competes with
- * the next sample, as if that were larger, and costs no READ (Psounis and Prabhakar, "Efficient
- * randomized web-cache replacement schemes using samples from past eviction times", IEEE/ACM ToN
- * 10(4), 2002). A sample of one bucket is also compared with that of another one in this way. A
- * record that was used or replaced meanwhile is spared when it is to be removed.
+ * The two records that one expert would evict first. The runner-up competes with the next sample:
+ * that samples more records at no READ (Psounis and Prabhakar, "Efficient randomized web-cache
+ * replacement schemes using samples from past eviction times", IEEE/ACM ToN 10(4), 2002). A sample
+ * of one bucket is also compared with that of another one in this way. A record that was used or
+ * replaced meanwhile is spared when it is to be removed.
  */
 class Ranking {
   first: Candidate;
@@ -115,7 +115,7 @@ export class Sampling {
   readonly #lfu: Ranking;
   #spared: Request | undefined;
   #victim: Candidate | undefined;
-  /** Of the record that was met last. */
+  /** Access of the last record met. */
   readonly #access: Access = { ticks: 0, uses: 0 };
   /** Whether the second expert is asked at all. */
   readonly #countsUses: boolean;
@@ -162,7 +162,7 @@ export class Sampling {
     if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);
   };
 
-  /** What the expert evicts; undefined when there is no candidate. An expired record goes first. */
+  /** The expert's victim; undefined when there is no candidate. An expired record goes first. */
   victimOf(expert: typeof LRU | typeof LFU): Candidate | undefined {
     const lru = this.#lru.first;
     const lfu = this.#lfu.first;

@@ -18,7 +18,7 @@ export class LocalAttachment implements Attachment {
   readonly pool: LocalPool;
   readonly width = 1;
   readonly #store: OpenStore;
-  /** Of a namespace: the store that it is a view of. */
+  /** The store that this namespace is a view of. */
   readonly #parent: LocalAttachment | undefined;
   #closed = false;
 
@@ -201,7 +201,7 @@ export class LocalClient {
     try {
       this.pool.close();
     } finally {
-      // Of a pool that is damaged, too, nothing stays mapped.
+      // Even a damaged pool is unmapped.
       this.source.close();
     }
   }

@@ -327,7 +327,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return new SharedStore(this.#attachment.view(), this.#opened, view, closing);
   }
 
-  /** What the statistics themselves read is not counted. */
+  /** Leaves out the verbs of the statistics themselves. */
   stats(): StoreStats {
     return this.#attachment.traffic.uncounted(() => this.#pool.run(this.#calls.stats()));
   }
@@ -423,9 +423,9 @@ class SharedScan<T> implements Scan<T> {
 export interface PromisedStore<V> extends PromisedCalls<V> {}
 
 /**
- * The names of a store, returning promises. On shared memory a verb takes nanoseconds, so the
- * operation runs at once, on the caller's stack, and its outcome is handed over as a promise; a
- * fabric with real latencies has a store of its own.
+ * A store's calls, returning promises. On shared memory a verb takes nanoseconds, so the operation
+ * runs at once, on the caller's stack, and its outcome is wrapped in a promise. Fabrics with real
+ * latencies have a store of their own.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {

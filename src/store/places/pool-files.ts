@@ -297,10 +297,10 @@ function lock(fd: number, path: string, url: string): void {
 }
 
 /**
- * The system may refuse the second step (a directory of another user, a sticky one such as
- * /dev/shm, a file that is a mount): then the mark goes, and the pool is there as before. A client
- * that has seen the mark in between raises SW_POOL_DESTROYED and can open the pool again. A mark
- * that a dead destroyer left stays.
+ * The system may refuse the second step: in a directory of another user, in a sticky one such as
+ * /dev/shm, or for a file that is a mount. Then the mark is removed, and the pool is as before. A
+ * client that has seen the mark in between raises SW_POOL_DESTROYED and can open the pool again. A
+ * mark that a dead destroyer left stays.
  */
 function markAndUnlink(fd: number, path: string, url: string): void {
   const isMarked = isMarkedDestroyed(headOf(fd, path, url));

@@ -9,7 +9,7 @@ import type { OpenOptions, PoolHandle } from '../api.ts';
 
 type Place = string | PoolHandle;
 
-/** What a store gives as its handle. */
+/** A handle that a store returns. */
 export type HandleObject = Exclude<PoolHandle, string>;
 
 /** The pool alone: the buffers of a `memory:` pool, else what should be a URL. */
@@ -72,7 +72,7 @@ export interface OpenedPool {
   parameters: PoolParameters;
 }
 
-/** What names a pool for as long as it is open: a file by device and inode, or its first buffer. */
+/** Identifies a pool while it is open: a file by device and inode, or its first buffer. */
 export type PoolIdentity = string | SharedArrayBuffer;
 
 /** A pool that was found. Exactly one of `open` and `release` is called. */

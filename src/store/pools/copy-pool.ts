@@ -18,7 +18,7 @@ const PAGE = 256;
 
 type Sizes = Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'>;
 
-/** What to copy, and how large the new pool is. */
+/** The stores to copy, and the size of the new pool. */
 export interface CopyOptions
   extends Sizes,
     Pick<OpenOptions, 'secret' | 'tls' | 'timeoutMs' | 'signal'> {
@@ -46,8 +46,8 @@ const OPTIONS: Readonly<Record<keyof CopyOptions, true>> = {
 /**
  * Makes a new pool of other sizes and copies stores into it: indexes with the parameters that were
  * chosen for them, bounds, records with their kinds and deadlines, and what helpers keep.
- * Parameters that followed from the old pool's size follow from the new one's. Versions of records
- * begin anew, and so do their uses, and the times of those that slide.
+ * Parameters that followed from the old pool's size follow from the new one's. Records get new
+ * versions, their uses count from 0, and sliding times restart.
  *
  * The old pool is only read. The new one is made under another name, and gets its own when all of
  * it is there: a copy that is interrupted, however, leaves no pool at that name.

@@ -69,8 +69,8 @@ function refuseRemote(url: string): void {
 
 /**
  * A memory node takes all of its file from the file system, since its clients cannot have chunks
- * populated; while one lends the file, so does this. No node begins to lend it meanwhile. Of two
- * growers one is refused: it would take the other's lock for a node's.
+ * populated; while one lends the file, so does this. No node begins to lend it meanwhile. A second
+ * grower is refused: it would take the first one's lock for a node's.
  */
 function whileNotLent(
   path: string,

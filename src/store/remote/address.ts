@@ -13,7 +13,7 @@ const SECRET_BYTES_MAX = 4096;
 /** Where a pool over the network is: `tcp://host:port,host:port/store`, `tls://…`, `ucx://…`. */
 export interface RemoteLocation {
   endpoints: Endpoint[];
-  /** By what verbs reach the nodes. */
+  /** The verbs that reach the nodes. */
   fabric: 'tcp' | 'ucx';
   tls: boolean;
   store: string | undefined;
@@ -74,7 +74,7 @@ function notRemote(url: string): StepwellError {
   );
 }
 
-/** What the options and the environment say about how to be let in. */
+/** The credentials that the options and the environment give. */
 export function credentialsOf(
   { tls }: RemoteLocation,
   options: OpenOptions,

@@ -143,7 +143,7 @@ async function createEmpty(
     }
     const parameters = newParameters(fabric, options, url);
     const head = await createOnNodes(fabric, parameters, location.url);
-    // Of two creators one wins; the other finds the identity of that one's pool.
+    // If two clients create a pool at once, one wins; the other finds the winner's identity here.
     const { poolId } = await verifyNodes(fabric, head, location.url);
     if (poolId === parameters.poolId) return;
     throw new StepwellError('SW_POOL_EXISTS', `there is a pool at ${location.url} already`);

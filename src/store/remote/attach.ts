@@ -59,7 +59,7 @@ export async function attachRemote(
   }
 }
 
-/** What a client over a network is in the client table. */
+/** Identifies a network client in the client table. */
 export function networkThread({ session }: TcpFabric): ThreadIdentity {
   const tid = sessionTag(session);
   return { pid: process.pid, tid, startTime: session, boot: 0, namespace: NETWORK_NAMESPACE };

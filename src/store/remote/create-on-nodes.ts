@@ -40,8 +40,8 @@ const randomNumber: MarkNumbers = () => randomBytes(8).readBigUInt64LE(0);
 
 /**
  * Creates the pool when the first node is blank, or finishes the creation whose draft stands there.
- * Returns what stands on the first node afterwards: a superblock of this creator or another's, or
- * what is none.
+ * Returns the first node's head afterwards: a superblock of this creator or another's, or something
+ * else.
  */
 export async function createOnNodes(
   fabric: ConnectedNodes,
@@ -94,16 +94,16 @@ function* publishing(digest: bigint, url: string): Operation<void> {
   yield* control.swap(SUPERBLOCK.magic, DRAFT_MAGIC, MAGIC);
 }
 
-/** Of nodes that have marks of this pool, at their places, and are not those it was made with. */
+/** The nodes have marks of this pool at their places, but are not those that it was made with. */
 export function otherNodes(url: string): StepwellError {
   const why = 'are not those with which its pool was created';
   return new StepwellError('SW_POOL_FOREIGN', `the memory nodes of ${url} ${why}`);
 }
 
 /**
- * Raises SW_POOL_NOT_FOUND when the first node is blank and others are not. A draft comes before
- * the first mark, and a pool's marks are erased before its superblock: so these are left of a pool
- * whose first node has lost its memory, and may hold the only copy of something.
+ * Raises SW_POOL_NOT_FOUND when the first node is blank and others are not. A draft is written
+ * before the first mark, and a pool's marks are erased before its superblock. So the first node has
+ * lost its memory, and the others may hold the only copy of something.
  */
 export async function refuseLeftParts(fabric: ConnectedNodes, url: string): Promise<void> {
   const [, ...others] = await readImages(fabric);

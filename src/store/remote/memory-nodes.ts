@@ -12,7 +12,7 @@ import { RemoteClients, type Session } from './remote-clients.ts';
 /** Parts of an index that are moved at a time. */
 const MOVES_AT_ONCE = 8;
 
-/** What of a store is on one memory node. */
+/** A store's parts on one memory node. */
 export interface MemoryNodeReport {
   /** From 1 on, in the order of the pool's URL. */
   number: number;
@@ -53,7 +53,7 @@ const OPTIONS: Readonly<Record<keyof MemoryNodesOptions, true>> = {
   signal: true,
 };
 
-/** What of a store is where, after the moves. */
+/** Where the store's parts are after the moves. */
 export interface MemoryNodesReport {
   store: string;
   index: string;

@@ -1,5 +1,5 @@
 /**
- * What stands at the start of a memory node, and what it says the node is.
+ * The head of a memory node says what the node is.
  *
  * ```
  * blank         the node is part of no pool
@@ -89,7 +89,7 @@ export function draftOf(superblock: Uint8Array): Uint8Array {
   return withMagic(superblock, DRAFT_MAGIC);
 }
 
-/** What a draft will be. Raises what `parseSuperblock` raises. */
+/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
 export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
   return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
 }
@@ -108,7 +108,7 @@ export function shapeIn(
   const kind = headKind(head);
   if (kind === 'blank') return undefined;
   if (kind === 'mark') return parseMark(head);
-  // Only the shape is asked for: how much of the pool is here is what this tells.
+  // Unchecked against the memory's size, which the caller learns from this shape.
   const { regionBytes, regionsMax, regionsRaised, nodes = 1 } = parseDraftOrPool(kind, head, url);
   return { regionBytes, regions: (regionsRaised ?? regionsMax) / nodes };
 }
@@ -121,7 +121,7 @@ function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolPa
 /** Memory nodes that a client is connected with: verbs and calls. */
 export interface ConnectedNodes extends RemoteFabric {
   readonly nodes: number;
-  /** What the nodes said of themselves. */
+  /** The nodes' answers to the connection. */
   readonly welcomes: readonly Welcome[];
   call(node: number, method: number, request: Uint8Array): Promise<Uint8Array>;
 }

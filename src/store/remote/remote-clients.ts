@@ -30,13 +30,13 @@ const WIDTH = 128;
 /** Evictions in flight together when a store is closed. */
 const LAST_WIDTH = 16;
 
-/** What the stores that share a client have in common. */
+/** Options that must be equal for stores to share a client. */
 interface Entrance {
   endpoints: readonly Endpoint[];
-  /** By what verbs reach them. */
+  /** The verbs that reach them. */
   fabric: 'tcp' | 'ucx';
   credentials: Credentials;
-  /** Of the index, which handles of one store share. */
+  /** An option of the index, which the handles of a store share. So are the next two. */
   delegation: boolean;
   hotspots: number | undefined;
   lockTimeoutMs: number | undefined;
@@ -126,7 +126,7 @@ export class RemoteClients {
   }
 }
 
-/** What another store's opening has made; undefined when it failed by what that one asked for. */
+/** The client of another store's opening; undefined if an option of that opening made it fail. */
 async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undefined> {
   try {
     return await client;
@@ -227,7 +227,7 @@ export class RemoteClient {
     }
   }
 
-  /** What this leaves undone other clients clean up. */
+  /** If this fails, other clients clean up the rest. */
   async #release(): Promise<void> {
     this.#closed = --this.#handles === 0;
     try {
@@ -255,7 +255,7 @@ export class Session implements Attachment {
   readonly #store: OpenStore;
   readonly #shared: SharedDoorbells;
   readonly #reopen: ((last: Session) => Promise<Session>) | undefined;
-  /** What the views of a session share with it. */
+  /** State that the views of a session share with it. */
   #state = { closed: false };
   #signal: AbortSignal | undefined;
   #following: Promise<Session> | undefined;

@@ -60,11 +60,11 @@ export interface MemoryNodeOptions {
   regionSize?: number;
   /** A file that holds the memory, so that it outlives the node; made when it does not exist. */
   file?: string;
-  /** What clients have to know. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
+  /** The secret of clients. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
   secret?: string | Uint8Array;
   /**
-   * What clients have to know that may only read: the node refuses whatever else they ask for. They
-   * open stores with `readOnly: true` and this as `secret`. Needs a secret of the others.
+   * The secret of clients that may only read: the node refuses everything else. They open stores
+   * with `readOnly: true` and this as `secret`. Needs a `secret` for the other clients.
    */
   readSecret?: string | Uint8Array;
   /** Certificate and key in PEM: the node then listens with TLS. */
@@ -89,8 +89,8 @@ export interface MemoryNodeOptions {
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
   /**
-   * By what verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect
-   * as ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
+   * How verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect as
+   * ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
    */
   fabric?: 'tcp' | 'ucx';
   /** UCX: the device that clients reach the node by, such as `mlx5_0:1`; else only this machine. */
@@ -109,8 +109,8 @@ export interface RunningNode {
 }
 
 /**
- * Starts a memory node, its verb loop in a thread of its own. What it holds is a pool, or a part of
- * one, once a client has opened it; with `file` a client on this machine may open `file:PATH` too.
+ * Starts a memory node, its verb loop in a thread of its own. Its memory becomes a pool, or a part
+ * of one, when a client opens it. With `file` a client on this machine may open `file:PATH` too.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT for options that cannot be, off loopback without a
  *   secret, with one secret for readers and writers, and where nobody can listen;
@@ -296,7 +296,7 @@ function openFile(named: string): number {
   const path = guardIo(named, named, () => linkTarget(named));
   const lookUp = () => statSync(path, { throwIfNoEntry: false });
   const isNew = guardIo(named, path, lookUp) === undefined;
-  // Of a file that is there O_CREAT would be refused where its directory is sticky.
+  // In a sticky directory the system may refuse O_CREAT for a file that exists.
   const flags = isNew ? O_RDWR | O_CREAT : O_RDWR;
   return guardIo(named, path, () => openSync(path, flags, 0o600), isNew ? 'create' : 'open');
 }

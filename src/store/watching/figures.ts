@@ -3,8 +3,8 @@ import type { BoundStats } from '../api.ts';
 import type { MemoryReport } from '../reports.ts';
 
 /**
- * What `stepwell top` and the page show, as plain data. A rate is of the last second or two. What
- * cannot be told is null.
+ * The figures that `stepwell top` and the page show, as plain data. A rate covers the last second
+ * or two. An unknown figure is null.
  */
 export interface PoolFigures {
   /** Milliseconds since 1970. */
@@ -29,7 +29,7 @@ export interface Rates {
   scanned: number;
   /** Share of the keys looked up that were there. */
   hitRate: number | null;
-  /** Microseconds, of the last 10 to 20 seconds. Of several clients those of the slowest. */
+  /** Microseconds, of the last 10 to 20 seconds. For several clients, the slowest one's. */
   readLatency: Percentiles | null;
   writeLatency: Percentiles | null;
 }
@@ -56,7 +56,7 @@ export interface StoreFigures {
   ordered: boolean;
   state: 'ready' | 'creating' | 'dropped';
   bytes: number;
-  /** Of the records and places of the parts that were read last; null before that. */
+  /** Load of the parts that were read last; null before the first reading. */
   load: StoreLoad | null;
   bound: (BoundStats & { evictionsPerSecond: number; hitRate: number | null }) | null;
 }

@@ -47,7 +47,7 @@ export class PoolObserver {
     this.#watch = Promise.resolve(watch);
   }
 
-  /** What is there now, and what was done since the last call. */
+  /** The present state of the pool, and its clients' operations since the last call. */
   async observe(): Promise<PoolFigures> {
     const look = await this.#look();
     const last = this.#last;
@@ -99,7 +99,7 @@ export class PoolObserver {
     return (await this.#attached()).picture(store, partsMax);
   }
 
-  /** A watch that fails here is given up, and the next call attaches anew. */
+  /** If a watch fails here, drops it; the next call attaches again. */
   async #look(): Promise<PoolLook> {
     const watch = await this.#attached();
     try {
@@ -214,7 +214,7 @@ export class ClientMeters {
     const last = known?.attachedAt === attachedAt ? known : undefined;
     if (last !== undefined && last.figures?.toldAt === figures?.toldAt) return last;
     if (figures === undefined) return { attachedAt, figures, at, rates: NOTHING };
-    // What a client did before it was first seen says nothing of now.
+    // Figures from before the client was first seen give no rate for now.
     if (last === undefined && attachedAt < before) {
       return { attachedAt, figures, at, rates: NOTHING };
     }
@@ -267,7 +267,7 @@ function slowest(all: readonly (Percentiles | null)[]): Percentiles | null {
   return { p50: most('p50'), p90: most('p90'), p99: most('p99'), p999: most('p999') };
 }
 
-/** What a bounded store has done since an earlier look. */
+/** A bounded store's evictions and hits since an earlier look. */
 export function boundRates(
   from: BoundStats | undefined,
   to: BoundStats,

@@ -7,7 +7,7 @@ export interface EtcdOptions {
   hosts: readonly string[];
   /** Seconds after which a primary that does not answer is deposed. */
   ttl?: number;
-  /** What all keys begin with. */
+  /** The prefix of all keys. */
   prefix?: string;
   /** The candidate's name, for people who look into etcd. */
   candidate?: string;
@@ -61,7 +61,7 @@ export class EtcdCoordinator implements Coordinator {
     return campaign;
   }
 
-  /** What the last attempt of a campaign failed with, if it did. */
+  /** The error of a campaign whose last attempt failed. */
   get problem(): string | undefined {
     return this.#campaigns.find(({ problem }) => problem !== undefined)?.problem;
   }

@@ -1,6 +1,6 @@
 /**
- * What is used of the package etcd3, an optional peer: so that the project is built and checked
- * also where it is not installed.
+ * The part of etcd3 that is used here. It is an optional peer, and the project is built and checked
+ * without it, too.
  */
 declare module 'etcd3' {
   interface CallOptions {

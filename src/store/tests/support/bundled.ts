@@ -11,7 +11,7 @@ interface BundleOptions {
   format?: 'esm' | 'cjs';
   /** Whether koffi is installed beside the bundle. */
   koffi?: boolean;
-  /** What `stepwell` stands for. */
+  /** The module that `stepwell` resolves to. */
   from?: string;
 }
 

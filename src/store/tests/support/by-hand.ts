@@ -100,7 +100,7 @@ export function foundText({ found, foundValueAt, foundValueBytes }: Request): st
   return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
 }
 
-/** What a check of the index finds, and how many records there are. */
+/** The problems that a check of the index finds, and the number of records. */
 export function checked({ pool, index }: ByHand<Index>): { problems: string[]; records: number } {
   const problems: string[] = [];
   const reached = new Set<number>();
@@ -117,7 +117,7 @@ export function checked({ pool, index }: ByHand<Index>): { problems: string[]; r
   return { problems, records };
 }
 
-/** What a scan meets whose visitor throws at each step before it lets the next one do. */
+/** The records of a scan whose visitor throws at each step, then takes the step again. */
 export function metImpatiently(pool: LocalPool, scan: IndexScan): string[] {
   const met: string[] = [];
   const enough = new Error('enough');

@@ -7,7 +7,7 @@ import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts'
 import type { IndexChoice, IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
 import { checkSync, inspectSync, openSync } from '../../open.ts';
 
-/** What one call may do on a pool of a few MiB: 100,000 batches take less than half a second. */
+/** Limits of a call on a pool of a few MiB: 100,000 batches take less than half a second. */
 const BATCHES_MAX = 100_000;
 const PAUSES_MAX_MICROSECONDS = 1_000_000;
 
@@ -48,7 +48,7 @@ export class Work {
     this.largest = 0;
   }
 
-  /** What of it is more than a call may do; undefined when nothing is. */
+  /** Names the limit that a call exceeded; undefined if it exceeded none. */
   excess(poolBytes: number, batchesMax = BATCHES_MAX): string | undefined {
     if (this.batches > batchesMax) return `raw: ${this.batches} batches`;
     if (this.pauses > PAUSES_MAX_MICROSECONDS) return 'raw: too many pauses';
@@ -171,12 +171,12 @@ export class DamagedPool {
     return words.filter(({ region }) => region < this.regions.length);
   }
 
-  /** What a user does with a pool, and what came of it: texts that begin with `raw` are faults. */
+  /** Uses the pool as a program would. Outcomes that begin with `raw` are faults. */
   use(isFull: boolean): [call: string, outcome: string][] {
     return this.attempts((attempt) => this.#use(attempt, isFull));
   }
 
-  /** What came of some calls. */
+  /** The outcomes of some calls. */
   attempts(
     calls: (attempt: Attempt) => void,
     batchesMax?: number,

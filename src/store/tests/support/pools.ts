@@ -6,7 +6,7 @@ import { Prng } from '../../../random/prng.ts';
 import type { OpenOptions, Store, Value } from '../../api.ts';
 import { destroySync, openAloneSync, openSync } from '../../open.ts';
 
-/** What node:test's context offers: `after` runs also when the test failed. */
+/** The part of node:test's context that is used: `after` runs also when the test failed. */
 export interface Scope {
   after(action: () => void | Promise<void>): void;
 }
@@ -57,9 +57,9 @@ export function keepOpen<S extends { close(): void }>(scope: Scope, store: S): S
 }
 
 /**
- * Ends something after the test, and lets go of it. The runner keeps every cleanup until its
- * process ends: one that kept its store would keep the memory of all pools, and a process that
- * maps more than the machine has may not fork (ENOMEM).
+ * Ends something after the test, and drops the reference to it. The runner keeps every cleanup
+ * until its process ends. If cleanups kept their stores, all pools would stay mapped, and a process
+ * that maps more than the machine has may not fork (ENOMEM).
  */
 export function endAfter<T extends object>(
   scope: Scope,

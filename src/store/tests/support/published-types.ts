@@ -57,7 +57,7 @@ export function publishedTypes(entries: readonly string[]): Map<string, string> 
   return found;
 }
 
-/** Of one file alone, as `tsc` writes them when every type that is exported is written down. */
+/** The declarations of one file, compiled by itself: that needs every exported type written out. */
 function declarationsOf(file: string): string {
   const { outputText, diagnostics = [] } = ts.transpileDeclaration(readFileSync(file, 'utf8'), {
     fileName: file,
@@ -69,8 +69,8 @@ function declarationsOf(file: string): string {
 }
 
 /**
- * What the compiler says of programs that use the package, under `strict`, and of the package's own
- * declarations; not of those of peers, which name packages that nobody here has.
+ * The compiler's errors, under `strict`, in programs that use the package and in its declarations.
+ * Leaves out the declarations of peers, which name packages that are not installed here.
  */
 export function compiled(programs: Readonly<Record<string, string>>): string[] {
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-types-'));

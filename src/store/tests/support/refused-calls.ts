@@ -21,7 +21,7 @@ async function note(what: string, call: () => unknown): Promise<void> {
   }
 }
 
-/** By the mode of a pool's file, and then of its directory. */
+/** Refused by the mode of a pool's file, and then of its directory. */
 async function byMode(folder: string): Promise<void> {
   const directory = join(folder, 'directory');
   const url = `file:${join(directory, 'pool')}`;
@@ -47,7 +47,7 @@ async function byMode(folder: string): Promise<void> {
   await note('destroy in an open directory', () => destroySync(url));
 }
 
-/** By the rights that Node was started with. */
+/** Refused by the rights that Node was started with. */
 async function byRights(folder: string): Promise<void> {
   const url = `file:${join(folder, 'pool')}`;
   await note('memory', () => openSync('memory:', SIZE).close());

@@ -137,12 +137,12 @@ function deferredScan<T>(begin: () => Promise<AsyncScan<T>>): AsyncScan<T> {
   };
 }
 
-/** By a client of its own, whatever else this thread has open. */
+/** Opens a store with a client of its own, whatever else this thread has open. */
 export function openAlone(url: string, options: OpenOptions = {}): Promise<AsyncStore<Value>> {
   return openRemote(url, options, new RemoteClients());
 }
 
-/** What the conformance suite opens its stores with. */
+/** Opens stores for the conformance suite. */
 export function remoteOpener(
   index: OpenOptions['index'],
   nodeCount: number,

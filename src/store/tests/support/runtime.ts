@@ -1,4 +1,4 @@
-/** What Node is given before the module that a child process runs: compiled ones need nothing. */
+/** Node's arguments before a child's module: compiled modules need none. */
 export const RUNTIME: readonly string[] = import.meta.url.endsWith('.ts')
   ? ['--import', 'tsx']
   : [];

@@ -7,7 +7,7 @@ interface Step {
   go: () => Promise<unknown>;
 }
 
-/** Clients of memory nodes of whose calls and doorbells one at a time is let through. */
+/** Lets the calls and doorbells of several clients of memory nodes through one at a time. */
 export class Turns {
   readonly #waiting: Step[] = [];
   readonly #prng: Prng;

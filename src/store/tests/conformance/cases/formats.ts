@@ -4,7 +4,7 @@ import type { AnyOptions } from '../../../open-options.ts';
 import { rejectsCode } from '../../support/codes.ts';
 import { collect, type Suite } from './suite.ts';
 
-/** Of the suite's stores, whose type says nothing of what a format makes of their values. */
+/** The type of the suite's stores does not say which values a format returns. */
 const opened = (options: AnyOptions) => options as OpenOptions;
 
 const SESSION = {

@@ -17,7 +17,7 @@ import { writeCases } from './writes.ts';
 
 export type { Subject } from './suite.ts';
 
-/** What every store must do, whatever its index and its fabric: one test for each point. */
+/** The requirements on every store, whatever its index and fabric: one test for each. */
 export function conformance(subject: Subject): void {
   const suite = suiteOf(subject);
   keyCases(suite);

@@ -68,7 +68,7 @@ export function orderedCases(suite: Suite): void {
   endingCases(suite);
 }
 
-/** What somebody might take for a range. */
+/** Values that a caller might pass as a range by mistake. */
 const NO_RANGES: readonly unknown[] = [5.5, 'x', null, [], () => 0, new Map(), new Date(), 3n];
 
 function rangeCases({ check, manifest }: Suite): void {

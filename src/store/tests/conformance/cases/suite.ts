@@ -12,7 +12,7 @@ import type {
 import { asyncFacade } from '../../support/facade.ts';
 import { attachTo, type Scope } from '../../support/pools.ts';
 
-/** What the suite needs to know of the store that it is run on. */
+/** The store that the suite runs on. */
 export interface Subject {
   /** node:test's `test`, or one like it. */
   test: (

@@ -154,7 +154,7 @@ export function walkCases({ check, manifest }: Suite): void {
       let more = 0;
       let cursor = 0;
       do {
-        // Stateless: any client goes on with the cursor of another.
+        // A cursor holds the whole state, so any client can continue another's walk.
         const page = await (more % 2 === 0 ? s : other).scanPage(cursor, 3);
         for (const { key } of page.entries) found.add(key);
         cursor = page.cursor;

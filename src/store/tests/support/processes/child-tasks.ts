@@ -35,7 +35,7 @@ export type Order =
   | { kind: 'copy'; url: string; to: string; diesAt: number }
   /** Opens the store in a thread, which it terminates. */
   | { kind: 'terminate'; url: string; options: OpenOptions }
-  /** Of the first store that was opened. */
+  /** Reads from the first store that was opened. */
   | { kind: 'read'; key: string }
   | { kind: 'close' };
 

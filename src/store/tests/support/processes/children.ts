@@ -59,7 +59,7 @@ export class Child {
     if (name === 'SIGKILL') await this.exited;
   }
 
-  /** What the order returned; a text with the error when it failed. */
+  /** Returns the order's result; a text with the error when it failed. */
   async ask(order: Order): Promise<unknown> {
     const stopped = this.exited.then(([code, signal]) => {
       throw new Error(`the child ended with code ${code}, signal ${signal}`);

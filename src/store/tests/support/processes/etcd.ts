@@ -43,7 +43,7 @@ export class RealEtcd {
     return etcd;
   }
 
-  /** Also again, with what it had. */
+  /** Starts etcd, or restarts it with its data. */
   async start(): Promise<void> {
     this.#child = spawn('etcd', this.#arguments, { stdio: 'ignore' });
     const until = Date.now() + ANSWERS_WITHIN_MS;

@@ -42,7 +42,7 @@ export class ServerProcess {
     return this;
   }
 
-  /** By which signal it ended. */
+  /** Waits for its end and returns the signal that ended it. */
   async ended(): Promise<string | null> {
     if (!this.hasEnded) await once(this.child, 'exit');
     return this.child.signalCode;

@@ -19,8 +19,8 @@ const PORT_TRIES = 100;
 const STOPPED_LOOKS = 1000;
 
 /**
- * A port that nobody listens on now, and that no connection takes while a node is down: neither
- * one of another test, nor that of a client to the dead node, which would be answered by itself.
+ * A free port that stays free while a node is down. No other test listens on it, and no connection
+ * gets it as its own: a client that dials the dead node from that port would reach itself.
  */
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < PORT_TRIES; tries++) {
@@ -100,7 +100,7 @@ export class Writer {
   readonly child: ChildProcess;
   readonly task: RemoteTask;
   readonly errors: string[] = [];
-  /** By key: the last round that was acknowledged. */
+  /** The last round that was acknowledged, by key. */
   readonly done = new Map<number, number>();
   acknowledged = 0;
 
@@ -147,7 +147,7 @@ export class Writer {
     await closed;
   }
 
-  /** By key: the last round that was begun. */
+  /** The last round that was begun, by key. */
   begun(): Map<number, number> {
     const lines = readFileSync(this.task.log, 'utf8').trim().split('\n');
     return new Map(lines.map((line) => line.split(' ').map(Number) as [number, number]));

@@ -15,7 +15,7 @@ export interface RemoteTask {
   width: number;
 }
 
-/** What was acknowledged, by key, and the errors that the writer met, by code. */
+/** A writer's report: it has opened the store, a write was acknowledged, or one failed. */
 export type RemoteReport =
   | { kind: 'open' }
   | { kind: 'done'; key: number; round: number }

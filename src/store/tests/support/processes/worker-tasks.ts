@@ -1,4 +1,4 @@
-/** What a worker thread of a test does with the pool whose handle it was given. */
+/** Runs a worker thread's task on the pool whose handle it was given. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { PoolHandle, Store } from '../../../api.ts';
 import { openSync } from '../../../open.ts';

@@ -19,7 +19,7 @@ async function boundOf(s: AsyncStore<Value>): Promise<BoundStats> {
   return bound;
 }
 
-/** What the clients count is what the tables hold. */
+/** The clients' counts equal the contents of the tables. */
 async function assertCounted(s: AsyncStore<Value>): Promise<void> {
   const { records, bound } = await s.stats();
   assert.equal(bound?.records, records);
@@ -100,7 +100,7 @@ export function boundedCases({ check, manifest, local }: Suite): void {
       const kept = numbered('kept', LIMIT / 4);
       for (const key of kept) await s.set(key, 'v');
       for (let read = 0; read < 8; read++) await s.getMany(kept);
-      // Written anew it goes on with its uses.
+      // A record that is replaced keeps its uses.
       await s.setMany(kept.map((key) => [key, 'w'] as const));
       for (const key of numbered('k', 10 * LIMIT)) await s.set(key, 'v');
       await assertKept(s, kept, 'w');
@@ -190,7 +190,7 @@ export function boundedCases({ check, manifest, local }: Suite): void {
     await rejectsCode('SW_POOL_FULL', () => s.swap('d', '1'));
     await rejectsCode('SW_POOL_FULL', () => s.namespace('d').set('d', '1'));
     await rejectsCode('SW_POOL_FULL', () => s.changeState('d', () => ({ result: 0, next: 1 })));
-    // What adds no key is not refused.
+    // A change that adds no key is not refused.
     assert.equal(await s.changeState('d', (state) => ({ result: state ?? 'none' })), 'none');
     assert.equal((await s.incrementWithin('d', 5, { max: 4 })).applied, false);
     await s.append('a', '');
