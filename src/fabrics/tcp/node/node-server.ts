@@ -68,13 +68,13 @@ export interface NodeOptions {
   tls?: TlsOptions;
   /** Clients that are let in at once. */
   maxConnections?: number;
-  /** Connections beside them that are shaking hands. */
+  /** Further connections that are still shaking hands. */
   maxHandshakes?: number;
   handshakeMs?: number;
   guesses?: Guesses;
   frameBytesMax?: number;
   outstandingBytesMax?: number;
-  /** Of all clients together; see NodeContext. */
+  /** Limit for all clients together; see NodeContext. */
   bufferedBytesMax?: number;
   leaseMs?: number;
   /** Answers calls from FIRST_FREE_METHOD on. */
@@ -152,8 +152,8 @@ export class NodeServer implements NodeContext {
     try {
       node.#server.listen(options.port, options.host);
       await once(node.#server, 'listening');
-      // Of a connection that cannot be accepted: without a listener it would end the process, and
-      // memory that lies in no file with it. Its client is told by the connection's end.
+      // Without a listener, a connection that cannot be accepted would end the process, and memory
+      // that lies in no file with it. Its client is told by the connection's end.
       node.#server.on('error', () => {});
       return node;
     } catch (error) {

@@ -67,7 +67,7 @@ export class VerbPoster {
   readonly shape: VerbShape;
   readonly #ucx: UcxLibrary;
   readonly #endpoint: UcxEndpoint;
-  /** Of the node's regions, in their order; the node may have more by now. */
+  /** The node's regions, in order; the node may have more by now. */
   readonly reaches: Reach[];
   readonly #ring: BounceRing;
   readonly #local: Scratch;

@@ -27,10 +27,10 @@ export interface Waiter {
 }
 
 /**
- * The library as one client has it: a context, and a worker that all of its queue pairs share. Runs
- * in the event loop: while verbs are under way it looks for their ends in the same turn for a few
- * microseconds, then once a turn, then it waits at a descriptor in a thread of the system. Without
- * verbs under way nothing runs but a timer.
+ * One client's use of the library: a context, and a worker that all of its queue pairs share. It
+ * runs in the event loop. While verbs are under way it looks for completions in the same turn for a
+ * few microseconds, then once a turn; then it waits at a descriptor in a thread of the system.
+ * Without verbs under way, only a timer runs.
  */
 export class UcxClient {
   readonly ucx: UcxLibrary;
@@ -122,9 +122,9 @@ export class UcxClient {
   }
 
   /**
-   * Runs what posts verbs when all code that is ready to run has run, and looks for their ends: in
-   * this turn of the event loop while that is young, since a turn takes longer than a verb; else in
-   * the next one.
+   * Runs `post` when all code that is ready to run has run, and then looks for completions. It does
+   * so in this turn of the event loop while that is young, since a turn takes longer than a verb;
+   * else in the next one.
    */
   soon(post: () => void): void {
     if (microseconds() - this.#turned < TURN_MICROSECONDS) {
