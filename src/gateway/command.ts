@@ -66,7 +66,7 @@ export type ErrorHook = (error: unknown, command: string) => void;
 
 /** What a command may see and change. */
 export interface CommandContext {
-  /** Of the database that the connection has selected. */
+  /** Store of the database that the connection has selected. */
   readonly store: GatewayStore;
   readonly reply: ReplyWriter;
   readonly state: ConnectionState;

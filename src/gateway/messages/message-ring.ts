@@ -5,7 +5,7 @@ export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMan
 
 /** Messages that stay to be read; older ones are overwritten. */
 export const RING_SLOTS = 4096;
-/** Of a channel's name and a message together: with all slots, what the ring takes at most. */
+/** Longest channel name and message together: with all slots, the most that the ring takes. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
 /** The memory of messages comes back when nobody publishes any more. */
 const MESSAGE_TTL_MS = 60_000;
@@ -35,7 +35,7 @@ export class MessageRing {
   #missingSince = 0;
   /** Last number that was given out at that time. */
   #missingTo = 0;
-  /** What is missing up to this number is not waited for any more. */
+  /** Missing messages up to this number are not waited for any more. */
   #givenUp = 0;
 
   /** `writer` is eight random bytes: a reader skips messages of its own. */
@@ -68,7 +68,7 @@ export class MessageRing {
   *read(use: (channel: Buffer, message: Buffer) => void): Operation<void> {
     const before = this.#read;
     const last = yield* this.last();
-    // A counter that was deleted begins anew; another call may have seen that already.
+    // A deleted counter starts over at 1; another call may have seen that already.
     if (last < before && this.#read === before) {
       this.#read = 0;
       this.#givenUp = 0;

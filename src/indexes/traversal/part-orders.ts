@@ -122,8 +122,8 @@ export class RangeOrder implements PartOrder {
   readonly #period: number;
 
   /**
-   * Parts begin at multiples of `step`, counted anew in each `period`. Raises SW_INVALID_ARGUMENT
-   * for what is no cursor.
+   * Parts begin at multiples of `step` within each `period`. Raises SW_INVALID_ARGUMENT for an
+   * invalid cursor.
    */
   constructor(end: number, step: number, cursor = 0, period = end) {
     this.end = end;
