@@ -280,8 +280,8 @@ export interface Index {
   /**
    * Frees memory that the index does not need, such as records of deleted keys that wait for a
    * merge, claims of dead clients, or leaves that could be packed. It also does what deletions wait
-   * for. No client but the sweeper of a full pool runs it, between operations and in an epoch. It does
-   * not rely on free memory. `grace` returns when no client holds an address any more that was
+   * for. No client but the sweeper of a full pool runs it, between operations and in an epoch. It
+   * does not rely on free memory. `grace` returns when no client holds an address any more that was
    * unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion met
    * the full pool. Returns how many parts of the index it has changed.
    *

@@ -92,12 +92,12 @@ export class SepHashGeometry {
     return UNIT_BYTES * this.mainSizes.unitsFor(this.#entriesMax);
   }
 
-  /** Entries that a MainSegment may have which is to stand in the spare place and in its block. */
+  /** Most entries of a MainSegment that fits both the spare place and its block. */
   homeEntries(units: number): number {
     return Math.min(mainEntries(UNIT_BYTES * units), mainEntries(this.spareBytes));
   }
 
-  /** Of a MainSegment: what a merge may leave that should split it, and what the next one adds. */
+  /** Most entries of a MainSegment: those left when a split is due, and what a merge adds. */
   get #entriesMax(): number {
     return this.mainLimit + 3 * this.slots;
   }
@@ -145,10 +145,10 @@ const UNITS_MIN = 9;
 const LIMIT_SHARE = 1 / 32;
 
 /**
- * Sizes of the blocks of MainSegments. Each class takes chunks of its own, so they are few: eighths
- * of a full MainSegment from its half on, and below that a quarter each time, because a segment is
- * so small only until its first splits. Each fills its chunks to the end. All are odd and none is
- * that of long records: statistics tell tables from records.
+ * Block sizes of MainSegments. Each class takes chunks of its own, so they are few. From half a
+ * full MainSegment on they are its eighths. Below that each is a quarter of the last, because a
+ * segment is so small only until its first splits. Each fills its chunks to the end. All are odd
+ * and none is that of long records: statistics tell tables from records.
  */
 class MainSizes {
   /** Entries beyond which a MainSegment is split. */

@@ -139,9 +139,9 @@ export class SepHashParts implements Parts<SepHashRequest> {
 }
 
 /**
- * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. Only the newest
- * record of a key is met, so CurSegment and the entries of Main are read together, and whole. What
- * that needs is large: `idle` ones are used again.
+ * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. A sample meets
+ * only the newest record of a key, so CurSegment and the entries of Main are read together, and
+ * whole. The buffers for that are large, so `idle` ones are used again.
  */
 export function* sampleRecords(
   table: SepHashTable,

@@ -33,8 +33,8 @@ export function aimForSearch(table: SepHashTable, request: SepHashRequest): bool
 }
 
 /**
- * Brings the caches up to date for the request's key: 1 round trip after a merge that the operation
- * has met, 2 at the first use of a segment, more when the directory has to be asked.
+ * Brings the caches up to date for the request's key. It takes 1 round trip after a merge that the
+ * operation has met, 2 at the first use of a segment, and more to ask the directory.
  */
 export function* catchUp(
   table: SepHashTable,
