@@ -23,7 +23,7 @@ export const SUPERBLOCK = {
   createdAt: 48,
   poolId: 56,
   regionCount: 64,
-  /** Of a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
+  /** For a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
   nodesDigest: 72,
   /** How many regions the pool may have since it was raised; 0 when it was not: see `grow`. */
   regionsRaised: 80,

@@ -64,14 +64,14 @@ export interface ClientFigures {
   claimed: number;
   /** Bytes of blocks and spans that it has retired and that wait for an epoch. */
   waiting: number;
-  /** Of operations on one key that were timed in the last 10 to 20 seconds before. */
+  /** Latencies of operations on one key, timed in the 10 to 20 seconds before `toldAt`. */
   read: Percentiles;
   write: Percentiles;
 }
 
 /**
- * Counts what a client does, times some of it, and tells it to whoever reads the client table: in
- * the row, by WRITEs that nobody waits for, at most once in `tellEveryMs`. An operation costs two
+ * Counts what a client does, times some of it, and publishes that in the client's row. It uses
+ * WRITEs that no operation waits for, at most once in `tellEveryMs`. An operation costs two
  * additions and no verb.
  */
 export class Meter {
@@ -193,7 +193,7 @@ class RecentLatencies {
   }
 }
 
-/** What a row says, which begins at `at`; undefined when its client has told nothing. */
+/** Reads the row that begins at `at`; undefined when its client has told nothing. */
 export function figuresIn(row: DataView, at: number): ClientFigures | undefined {
   const toldAt = row.getFloat64(at + TOLD_AT, true);
   if (!(toldAt > 0 && toldAt < Number.MAX_SAFE_INTEGER)) return undefined;

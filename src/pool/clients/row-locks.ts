@@ -15,7 +15,7 @@ export interface RowLocks {
   isTaken(row: number): Operation<boolean>;
 }
 
-/** Of a pool file that this process maps. */
+/** Row locks in a pool file that this process maps. */
 export class LocalRowLocks implements RowLocks {
   readonly #locks: FileLocks;
 

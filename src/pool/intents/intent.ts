@@ -11,9 +11,9 @@ import { CHUNK_BYTES, INTENT_BYTES } from '../layout.ts';
 import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './lock-word.ts';
 
 /**
- * What an operation is about to write under its locks, so that another client can do it when the
- * operation's client dies: all WRITEs in their order, as addresses and bytes. The last one of each
- * locked leaf releases it, and that of the first leaf is the last of all.
+ * An intent holds what an operation is about to write under its locks, so that another client can
+ * do it when the operation's client dies: all WRITEs in order, as addresses and bytes. The last
+ * WRITE of each locked leaf releases it, and that of the first leaf is the last of all.
  *
  *    0  owner word of the first leaf      8  owner word of the second leaf
  *   16  bytes of the writes 32 | checksum 32; both 0 until the intent is whole
@@ -22,7 +22,7 @@ import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './l
  *   64  writes: address 8 | bytes 32 | leaf 32 | data, padded to 8 bytes
  *
  * The head is written before the lock is tried, in the same batch. The two owner words differ only
- * in the copy that a client makes which takes over the first leaf from a dead one.
+ * in the copy of a client that takes over the first leaf from a dead one.
  */
 const OWN_AT = 0;
 const OTHER_AT = 8;

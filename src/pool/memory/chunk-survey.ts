@@ -169,9 +169,9 @@ export class ChunkSurvey {
   }
 
   /**
-   * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
-   * that; nor of a few blocks that came free since the last reading. Returns whether there may be a
-   * chunk to try again.
+   * Forgets which chunks had no free block, or one in use. That may have changed, and nothing
+   * tells; the same goes for a few blocks that came free since the last reading. Returns whether
+   * there may be a chunk to try again.
    */
   forgetVain(): boolean {
     const some = this.#futile.size + this.#occupied.size > 0 || this.#leftOut > 0;

@@ -69,7 +69,7 @@ export const ANY_NODE = -1;
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
- * What was taken for an index whose maker died is given back by the next one: see Catalog.
+ * If the maker of an index dies, the next one gives its chunks back: see Catalog.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -197,7 +197,7 @@ export class ChunkTable {
       if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
       let run = 0;
       while (run < count && free.has(first + run * stripe)) {
-        // What the system refused once, the runs that follow need not ask for again.
+        // The system refused this one: the runs that follow need not ask for it again.
         if (this.#memory.backs(whole, first + run * stripe)) run++;
         else free.delete(first + run * stripe);
       }

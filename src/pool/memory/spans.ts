@@ -13,9 +13,8 @@ import { CHUNK_SPAN, type ChunkWord, ownedWord, packChunk, RECYCLED } from './ch
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
- * Spans: whole chunks of one region that stand one behind the other, for what is larger than a
- * chunk. Only their owner gives them back; any client may, when the owner is dead and nothing leads
- * to the span.
+ * Spans: contiguous whole chunks of one region, for what is larger than a chunk. The owner gives a
+ * span back, or any client when the owner is dead and nothing leads to the span.
  */
 export class Spans {
   readonly #layout: PoolLayout;

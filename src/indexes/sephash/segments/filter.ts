@@ -47,7 +47,7 @@ export function bitWasSet(request: SepHashRequest): boolean {
 
 /** Sets the bit of an entry that stands without it. */
 export function* completeBit(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  // Each failure means that one of the word's 37 bits was set, or that the segment was merged.
+  // Each failure means that another operation set one of 37 bits, or merged the segment.
   for (let round = 0; round < 64; round++) {
     // The word is of a later epoch: the entry has been merged.
     if (!canSetBit(request)) return;
