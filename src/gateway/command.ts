@@ -38,7 +38,7 @@ export interface Command {
   readonly name: string;
   readonly summary: string;
   readonly group: CommandGroup;
-  /** Number of words with the name (and the subcommand's); at least so many if negative. */
+  /** Number of words with the name (and the subcommand's); if negative, the least number. */
   readonly arity: number;
   readonly flags: readonly CommandFlag[];
   /** Where keys are among the words: first, last (negative counts from the end) and distance. */

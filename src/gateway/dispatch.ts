@@ -55,7 +55,7 @@ export function* execute(
   }
 }
 
-/** What a command that is no operation has left to do. */
+/** The remaining work of a command that is no operation. */
 function* nothing(): Operation<undefined> {}
 
 function fail(error: unknown, name: string, before: number, context: CommandContext): void {

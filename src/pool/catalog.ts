@@ -372,8 +372,8 @@ export class Catalog {
   }
 
   /**
-   * Whether the holder before this one is gone. A holder that makes a store is waited for, five
-   * seconds; one that does not, less than a second: a damaged word may name any living client.
+   * Takes the lock; returns whether the holder before is gone. It waits five seconds for one that
+   * makes a store, else less than a second: a damaged word may name any living client.
    */
   *#lock(): Operation<boolean> {
     let idle = 0;

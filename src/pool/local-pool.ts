@@ -7,7 +7,7 @@ import type { PoolMemory } from './memory/chunk-memory.ts';
 import { type OpenStore, storeDropped } from './open-stores.ts';
 import { Pool } from './pool.ts';
 
-/** Operations between two quiescent points: what an announcement costs is shared by so many. */
+/** Operations between two quiescent points, which share the cost of an announcement. */
 const OPERATIONS_PER_QUIESCENCE = 64;
 /** The same in a full pool, where other clients lack what this one has retired. */
 const TIGHT_OPERATIONS = 16;

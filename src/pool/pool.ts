@@ -52,7 +52,7 @@ export class Pool {
   readonly meter = new Meter();
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
-  /** A lagging client is looked for no more often, in milliseconds. */
+  /** Milliseconds, at least, from one search for lagging clients to the next. */
   readonly #livenessIntervalMs: number;
   /** Whether this client may write to nothing but its row: it cleans up after no other. */
   readonly #readOnly: boolean;
@@ -281,9 +281,9 @@ export class Pool {
   }
 
   /**
-   * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
-   * store that its row names. This comes before its row is free: if the recoverer dies in between,
-   * the client is counted twice, but blocks are never left uncounted.
+   * Counts a client that leaves unreachable blocks in use, in every store that its row names. This
+   * comes before its row is free: if the recoverer dies in between, the client is counted twice,
+   * but blocks are never left uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);

@@ -68,7 +68,7 @@ export function poolParameters(
   return parameters;
 }
 
-/** Regions of a pool that is to hold so many bytes. Raises SW_INVALID_ARGUMENT. */
+/** Regions that a pool of `size` bytes needs. Raises SW_INVALID_ARGUMENT. */
 export function regionsForSize(size: number, { regionBytes, nodes = 1 }: PoolParameters): number {
   const regions = Math.ceil(positiveInteger('size', size) / regionBytes / nodes) * nodes;
   if (isRegionCount(regions, nodes)) return regions;

@@ -1,6 +1,6 @@
 import { type Operation, setWord, UnwaitedWrite } from '../verbs/index.ts';
 
-/** WRITEs of one client that may be under way together; a further one is waited for. */
+/** Most unwaited WRITEs of one client under way; it waits for a further one. */
 const UNDER_WAY_MAX = 256;
 
 /**

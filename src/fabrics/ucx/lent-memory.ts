@@ -68,8 +68,8 @@ export function writeLentMemory(lent: LentMemory): Uint8Array {
 }
 
 /**
- * The reverse, of a node with so many regions of so many bytes, or more by now: its file may have
- * been lengthened. Raises WireError, and what `transportsOf` raises.
+ * Reads the message of a node with `regions` regions, or more by now: its file may have been
+ * lengthened. Raises WireError, and what `transportsOf` raises.
  */
 export function readLentMemory(
   message: Uint8Array,

@@ -112,7 +112,7 @@ function integer(
   };
 }
 
-/** `64mb` and the like; undefined for what is no size. */
+/** Parses `64mb` and the like; undefined for an invalid size. */
 function parseBytes(text: string): number | undefined {
   const [, digits = '', unit = ''] = /^([0-9]{1,15})([a-z]{0,2})$/i.exec(text) ?? [];
   const bytes = Number(digits) * (UNITS[unit.toLowerCase()] ?? Number.NaN);

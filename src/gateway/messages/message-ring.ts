@@ -7,7 +7,7 @@ export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMan
 export const RING_SLOTS = 4096;
 /** Longest channel name and message together: with all slots, the most that the ring takes. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
-/** The memory of messages comes back when nobody publishes any more. */
+/** The memory of messages is freed when no client publishes any more. */
 const MESSAGE_TTL_MS = 60_000;
 /** A gateway that took a number and died has not written its message. */
 const PATIENCE_MS = 1000;
@@ -114,7 +114,7 @@ export class MessageRing {
     return true;
   }
 
-  /** Numbers that were given out when the wait began are waited for together. */
+  /** Waits once for all numbers that were given out when the wait began. */
   #isGivenUp(wanted: number, last: number): boolean {
     if (wanted <= this.#givenUp) return true;
     if (this.#missingSince === 0) {
@@ -139,7 +139,7 @@ function slotOf(number: number): string {
   return `slot:${number % RING_SLOTS}`;
 }
 
-/** 0 for what is no message. */
+/** Returns 0 for bytes that are no message. */
 function numberOf(bytes: Buffer): number {
   if (bytes.length < HEADER_BYTES) return 0;
   const isWhole = bytes.readUInt32LE(16) <= bytes.length - HEADER_BYTES;

@@ -34,7 +34,7 @@ export class RaceParts implements Parts<RaceRequest> {
   readonly #table: RaceTable;
   readonly #group: Scratch;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: RaceTable, cursor = 0) {
     const { buckets, bucketBytes } = table.geometry;
     this.order = new SuffixOrder({ end: buckets, step: GROUP_BUCKETS }, cursor);
@@ -127,7 +127,7 @@ export function* eachBucket(
   }
 }
 
-/** Reads buckets of which nothing is being moved; false when they do not come to rest. */
+/** Reads buckets until no slot in them is moving; false when they do not come to rest. */
 function* readSettled(
   table: RaceTable,
   subtable: Address,

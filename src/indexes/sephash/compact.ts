@@ -16,9 +16,9 @@ import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.t
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
-/** One merge takes what the CurSegment says, the next one retires what that has dropped. */
+/** The first merge takes the CurSegment's entries; the second retires what the first dropped. */
 const MERGES_PER_SEGMENT = 2;
-/** Segments of which `releaseSome` merges the one with the most to free. */
+/** `some` merges the one of this many segments that seems to have the most to free. */
 const CANDIDATES = 8;
 
 /**

@@ -20,7 +20,7 @@ export type SepHashTechnique = (typeof SEPHASH_TECHNIQUES)[number];
 export interface SepHashShape {
   /** Bytes of a CurSegment's entries. */
   segmentBytes: number;
-  /** A MainSegment of more than so many CurSegments is split. */
+  /** A MainSegment with more entries than this many CurSegments hold is split. */
   ratio: number;
   /** Entries that an append reads to find the first empty one; 0 is all of them, every time. */
   window: number;
@@ -172,7 +172,7 @@ class MainSizes {
     return stretched(size);
   }
 
-  /** All of them, for MainSegments of at most so many entries. */
+  /** All classes, for MainSegments of at most `entriesMax` entries. */
   classes(entriesMax: number): number[] {
     const classes = new Set<number>();
     for (let entries = 0; entries <= entriesMax; entries += 8) classes.add(this.unitsFor(entries));
@@ -191,13 +191,13 @@ function unitsOf(entries: number): number {
   return Math.ceil(mainBytes(entries) / UNIT_BYTES);
 }
 
-/** The largest odd size of which a chunk holds as many blocks. */
+/** The largest odd size with as many blocks to a chunk. */
 function stretched(units: number): number {
   const odd = Math.min(Math.max(UNITS_MIN, Math.ceil(units)) | 1, BLOCK_UNITS_MAX);
   return Math.max(odd, largest(blocksPerChunk(odd)));
 }
 
-/** The largest size of a MainSegment's block of which a chunk holds so many. */
+/** The largest size of a MainSegment's block with `blocks` blocks to a chunk. */
 function largest(blocks: number): number {
   const units = Math.floor((CHUNK_BYTES - stateMapBytes(blocks)) / blocks / UNIT_BYTES);
   const odd = units % 2 === 1 ? units : units - 1;

@@ -46,7 +46,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
   readonly #planner: MergePlanner;
   #entries: readonly Int32Array[] = [];
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: SepHashTable, cursor = 0, isWhole = false) {
     this.order = new SuffixOrder({ end: FINGERPRINTS, step: 1 }, cursor);
     this.#table = table;

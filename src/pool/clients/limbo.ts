@@ -38,7 +38,7 @@ export class Limbo {
     return Array.from({ length: this.length }, (_, i) => this.#ring[this.#at(i)]);
   }
 
-  /** Whether a block waits of which `concerns` says so. */
+  /** Whether any waiting block has a size that `concerns` accepts. */
   some(concerns: (units: number) => boolean): boolean {
     for (let i = 0; i < this.length; i++) {
       if (concerns(this.#ring[this.#at(i) + UNITS])) return true;

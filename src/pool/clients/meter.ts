@@ -30,7 +30,7 @@ export const TELL_EVERY_MS = 1000;
  * shared memory. A prime, so that it does not fall in step with quiescent points.
  */
 const TIMED_EVERY = 31;
-/** Percentiles are of the last samples: so many, or of so long, and as many before. */
+/** Percentiles cover a window of this many samples or this long, and the window before. */
 const SAMPLES_MAX = 2000;
 const WINDOW_MS = 10_000;
 
@@ -224,7 +224,7 @@ export const LATENCY_CODES = 256;
 const STEPS_PER_DOUBLING = 8;
 const LEAST = 0.05;
 
-/** The byte for so many microseconds; those beyond either end count as the end. */
+/** The byte for a latency; those beyond either end count as the end. */
 export function latencyCode(microseconds: number): number {
   const steps = Math.floor(STEPS_PER_DOUBLING * Math.log2(Math.max(LEAST, microseconds) / LEAST));
   return Math.min(LATENCY_CODES - 1, 1 + steps);

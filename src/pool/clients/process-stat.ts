@@ -47,7 +47,7 @@ export function askPs(pid: number): Stat | 'unreadable' {
   return Number.isSafeInteger(startTime) ? { state: state[0], startTime } : 'unreadable';
 }
 
-/** The same for one client that asks again and again; that there is none it says at once. */
+/** `readProcess` with a cache, for repeated questions; it notices at once that one has ended. */
 export function rememberingProcesses(now = () => performance.now()): StatOf {
   const known = new Map<number, { stat: Stat | 'unreadable'; at: number }>();
   return (pid) => {

@@ -10,7 +10,7 @@ import {
   type StatOf,
 } from './process-stat.ts';
 
-/** A row's state word has room for so many bits of the namespace. */
+/** Bits of the namespace that fit a row's state word. */
 export const NAMESPACE_BITS = 22;
 const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 /**

@@ -103,7 +103,7 @@ export class Intent {
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, i32[word], freeHigh(i32[word + 1]));
   }
 
-  /** Adds the WRITEs after which a leaf is none any more; the second one tells that all is done. */
+  /** Adds the WRITEs that end a leaf; the second one tells that all is done. */
   addRetirement(leaf: number): void {
     invariant(leaf === SECOND_LEAF, 'an intent retires the leaf by whose lock it is found');
     this.addWord(leaf, this.leaf(leaf) + IDENTITY_AT, 0, 0);
@@ -127,7 +127,7 @@ export class Intent {
     this.#postSealed(slot, batch);
   }
 
-  /** A client that repairs goes by the first leaf's lock: all has to be done when that is gone. */
+  /** A repairer relies on the first leaf's lock: once that is released, all must be done. */
   #checkEnd(): void {
     const { i32 } = this.memory;
     const isOfFirst = i32[(this.#last + 12) >> 2] === FIRST_LEAF;

@@ -233,7 +233,7 @@ export class Allocator {
     return this.#lackedBy.get(error) ?? this.#lacking;
   }
 
-  /** Takes back a block of which no client but this one knows. */
+  /** Takes back a block that no other client knows. */
   discard(catalog: number, units: number, address: Address): void {
     this.#classOf(address, catalog, units).cache.push(address);
   }

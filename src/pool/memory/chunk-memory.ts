@@ -81,7 +81,7 @@ export class ChunkMemory {
     return needed === 1 || needed <= (yield* this.regionCount());
   }
 
-  /** Lets the pool have so many regions; returns how many it may have now. */
+  /** Raises the pool's maximum to `regions`; returns the maximum by now. */
   *raise(regions: number): Operation<number> {
     // Each failed swap means that another grower has raised the word, to REGIONS_MAX at most.
     for (let attempt = 0; attempt < REGIONS_MAX; attempt++) {

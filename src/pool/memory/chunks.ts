@@ -48,14 +48,14 @@ export interface ChunkSwap {
 
 export type ChunkOrigin = 'recycled' | 'fresh';
 
-/** Chunks that a client loses to others, one behind the other, before it looks further on. */
+/** Consecutive chunks that a client loses to others before it skips ahead. */
 const LOSSES_IN_LINE = 2;
-/** It looks up to 2^8 chunks further on. */
+/** It skips up to 2^8 chunks. */
 const SKIP_BITS_MAX = 8;
 
 /**
- * Chunks to pass after so many that others were faster at. All clients begin at the frontier: of
- * hundreds that want a chunk at the same time each would try the CAS on each other's.
+ * Chunks to skip after `losses` to faster clients. All clients begin at the frontier. Without this,
+ * each of hundreds that want a chunk at the same time would try the CAS on each other's.
  */
 function skippedAfter(losses: number, owner: number): number {
   if (losses <= LOSSES_IN_LINE) return 0;
@@ -276,7 +276,7 @@ export class ChunkTable {
     }
   }
 
-  /** A frontier among the tables would have them taken for chunks. Raises SW_POOL_CORRUPT. */
+  /** With a frontier among the tables, these would be taken for chunks. Raises SW_POOL_CORRUPT. */
   *#readFrontier(): Operation<number> {
     const { reservedChunks } = this.#layout;
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
@@ -453,7 +453,7 @@ export class ChunkTable {
     return this.#memory.readRaised();
   }
 
-  /** Lets the pool have so many regions; returns how many it may have now. */
+  /** Raises the pool's maximum to `regions`; returns the maximum by now. */
   *raiseMaximum(regions: number): Operation<number> {
     const raised = yield* this.#memory.raise(regions);
     yield* this.announceNews();

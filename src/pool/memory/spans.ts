@@ -47,7 +47,7 @@ export class Spans {
     return this.#layout.chunkStart(first);
   }
 
-  /** Gives back a span of which no client but this one knows. */
+  /** Gives back a span that no other client knows. */
   *release(catalog: number, address: Address, units: number): Operation<void> {
     const word = this.#word(catalog);
     for (const chunk of this.#chunksAt(address, units)) yield* this.#chunks.release(chunk, word);

@@ -24,9 +24,9 @@ export type Verdict = 'held' | 'violated' | 'inconclusive';
 export interface SelftestResult {
   test: string;
   verdict: Verdict;
-  /** How often what the contract forbids was seen. */
+  /** How often the test saw an outcome that the contract forbids. */
   violations: number;
-  /** How often the control was seen to do it, of which nothing is promised. */
+  /** How often the control, to which nothing is promised, saw the same. */
   control: number;
 }
 

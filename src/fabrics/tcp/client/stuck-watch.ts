@@ -1,4 +1,4 @@
-/** A call may take so many times as long as a verb. */
+/** A call may take this many times as long as a verb. */
 const CALL_PATIENCE = 4;
 
 /**

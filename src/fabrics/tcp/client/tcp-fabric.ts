@@ -44,7 +44,7 @@ export interface PairMaker {
   connect(endpoint: Endpoint, place: Place, credentials: Credentials): Promise<NodePair>;
   /** Orders that its pairs keep; when absent, they keep all of the contract's. */
   orders?(): PairOrders;
-  /** What there is to say of them (see `inspect`). */
+  /** Describes its pairs (see `inspect`). */
   report?(): FabricReport;
   /**
    * Runs it when all code that is ready to run has run, as a `setImmediate` that may come earlier:
@@ -146,7 +146,7 @@ export class TcpFabric implements RemoteFabric {
     return this.#pairs.map(({ welcome }) => welcome);
   }
 
-  /** What there is to say of how verbs run; nothing of TCP. */
+  /** Describes how verbs run; undefined over TCP. */
   get report(): FabricReport | undefined {
     return this.#maker.report?.();
   }

@@ -36,7 +36,7 @@ const FLUSH_BYTES = 128 * 1024;
 const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
-/** OpenSSL has what it has encrypted beside the plain bytes, and Node joins those first. */
+/** OpenSSL keeps encrypted bytes besides the plain ones, and Node joins the plain ones first. */
 const TLS_COPIES = 3;
 
 const READERS_READ = 'this secret is for reading: open the store with readOnly: true';

@@ -36,7 +36,7 @@ const CONNECTIONS_MAX = 1024;
 const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
 const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 export const DEFAULT_LEASE_MS = 10_000;
-/** A lease is so many ticks. A node that stood still has not counted them. */
+/** Ticks of a lease. A node that stood still has not counted them. */
 const TICKS_PER_LEASE = 10;
 /** Sessions that ended and are not let in again; those before them are long forgotten. */
 const ENDED_SESSIONS_MAX = 65_536;
@@ -389,7 +389,7 @@ class SessionLocks {
   /** By lock. */
   readonly #holders = new Map<number, number>();
 
-  /** Without a file no client but the node's can reach the memory, and nobody looks at locks. */
+  /** Without a file only the node's clients can reach the memory, and none checks locks. */
   constructor(locks: FileLocks | undefined) {
     this.#locks = locks;
   }
@@ -403,7 +403,7 @@ class SessionLocks {
     return outcome;
   }
 
-  /** Whether the session has a lock beside this one. */
+  /** Whether the session holds a lock other than this one. */
   hasOther(session: number, lock: number): boolean {
     for (const [held, holder] of this.#holders) {
       if (holder === session && held !== lock) return true;

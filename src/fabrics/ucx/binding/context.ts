@@ -28,7 +28,7 @@ const TOLD_AT = 64;
 export class UcxContext {
   readonly ucx: UcxLibrary;
   readonly handle: Handle;
-  /** Where calls leave what they return, and behind it what they are told. */
+  /** Results of calls, and behind them their arguments. */
   readonly #out: Pinned;
   readonly #clearer: ReturnType<UcxLibrary['clearer']>;
   #requestBytes = 0;

@@ -20,7 +20,7 @@ import type { PostedGroup } from './posted-group.ts';
 const PIECE_BYTES_BY_MESSAGE = 4096;
 const PIECE_BYTES_BY_DEVICE = 64 * 1024;
 /**
- * Up to so many bytes, and a power of two, `memcpy` writes each word once. A word that is written
+ * `memcpy` writes each word once for a power of two up to this many bytes. A word that is written
  * twice could undo a CAS in between by a process that maps the memory.
  */
 const ONCE_BYTES_MAX = 128;

@@ -3,16 +3,16 @@ import type { UcxLibrary } from '../binding/library.ts';
 import { UcxEndpoint, UcxWorker } from '../binding/worker.ts';
 import type { Transports } from '../transports.ts';
 
-/** Verbs that take so long are waited for without leaving the thread. */
+/** How long to wait for verbs without leaving the thread. */
 const SPIN_MICROSECONDS = 30;
-/** The clock is looked at once in so many looks. */
+/** Looks for completions from one reading of the clock to the next. */
 const CLOCK_EVERY = 8;
-/** So long one turn of the event loop may last in which answers came and verbs were posted. */
+/** Below this age, a turn of the event loop also posts the verbs that its answers lead to. */
 const TURN_MICROSECONDS = 100;
 const NOT_YET = -1;
-/** What takes longer than this is waited for at the worker's descriptor. */
+/** After this long without a completion, wait at the worker's descriptor. */
 const POLLING_MICROSECONDS = 100;
-/** A poll ends after so long, and then all is looked at. */
+/** A poll ends after this long, and the client looks for completions. */
 const WAIT_MS = 100;
 /** How often a client without verbs under way lets the library do its own work. */
 const REST_MS = 1000;
@@ -58,7 +58,7 @@ export class UcxClient {
   /** The first look after something has come to its end, or waiting began. */
   #since = NOT_YET;
   #scheduled = false;
-  /** Whether what posts is running, behind which a look follows, and whether it has posted. */
+  /** Whether `post` is running, which a look for completions follows, and whether it has posted. */
   #isPosting = false;
   #hasPosted = false;
   #polling = false;
@@ -85,7 +85,7 @@ export class UcxClient {
     return endpoint;
   }
 
-  /** It is looked after from now on. */
+  /** From now on the client looks for completions of it. */
   add(waiter: Waiter): void {
     this.#waiters = [...this.#waiters, waiter];
   }
@@ -198,7 +198,7 @@ export class UcxClient {
   }
 }
 
-/** A name of its own: the global one is looked up by a getter each time. */
+/** A local name: the global one is a getter that runs each time. */
 const clock = performance;
 
 function microseconds(): number {

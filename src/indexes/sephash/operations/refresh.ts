@@ -78,8 +78,8 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
 }
 
 /**
- * Tells the directory of the segment that was split off (suffix, depth), unless it knows: done by
- * the splitter, or by a client that meets a split of which the directory was not told.
+ * Links the segment that was split off (suffix, depth) into the directory, if it is not there. The
+ * splitter does so, or a client that meets a split which the directory lacks.
  */
 export function* linkSibling(
   table: SepHashTable,

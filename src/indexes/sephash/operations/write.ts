@@ -308,8 +308,7 @@ function postWindow(
 }
 
 /**
- * The first empty entry of what was read, or the window's end, or STALE. There is none in a closed
- * segment.
+ * The first empty entry that was read, or the window's end, or STALE. A closed segment has none.
  */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
   if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;

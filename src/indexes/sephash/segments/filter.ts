@@ -73,7 +73,7 @@ export function filterIsClear(table: SepHashTable, request: SepHashRequest): boo
   return false;
 }
 
-/** Remembers the filter word that was read, of which only a second look can tell how old it is. */
+/** Remembers the filter word that was read: a second look has to tell how old it is. */
 export function doubt(request: SepHashRequest): void {
   const at = filterAt(request);
   request.doubtedEpoch = request.epoch;
