@@ -38,7 +38,7 @@ export interface Command {
   readonly name: string;
   readonly summary: string;
   readonly group: CommandGroup;
-  /** Number of words with the name (and the subcommand's); at least so many if negative. */
+  /** Number of words with the name (and the subcommand's); if negative, the least number. */
   readonly arity: number;
   readonly flags: readonly CommandFlag[];
   /** Where keys are among the words: first, last (negative counts from the end) and distance. */
@@ -66,7 +66,7 @@ export type ErrorHook = (error: unknown, command: string) => void;
 
 /** What a command may see and change. */
 export interface CommandContext {
-  /** Of the database that the connection has selected. */
+  /** Store of the database that the connection has selected. */
   readonly store: GatewayStore;
   readonly reply: ReplyWriter;
   readonly state: ConnectionState;

@@ -63,9 +63,9 @@ const COUNTING_SHARE = 50;
 const CHEAP_MS = 5;
 
 /**
- * How many keys a database has, for INFO: its index is asked, and no record read. So records that
- * have expired count until they are taken out, as they do in Redis; DBSIZE is exact. Of a large
- * index the last count is told again for a while.
+ * Counts the keys of a database for INFO. It asks the index and reads no record. So expired records
+ * count until they are removed, as they do in Redis; DBSIZE is exact. For a large index, the last
+ * count is reused for a while.
  */
 export class KeyCount {
   #count = 0;

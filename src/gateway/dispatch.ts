@@ -55,7 +55,7 @@ export function* execute(
   }
 }
 
-/** What a command that is no operation has left to do. */
+/** The remaining work of a command that is no operation. */
 function* nothing(): Operation<undefined> {}
 
 function fail(error: unknown, name: string, before: number, context: CommandContext): void {
@@ -140,7 +140,7 @@ const NOT_QUEUED: ReadonlySet<string> = new Set([
   'reset',
 ]);
 
-/** What a subscriber may send in RESP2, where it could not tell replies from messages. */
+/** Commands allowed to RESP2 subscribers, which could not tell other replies from messages. */
 const OF_SUBSCRIBERS: ReadonlySet<string> = new Set([
   'ping',
   'subscribe',

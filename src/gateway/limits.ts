@@ -20,7 +20,7 @@ export const GATEWAY_LIMITS: GatewayLimits = {
 };
 
 /**
- * Output of a connection from which on it neither reads nor runs requests until its client has
- * read, and a reply that is made part by part waits.
+ * With this much output, a connection neither reads nor runs requests until its client has read,
+ * and a reply that is made part by part waits.
  */
 export const OUTPUT_BYTES_MAX = MEBIBYTE;

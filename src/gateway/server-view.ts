@@ -19,7 +19,7 @@ export interface ServerView {
   readonly limits: GatewayLimits;
   /** What CONFIG SET changes. */
   readonly settings: Settings;
-  /** Of all connections. */
+  /** Counts the memory of all connections. */
   readonly memory: ClientMemory;
   readonly clients: ReadonlyMap<number, Client>;
   readonly databases: Databases;

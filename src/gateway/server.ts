@@ -58,8 +58,7 @@ export interface GatewayOptions {
   /** Further clients are refused. Default 1024. */
   maxConnections?: number;
   /**
-   * Longest request in bytes, which is also the longest value that a client can set, but for the
-   * key. Default 66 MiB.
+   * Longest request in bytes; a value that a client sets has to fit, with its key. Default 66 MiB.
    */
   maxRequestBytes?: number;
   /**

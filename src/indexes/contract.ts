@@ -6,7 +6,7 @@ import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
 import type { Parts } from './traversal/parts.ts';
 
-/** What an index can do beyond the contract; the conformance suite reads it. */
+/** An index's abilities beyond the contract; the conformance suite reads them. */
 export interface IndexManifest {
   /** Stands for the kind in the catalog, for ever: at most 12 letters of a-z or -. */
   name: string;
@@ -37,7 +37,7 @@ export interface IndexManifest {
   marksCurrent?: true;
 }
 
-/** What a client chooses for itself: clients of one index need not agree. */
+/** Settings that a client chooses for itself: clients of one index need not agree. */
 export interface ClientSettings {
   /** Operations in flight on one key share verbs: see delegation.ts. */
   delegation?: boolean | undefined;
@@ -84,7 +84,7 @@ export interface IndexKind {
   readonly parameterNames: readonly string[];
   /** Those that are 1 or 0, and true or false to users. */
   readonly flags: readonly string[];
-  /** All parameters of a new index, from the wishes for some. Raises SW_INVALID_ARGUMENT. */
+  /** All parameters of a new index, given some of them. Raises SW_INVALID_ARGUMENT. */
   parameters(
     wishes: Readonly<Record<string, number | undefined>>,
     poolBytes: number,
@@ -105,8 +105,8 @@ export interface IndexShape {
   slots: number;
   records: number;
   /**
-   * Of an index that keeps short items itself: how many records stand in it whole, and of how many
-   * it has only where they are.
+   * How many records the index holds whole, and how many only by address. Present if it keeps short
+   * items itself.
    */
   inline?: number;
   indirect?: number;
@@ -158,8 +158,8 @@ export interface KeyRange {
 }
 
 /**
- * A scan of a range, some records at a time: each key that is present during the whole scan is
- * visited exactly once, in order, with a value that was current at some moment of the scan. Each
+ * A scan of a range, some records at a time. It visits each key that is present during the whole
+ * scan exactly once, in order, with a value that was current at some moment of the scan. Each
  * `next` is an operation of its own; between two of them the caller may leave its epoch.
  */
 export interface IndexScan {
@@ -207,11 +207,11 @@ export interface Index {
   readonly manifest: IndexManifest;
   readonly records: RecordIo;
   /**
-   * Of this client: how often an operation had to begin again or wait, by reason, and how often it
+   * How often this client's operations had to begin again or wait, by reason, and how often they
    * did what `IndexManifest.resizes` names.
    */
   readonly counters: Counters;
-  /** Changes the settings that are named. An index lacks it that has none of them. */
+  /** Changes the settings that are named. An index without any of them lacks this. */
   configure?(settings: ClientSettings): void;
   /** Idle requests to run operations with. */
   newRequest(): Request;
@@ -246,28 +246,28 @@ export interface Index {
   /** Counts by a walk over the tables; `shapeOf` does without. */
   shape?(): Operation<IndexShape>;
   /**
-   * What the index looks like: of each of its layers up to `partsMax` parts, read as they are, by
-   * READs alone. No more than that is read, but for the directory when the index was opened.
-   * `pictureFrom` does without.
+   * A drawing of up to `partsMax` parts of each layer, read as they are, by READs alone. It reads
+   * nothing else, except the directory once, when the index is opened. `pictureFrom` draws an index
+   * that lacks this.
    */
   picture?(partsMax: number): Operation<IndexPicture>;
   /**
    * The parts of the index, from the beginning or a cursor: walks are made of them (`walkOf`).
-   * Raises SW_INVALID_ARGUMENT for what is no cursor. With `whole`, which begins at the beginning,
-   * they name all blocks that are reachable from the beginning to the end: those of the index
-   * itself and those of all records, maybe more. Sweeps go through these (`eachReachable`).
+   * Raises SW_INVALID_ARGUMENT for an invalid cursor. With `whole`, which begins at the beginning,
+   * they name every block that is reachable during the whole walk, of the index itself and of all
+   * records, and maybe more. Sweeps go through these (`eachReachable`).
    */
   parts(cursor?: number, whole?: boolean): Parts;
   /**
-   * Visits some of the records, up to about `enough`: those in the places of the index that
-   * `places` name, numbers of [0, 1), so that with numbers by chance each record is about as likely
-   * to be met as any other. Fewer or none where the places are empty. A visit is as in a walk that
-   * wants the keys only; a record may have been replaced since. `request` is lent for it. An index
-   * that lacks this is sampled by its parts (`sampleOf`).
+   * Visits up to about `enough` records at the given places of the index, numbers of [0, 1). With
+   * random numbers, each record is about as likely to be visited as any other. It visits fewer or
+   * none where the places are empty. A visit is as in a walk that wants the keys only; a record may
+   * have been replaced since. `request` is lent for it. An index that lacks this is sampled by its
+   * parts (`sampleOf`).
    *
-   * With an outgoing record as the place (`IndexManifest.evictsInTable`), all that stand where a
-   * table would keep it: only there does an eviction make room for it. None where there is room.
-   * All of that table where `enough` is Infinity.
+   * When `places` is a request (`IndexManifest.evictsInTable`), it visits all records where a table
+   * would keep the outgoing one: an eviction makes room for it only there. It visits none where
+   * there is room, and the whole table if `enough` is Infinity.
    */
   sample?(
     request: Request,
@@ -278,12 +278,12 @@ export interface Index {
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**
-   * Lets go of memory that the index does not need, such as records of deleted keys that wait for a
-   * merge, claims of dead clients, or leaves that could be packed, and does what deletions wait
-   * for. Only the client that sweeps a full pool runs it, between operations and in an epoch, and
-   * it does not rely on free memory. `grace` returns when no client holds an address any more that
-   * was unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion
-   * met the full pool. Returns how many parts of the index it has changed.
+   * Frees memory that the index does not need, such as records of deleted keys that wait for a
+   * merge, claims of dead clients, or leaves that could be packed. It also does what deletions wait
+   * for. No client but the sweeper of a full pool runs it, between operations and in an epoch. It
+   * does not rely on free memory. `grace` returns when no client holds an address any more that was
+   * unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion met
+   * the full pool. Returns how many parts of the index it has changed.
    *
    * Without `grace` (`IndexManifest.retiresLate`) it only frees the blocks of some removed records,
    * in a bounded number of steps, and any client runs it.

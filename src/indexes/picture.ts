@@ -1,4 +1,4 @@
-/** What of an index a picture shows, for people who look: read once, by READs alone. */
+/** A drawing of an index, for people to look at: read once, by READs alone. */
 
 /** Something that holds records, as far as its entries go: a level, a table, a ring. */
 export interface PictureBar {
@@ -9,12 +9,12 @@ export interface PictureBar {
 
 /** A part of an index: a subtable, a segment, a partition, a node, a leaf. */
 export interface PicturePart {
-  /** What tells it from the others: its number, or the keys that it begins with. */
+  /** Identifies the part: its number, or the keys that it begins with. */
   name: string;
-  /** Of a part that a directory leads to: the last bits of its keys' hashes, and how many. */
+  /** For a part that a directory leads to: the last bits of its keys' hashes, and how many. */
   suffix?: number;
   depth?: number;
-  /** Which of the parts that are shown of the layer above leads to it. */
+  /** Which of the shown parts of the layer above leads to it. */
   above?: number;
   used: number;
   slots: number;
@@ -26,7 +26,7 @@ export interface PicturePart {
 
 /** Parts of one kind. */
 export interface PictureLayer {
-  /** What the parts are called, in the plural, and one of their cells. */
+  /** Plural name of the parts, and the name of one of their cells. */
   parts: string;
   cell: string;
   /** How many there are; estimated from those that were read where `isExact` is false. */
@@ -37,7 +37,7 @@ export interface PictureLayer {
 }
 
 export interface IndexPicture {
-  /** Of an index with a directory: the suffix bits that it tells apart. */
+  /** For an index with a directory: how many suffix bits it tells apart. */
   globalDepth?: number;
   /** From what leads to the records down to what holds them. */
   layers: PictureLayer[];

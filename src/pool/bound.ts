@@ -8,7 +8,7 @@ import type { Allocator } from './memory/allocator.ts';
 export const EVICTIONS = ['none', 'lru', 'lfu', 'adaptive'] as const;
 type Eviction = (typeof EVICTIONS)[number];
 
-/** What a store may hold at most, and which records go when it is full. */
+/** The most that a store may hold, and which records go when it is full. */
 export interface BoundWish {
   readonly unit: 'records' | 'bytes';
   readonly limit: number;
@@ -31,10 +31,10 @@ export const LEDGER_LINE_BYTES = UNIT_BYTES;
 
 const HISTORY_BITS_MIN = 6;
 const HISTORY_BITS_MAX = 14;
-/** Of a store that counts bytes: as if its records had so many. */
+/** Assumed size of a record in a store that counts bytes. */
 const BYTES_PER_RECORD = 512;
 
-/** In the store's line behind the catalog. */
+/** Offsets in the store's line behind the catalog. */
 const LIMIT = 24;
 const BOUND = 32;
 const BLOCK = 40;

@@ -43,7 +43,7 @@ const TURN_CURSOR = 16;
 
 const WAIT_MICROSECONDS = 500;
 const WAITS_MAX = 10_000;
-/** Of a holder that makes no store: what else is done under the lock is short. */
+/** Waits for a holder that makes no store: nothing else takes long under the lock. */
 const IDLE_WAITS_MAX = 1600;
 const WAITS_PER_LOOK = 32;
 
@@ -71,7 +71,7 @@ export interface Made {
   isNew: boolean;
 }
 
-/** What of the pool was taken for a store that is not there: half made, or dropped. */
+/** Memory taken for a store that is not there: half made, or dropped. */
 export interface Unfinished {
   /** Name of the index kind that it was to have; empty when the row says nothing any more. */
   kind: string;
@@ -337,19 +337,19 @@ export class Catalog {
   }
 
   /**
-   * Takes a turn at something that clients do for a store now and then, one at a time: true when
-   * the last turn was taken `interval` milliseconds ago or more, by the clocks of its takers.
+   * Takes a turn at work that clients do for a store now and then, one at a time. True when the
+   * last turn was taken `interval` milliseconds ago or more, by the clocks of the clients.
    */
   *takeTurn(id: number, now: number, interval: number): Operation<boolean> {
     const address = wordsOf(id) + TURN_AT;
     const last = yield* control.load(address);
-    // A turn in the future is that of a client whose clock was wrong.
+    // A client whose clock was wrong has taken a turn in the future.
     const age = now - Number(last);
     if (age >= 0 && age < interval) return false;
     return yield* control.swap(address, last, BigInt(Math.floor(now)));
   }
 
-  /** Where the walk of those turns goes on. */
+  /** Where the next turn's walk resumes. */
   *turnCursor(id: number): Operation<number> {
     return Number(yield* control.load(wordsOf(id) + TURN_CURSOR));
   }
@@ -359,7 +359,7 @@ export class Catalog {
   }
 
   /**
-   * What the store may hold at most; undefined for as much as the pool has room for. Raises
+   * The store's bound; undefined when it may hold as much as the pool has room for. Raises
    * SW_POOL_CORRUPT when the block of the bound is none of the store's.
    */
   *boundOf(id: number): Operation<Bound | undefined> {
@@ -372,8 +372,8 @@ export class Catalog {
   }
 
   /**
-   * Whether the holder before this one is gone. A holder that makes a store is waited for, five
-   * seconds; one that does not, less than a second: a damaged word may name any living client.
+   * Takes the lock; returns whether the holder before is gone. It waits five seconds for one that
+   * makes a store, else less than a second: a damaged word may name any living client.
    */
   *#lock(): Operation<boolean> {
     let idle = 0;
@@ -391,7 +391,7 @@ export class Catalog {
   }
 }
 
-/** Of a store without a bound. */
+/** The words of a store without a bound. */
 // biome-ignore lint/correctness/useYield: an operation without a verb
 function* noWords(): Operation<Uint8Array> {
   return new Uint8Array(STORE_WORDS_BYTES);

@@ -23,7 +23,7 @@ export const SUPERBLOCK = {
   createdAt: 48,
   poolId: 56,
   regionCount: 64,
-  /** Of a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
+  /** For a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
   nodesDigest: 72,
   /** How many regions the pool may have since it was raised; 0 when it was not: see `grow`. */
   regionsRaised: 80,
@@ -65,12 +65,12 @@ export const INTENT_BYTES = 1024;
 /** Clients, by their rows, whose intent slots on a node stand in one chunk. */
 export const CLIENTS_PER_INTENT_CHUNK = CHUNK_BYTES / (INTENTS_PER_CLIENT * INTENT_BYTES);
 
-/** An address has so many regions at most. */
+/** Most regions that an address can name. */
 export const REGIONS_MAX = 1024;
 
 export interface PoolParameters {
   regionBytes: number;
-  /** At creation: the tables of region 0 are for so many. */
+  /** At creation, which the tables of region 0 are sized for. */
   regionsMax: number;
   /** Since the pool was raised; as many as at creation when left out. */
   regionsRaised?: number;
@@ -98,8 +98,8 @@ export class PoolLayout {
   /** How many regions the pool may have, as far as this client knows. */
   #regionsMax: number;
   /**
-   * Chunks follow one another over so many regions in turn, one a node: chunk n + stripe is the
-   * next of the same region.
+   * Consecutive chunks go round this many regions, one a node: chunk n + stripe is the next of the
+   * same region.
    */
   readonly stripe: number;
   /** A word for each chunk of intent slots: its number, or 0 while there is none. */
@@ -254,7 +254,7 @@ export class PoolLayout {
   }
 }
 
-/** Whether a pool over so many memory nodes can have so many regions. */
+/** Whether a pool over `nodes` memory nodes can have `regions` regions. */
 export function isRegionCount(regions: number, nodes: number): boolean {
   return regions >= 1 && regions <= REGIONS_MAX && regions % nodes === 0;
 }
@@ -264,7 +264,7 @@ export function stateMapBytes(blocks: number): number {
   return Math.ceil(blocks / UNIT_BYTES) * UNIT_BYTES;
 }
 
-/** How many blocks of `units` lines fit in a chunk beside one state byte each. */
+/** How many blocks of `units` lines fit in a chunk with one state byte each. */
 export function blocksPerChunk(units: number): number {
   const blockBytes = units * UNIT_BYTES;
   let blocks = Math.floor(CHUNK_BYTES / (blockBytes + 1));

@@ -7,7 +7,7 @@ import type { PoolMemory } from './memory/chunk-memory.ts';
 import { type OpenStore, storeDropped } from './open-stores.ts';
 import { Pool } from './pool.ts';
 
-/** Operations between two quiescent points: what an announcement costs is shared by so many. */
+/** Operations between two quiescent points, which share the cost of an announcement. */
 const OPERATIONS_PER_QUIESCENCE = 64;
 /** The same in a full pool, where other clients lack what this one has retired. */
 const TIGHT_OPERATIONS = 16;
@@ -79,9 +79,9 @@ export class LocalPool extends Pool {
   }
 
   /**
-   * Does something when no operation is in flight: at once, or when the last one ends. A callback
+   * Runs `action` when no operation is in flight: at once, or when the last one ends. A callback
    * inside an operation may close the store, and the operation still needs the client's row, its
-   * blocks and its mapping. Of several actions the last one counts.
+   * blocks and its mapping. If there are several actions, the last one counts.
    */
   afterOperations(action: () => void): void {
     if (this.#inFlight > 0) this.#afterwards = action;
@@ -101,8 +101,8 @@ export class LocalPool extends Pool {
   }
 
   /**
-   * The event loop has turned, or a timer's work has ended, behind which this thread may be busy
-   * with other things before it turns: nothing is in flight, so this client holds back no other.
+   * Runs when the event loop has turned, or a timer's work has ended. This thread may be busy with
+   * other things before the next turn. With nothing in flight, it must hold back no other client.
    */
   rest(): void {
     clearImmediate(this.#burst);

@@ -111,8 +111,8 @@ export class OpenStores {
   }
 
   /**
-   * Only between operations: finds out which open stores were dropped, and gives up what this
-   * client has of stores without a handle. What waits for an epoch is given up by a later call.
+   * Finds out which open stores were dropped, and gives up what this client has of stores without a
+   * handle. A later call gives up what waits for an epoch. Call it only between operations.
    */
   *tend(): Operation<void> {
     // The row of a client that was declared dead may be another client's by now.

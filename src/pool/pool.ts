@@ -42,17 +42,17 @@ export class Pool {
   readonly stores: OpenStores;
   readonly intents: IntentSlots;
   readonly repairs: Repairs;
-  /** Of this client: by which it judges whether records have expired. */
+  /** This client's clock, by which it judges whether records have expired. */
   readonly clock = new PoolClock();
-  /** Of this client: by which it gives up waiting for a lock. Simulations have their own time. */
+  /** This client's timer for giving up on a lock. Simulations have their own time. */
   readonly timer: Timer = { now: () => performance.now() };
-  /** Of this client: WRITEs that its operations do not wait for. */
+  /** WRITEs that this client's operations do not wait for. */
   readonly unwaited = new UnwaitedWrites();
-  /** Of this client: what it does, for those who watch the pool. */
+  /** Counts what this client does, for those who watch the pool. */
   readonly meter = new Meter();
   /** Names the client that sweeps: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
-  /** A lagging client is looked for no more often, in milliseconds. */
+  /** Milliseconds, at least, from one search for lagging clients to the next. */
   readonly #livenessIntervalMs: number;
   /** Whether this client may write to nothing but its row: it cleans up after no other. */
   readonly #readOnly: boolean;
@@ -90,8 +90,8 @@ export class Pool {
   }
 
   /**
-   * Cleans up after clients that are gone, so that a row is free, and takes one. What dead clients
-   * were doing under locks it can finish only then, because that takes an intent slot.
+   * Cleans up after clients that are gone, so that a row is free, and takes one. It can then finish
+   * what dead clients were doing under locks, which takes an intent slot.
    */
   *joining(name: string): Operation<void> {
     yield* this.recovering(() => true);
@@ -172,8 +172,8 @@ export class Pool {
   }
 
   /**
-   * As `reclaiming`, when nothing else has helped: also of chunks that were tried in vain. True
-   * when there are such chunks, of which some may have free blocks by now.
+   * As `reclaiming`, when nothing else has helped: also tries chunks again that it has tried
+   * without success. True when there are such chunks, of which some may have free blocks by now.
    */
   *reclaimingAnew(): Operation<boolean> {
     if (!this.chunks.survey.forgetVain()) return false;
@@ -261,10 +261,10 @@ export class Pool {
   }
 
   /**
-   * Cleans up after a dead client. What it was doing under locks is done first: nothing that it was
-   * about to link may be swept. That may fail, so the row is claimed only afterwards. What it had
-   * half done without locks is finished by the client that meets it. A sweep brings back the blocks
-   * that it had claimed or retired.
+   * Cleans up after a dead client. It first does what the client was doing under locks: nothing
+   * that the client was about to link may be swept. That may fail, so the row is claimed only
+   * afterwards. The next client to meet a half-done change without locks finishes it. A sweep
+   * brings back the blocks that the dead client had claimed or retired.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.repairs.settleRow(row))) return;
@@ -281,9 +281,9 @@ export class Pool {
   }
 
   /**
-   * Counts a client that leaves blocks behind which are in use and which nothing reaches, in every
-   * store that its row names. This comes before its row is free: if the recoverer dies in between,
-   * the client is counted twice, but blocks are never left uncounted.
+   * Counts a client that leaves unreachable blocks in use, in every store that its row names. This
+   * comes before its row is free: if the recoverer dies in between, the client is counted twice,
+   * but blocks are never left uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
@@ -298,9 +298,9 @@ export class Pool {
   }
 
   /**
-   * What `close` does in the pool: only between operations. Nothing, when this client was declared
-   * dead while it stood still: its row may be another client's by now, whose announced epoch must
-   * not be cleared, and the blocks that it had cached may be in use.
+   * The pool's part of `close`; call it only between operations. It does nothing if this client was
+   * declared dead while it stood still. Its row may be another client's by now, whose announced
+   * epoch must not be cleared, and the blocks that it had cached may be in use.
    */
   *departing(): Operation<void> {
     if (!(yield* this.membership.holdsRow())) return;

@@ -150,7 +150,7 @@ export class RemotePool extends Pool {
     });
   }
 
-  /** What its operations were is told beside them, the last ones too. */
+  /** A timer publishes figures, so no operation waits, and the last ones are told, too. */
   #tellLater(): void {
     if (this.#closed) return;
     const dueInMs = this.tellsInMs;

@@ -19,7 +19,7 @@ const REGION_BYTES_MAX = 2 ** 31;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 
-/** The nodes of a pool, but for the first, stand above its regions in one word. */
+/** One word holds `regionsMax`, and above it the number of nodes beyond the first. */
 const NODES_SCALE = 2 ** 32;
 
 export interface PoolSizing {
@@ -30,7 +30,7 @@ export interface PoolSizing {
   nodes?: number;
 }
 
-/** Checks the wishes of a creator and turns them into the parameters of a pool. */
+/** Checks the sizes that a creator has named and turns them into the parameters of a pool. */
 export function poolParameters(
   { size, regionSize, maxClients, nodes = 1 }: PoolSizing,
   defaults: { size: number; regionSize?: number },
@@ -68,7 +68,7 @@ export function poolParameters(
   return parameters;
 }
 
-/** Regions of a pool that is to hold so many bytes. Raises SW_INVALID_ARGUMENT. */
+/** Regions that a pool of `size` bytes needs. Raises SW_INVALID_ARGUMENT. */
 export function regionsForSize(size: number, { regionBytes, nodes = 1 }: PoolParameters): number {
   const regions = Math.ceil(positiveInteger('size', size) / regionBytes / nodes) * nodes;
   if (isRegionCount(regions, nodes)) return regions;

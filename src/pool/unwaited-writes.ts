@@ -1,15 +1,15 @@
 import { type Operation, setWord, UnwaitedWrite } from '../verbs/index.ts';
 
-/** WRITEs of one client that may be under way together; a further one is waited for. */
+/** Most unwaited WRITEs of one client under way; it waits for a further one. */
 const UNDER_WAY_MAX = 256;
 
 /**
- * The WRITEs of one client that its operations do not wait for, such as those that note an access:
- * nothing depends on them, and one that is lost with its client is missed by no other.
+ * The WRITEs of one client that its operations do not wait for, such as those that note an access.
+ * Nothing depends on them, and no other client misses one that is lost with its client.
  *
- * On their queue pair they keep the order of the contract, on others nothing tells when they are
- * executed. So a client that gives up what keeps a block from being re-used (its epoch, the name of
- * a store in its row) waits for `settled` first.
+ * They keep the order of the contract on their own queue pair; on others nothing tells when they
+ * are executed. So a client waits for `settled` before it gives up what keeps a block from being
+ * re-used: its epoch, or the name of a store in its row.
  */
 export class UnwaitedWrites {
   readonly #idle: UnwaitedWrite[] = [];

@@ -13,12 +13,12 @@ const FENCE_MODULE = [
 export type Barrier = () => void;
 
 /**
- * What must stand between two verbs on this processor, or undefined where it keeps their order but
- * for a load that passes an earlier store (x86, total store order).
+ * The fence that must stand between two verbs on this processor. Undefined where the processor
+ * keeps their order, except that a load may pass an earlier store (x86, total store order).
  *
- * ARM lets any two plain accesses pass one another, and plain ones pass the store of an atomic
- * behind which they stand. JavaScript has no fence for plain accesses; WebAssembly's `atomic.fence`
- * compiles to `dmb ish` there. Raises SW_UNSUPPORTED for processors about which nothing is known.
+ * ARM lets any two plain accesses pass one another, and lets a plain access pass the store of an
+ * atomic before it. JavaScript has no fence for plain accesses; WebAssembly's `atomic.fence`
+ * compiles to `dmb ish` there. Raises SW_UNSUPPORTED for an unknown processor.
  */
 export function barrierOf(arch: string = process.arch): Barrier | undefined {
   if (arch === 'x64') return undefined;

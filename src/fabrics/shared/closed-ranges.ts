@@ -35,7 +35,7 @@ export class ClosedRanges {
     this.#ranges.push({ ...range, memory: new WeakRef(memory) });
   }
 
-  /** Hands over the ranges of which no view is left. */
+  /** Hands over the ranges that have no view left. */
   takeUnreachable(): ClosedRange[] {
     const unreachable = this.#ranges.filter(({ memory }) => memory.deref() === undefined);
     if (unreachable.length > 0) {
@@ -45,9 +45,9 @@ export class ClosedRanges {
   }
 
   /**
-   * Hands over a range of so many bytes whether or not it has views: they have the length 0 from
-   * now on. V8 looks at each access in this thread whether the view is such a one, which makes
-   * operations some 15 % slower; so this is for want of addresses only.
+   * Hands over a range of `bytes` even if it has views, whose length becomes 0. From then on V8
+   * checks each access in this thread for such views, which makes operations some 15 % slower. So
+   * call this only when addresses have run out.
    */
   seize(bytes: number): ClosedRange | undefined {
     const at = this.#ranges.findIndex((range) => range.bytes === bytes);

@@ -46,8 +46,8 @@ function byteLock(type: number, offset: bigint): Buffer {
 }
 
 /**
- * In a bundle of CommonJS modules `import.meta` is empty, and there is a file name. In a thread
- * that was started from text there are both, and the name is none.
+ * A bundle of CommonJS modules has a file name, and an empty `import.meta`. A thread that was
+ * started from text has both, and its file name is no path.
  */
 const HERE = import.meta.url ?? __filename;
 

@@ -29,7 +29,7 @@ export class MappedSource implements RegionSource {
     this.locks = byteLocks && new FileLocks(byteLocks, fd, reopen);
   }
 
-  /** Of a file that no other client knows yet. */
+  /** Gives a file that no other client knows yet its first region. */
   begin(): void {
     if (this.#libc.isSparse) ftruncateSync(this.#fd, this.#regionBytes);
     else this.extend(1);

@@ -18,7 +18,7 @@ export interface Capacity {
   available: number;
 }
 
-/** Of the file system of a path; undefined when the system does not tell, or knows no bound. */
+/** Capacity of the path's file system; undefined if the system reports none or sets no bound. */
 export function capacityOf(path: string): Capacity | undefined {
   try {
     const { bsize, blocks, bavail } = statfsSync(path);

@@ -22,7 +22,7 @@ export class Region {
 export interface RegionSource {
   /** The pool's location for people: a path, or '' for `memory:`. */
   readonly path: string;
-  /** Of a pool in a file. */
+  /** Present for a pool in a file. */
   readonly locks?: FileLocks;
   /** Maps region `index`, which the superblock says exists; undefined when it does not exist. */
   map(index: number): Region | undefined;

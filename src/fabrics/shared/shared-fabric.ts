@@ -26,7 +26,7 @@ import type { Region, RegionSource } from './region.ts';
 /** READs that are touched ahead of one execution; more would push the first out of the cache. */
 const NOTED_MAX = 256;
 const WORDS_PER_LINE = 16;
-/** Up to so many, the loads are close enough to one another without being listed first. */
+/** The loads of this many verbs are close enough together without being listed first. */
 const FEW_VERBS = 4;
 
 /**

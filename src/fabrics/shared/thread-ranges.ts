@@ -105,7 +105,7 @@ function newTable(libc: Foreign, koffi: Foreign): bigint {
   }
 }
 
-/** Only the system's word that there is no such thread counts, not a /proc that was unmounted. */
+/** A thread has ended only if the system says so; an unmounted /proc proves nothing. */
 function hasEnded(tid: bigint): boolean {
   try {
     statSync(`/proc/self/task/${tid}`);

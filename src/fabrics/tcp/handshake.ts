@@ -157,7 +157,7 @@ export class Greeting {
     return writeProof({ session, nonce, proof, name: this.#name });
   }
 
-  /** What the node says of itself; undefined when it does not know the secret. Raises WireError. */
+  /** Raises WireError. Undefined when the node does not know the secret. */
   welcomed(content: Uint8Array): Welcome | undefined {
     if (this.#transcript === undefined) throw new WireError('a welcome before the challenge');
     const welcome = readWelcome(content);

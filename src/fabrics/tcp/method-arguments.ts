@@ -1,9 +1,9 @@
 /** What the calls of node-methods.ts carry. */
 
-/** Of ERASE: so many bytes of a pool's beginning never change as long as it is there. */
+/** ERASE carries these first bytes of a pool, which never change while the pool exists. */
 export const HEAD_IMAGE_BYTES = 64;
 
-/** Of IS_CONNECTED and REVOKE: a session, and whether only its tag is known. */
+/** IS_CONNECTED and REVOKE carry a session, and whether only its tag is known. */
 export const SESSION_BYTES = 16;
 
 /** The low bits of a session that stand in the state word of a client's row. */
@@ -26,7 +26,7 @@ export function readSession(bytes: Uint8Array): { session: number; tagOnly: bool
   return { session: view.getFloat64(0, true), tagOnly: view.getUint32(8, true) !== 0 };
 }
 
-/** Of LOCK, UNLOCK and IS_LOCKED: a lock's number, of so many. */
+/** LOCK, UNLOCK and IS_LOCKED carry a lock's number, below LOCKS_MAX. */
 export const LOCK_BYTES = 8;
 const LOCKS_MAX = 4096;
 

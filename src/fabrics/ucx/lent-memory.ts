@@ -7,7 +7,7 @@ import { type Transports, transportsOf } from './transports.ts';
 const FORMAT = 1;
 const HEAD_BYTES = 24;
 const KEY_HEAD_BYTES = 24;
-/** What UCX packs is far shorter; what is longer is not from it. */
+/** A longer address or key is not from UCX, which packs far fewer bytes. */
 const BYTES_MAX = 64 * 1024;
 const MAPPED_BY_OTHERS = 1;
 
@@ -18,12 +18,12 @@ export interface LentPiece {
   key: Uint8Array;
 }
 
-/** What a node tells a session that it has let in, in its answer to ATTACH. */
+/** A node's answer to ATTACH, for a session that it has let in. */
 export interface LentMemory {
   transports: Transports;
   /** Whether processes that map the node's file reach the memory as well. */
   isMapped: boolean;
-  /** Of the worker that serves this session alone. */
+  /** Address of the worker that serves this session alone. */
   workerAddress: Uint8Array;
   /** For the tests by which a client proves what the transport can do. */
   trial: LentPiece;
@@ -68,8 +68,8 @@ export function writeLentMemory(lent: LentMemory): Uint8Array {
 }
 
 /**
- * The reverse, of a node with so many regions of so many bytes, or more by now: its file may have
- * been lengthened. Raises WireError, and what `transportsOf` raises.
+ * Reads the message of a node with `regions` regions, or more by now: its file may have been
+ * lengthened. Raises WireError, and what `transportsOf` raises.
  */
 export function readLentMemory(
   message: Uint8Array,
@@ -148,17 +148,17 @@ function text(bytes: Uint8Array): string {
 /** Where a client tries out what the transport can do, before it touches the pool. */
 const TRIAL_BYTES = 4096;
 
-/** What a session is lent: the memory of the node, as bytes that do not move. */
+/** The node's memory that a session is lent, as bytes that do not move. */
 export interface Memory {
   regions: readonly Uint8Array[];
   isMapped: boolean;
 }
 
 /**
- * What one session reaches the memory by: a worker and registrations of its own. When they are
- * closed its client can reach nothing, whatever keys and addresses it has kept: a processor of the
- * node executes no message for that worker any more, and a card has neither the queue pair nor the
- * key. Other sessions do not notice.
+ * The worker and registrations by which one session reaches the memory. Once they are closed its
+ * client can reach nothing, whatever keys and addresses it has kept. A processor of the node
+ * executes no more messages for that worker, and a card has neither the queue pair nor the key.
+ * Other sessions do not notice.
  */
 export class ServedSession {
   readonly worker: UcxWorker;

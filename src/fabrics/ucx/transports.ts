@@ -6,11 +6,11 @@ export interface Transports {
   names: string;
   /** As UCX names it (`mlx5_0:1`, `lo`); undefined leaves it to UCX_NET_DEVICES. */
   device: string | undefined;
-  /** What executes CAS and FAA at the node: only a processor's are atomic with a processor's. */
+  /** The unit that executes CAS and FAA at the node. A card's are not atomic with a processor's. */
   atomics: 'cpu' | 'device';
   /**
-   * Whether all verbs of a session take one path, which is what keeps them in order. Where they
-   * may take several, whatever the contract orders waits for what it comes behind.
+   * Whether all verbs of a session take one path, which keeps them in order. If not, a verb waits
+   * for those that the contract orders before it.
    */
   isOnePath: boolean;
 }

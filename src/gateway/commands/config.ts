@@ -13,7 +13,7 @@ interface Parameter {
   get(server: ServerView): string | number;
   /** What sets it to a text, or why the text is refused. */
   parse?(text: string): ((server: ServerView) => void) | string;
-  /** Of a parameter that stands in the pool: writes the text there, which may fail. */
+  /** Writes the text to the pool, which may fail; only for parameters kept there. */
   store?(text: string, server: ServerView): Operation<void>;
 }
 
@@ -30,7 +30,7 @@ const UNITS: Readonly<Record<string, number>> = {
   gb: 1024 ** 3,
 };
 
-/** What is real here, and what tools ask for before they use a server. */
+/** Parameters that take effect here, and those that tools read before they use a server. */
 const PARAMETERS: Readonly<Record<string, Parameter>> = {
   appendonly: { get: () => 'no' },
   bind: { get: (server) => server.host },
@@ -112,7 +112,7 @@ function integer(
   };
 }
 
-/** `64mb` and the like; undefined for what is no size. */
+/** Parses `64mb` and the like; undefined for an invalid size. */
 function parseBytes(text: string): number | undefined {
   const [, digits = '', unit = ''] = /^([0-9]{1,15})([a-z]{0,2})$/i.exec(text) ?? [];
   const bytes = Number(digits) * (UNITS[unit.toLowerCase()] ?? Number.NaN);

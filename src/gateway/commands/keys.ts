@@ -344,7 +344,7 @@ function* pageOf(
   let cursor = from;
   let bytes = 0;
   for (let left = count; left > 0 && bytes < OUTPUT_BYTES_MAX; left -= COUNT_TOGETHER) {
-    // What the pattern begins with spares an ordered store the walk to other keys.
+    // The pattern's prefix spares an ordered store the walk to other keys.
     const hint = match && { prefix: match.prefix };
     const page = yield* store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
     for (const key of page.keys) {
@@ -438,7 +438,7 @@ export const randomkey: Command = {
   },
 };
 
-/** A walk through the store that goes on with each call, some random pages further. */
+/** Continues a walk through the store with each call, by a random number of pages. */
 function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Array | undefined> {
   const database = server.databases.get(state.database);
   let pages = Math.floor(Math.random() * PAGES_MAX);

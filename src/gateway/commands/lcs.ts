@@ -107,7 +107,7 @@ class Table {
     return this.#cells[this.#cells.length - 1];
   }
 
-  /** The subsequence, and its pieces from the last to the first. Of several, the one of Redis. */
+  /** The subsequence that Redis would choose, and its pieces from the last to the first. */
   trace(): { common: Buffer; matches: Match[] } {
     const [a, b] = [this.#a, this.#b];
     const width = b.length + 1;

@@ -47,7 +47,7 @@ export const decrby: Command = {
   arity: 3,
   *run([, key, argument], context) {
     const by = parseInteger(argument);
-    // The one 64-bit integer whose negation is none.
+    // This is the one 64-bit integer without a negation.
     if (by === INTEGER_MIN) throw new ReplyError('ERR decrement would overflow');
     yield* add(key, -by, context);
   },

@@ -19,10 +19,10 @@ export const swRange: Command = {
     const { reverse, withValues, offset, limit } = parseOptions(request);
     const [low, high] = reverse ? [2, 1] : [1, 2];
     const bounds = parseRange(request[low], request[high]);
-    // Of keys that are gone before their values are read, others take the place.
+    // Later keys take the place of keys that are gone before their values are read.
     const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
     const pages = new KeyPages(store, limit > 0 ? bounds : undefined, { reverse, limit: keysMax });
-    // The array's length comes before its elements, so that they are gathered first.
+    // The array's length comes before its elements, so the elements are gathered first.
     const body = new ReplyWriter();
     let elements = 0;
     let skip = offset;
@@ -54,9 +54,9 @@ function checkReply({ length }: ReplyWriter, { limits }: ServerView): void {
 }
 
 /**
- * Of the first keys what is replied: each key, or each with its value, none for a key that is gone.
- * Values are read by key, as many as are small: a step of a scan of records would read those of
- * several leaves at once, each up to 64 MiB.
+ * Returns what to reply for the first keys: each key, or each with its value, and nothing for a key
+ * that is gone. It reads values by key, as many as fit OUTPUT_BYTES_MAX. One step of a scan of
+ * records would read those of several leaves, each up to 64 MiB.
  */
 function* elementsAt(
   keys: readonly Key[],

@@ -141,10 +141,10 @@ type Fields = readonly (readonly [name: string, value: string | number])[];
 
 interface Section {
   readonly title: string;
-  /** Only when asked for by name or with `all`, because it takes a walk over the whole store. */
+  /** Shown when asked for by name or with `all`, because it walks the whole store. */
   readonly costly?: boolean;
   fields?(context: CommandContext): Fields;
-  /** Of a section that asks the stores. */
+  /** Present in a section that asks the stores. */
   read?(context: CommandContext): Operation<Fields>;
 }
 

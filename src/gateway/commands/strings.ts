@@ -48,7 +48,7 @@ export const mget: Command = {
   keys: [1, -1, 1],
   *run(request, context) {
     const keys = request.slice(1);
-    // A key that is none has to be refused before the reply begins.
+    // An invalid key has to be refused before the reply begins.
     for (const key of keys) checkKey(key);
     const first = yield* valuesFrom(keys, 0, context);
     context.reply.array(keys.length);
@@ -256,7 +256,7 @@ export const msetnx: Command = {
   alone: true,
   *run(request, context) {
     const { store } = context;
-    // Of a key that is named twice the last value counts.
+    // The last value counts for a key that is named twice.
     const entries = new Map(
       entriesOf(request).map(([key, value]) => [key.toString('latin1'), { key, value }]),
     );

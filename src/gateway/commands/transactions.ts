@@ -93,8 +93,8 @@ export const exec: Command = {
 };
 
 /**
- * Reads the version of each watched key up to the first that has changed: a change by another
- * process tells nobody. Another process can still change a key between this and the commands.
+ * Reads the version of each watched key up to the first that has changed, because other processes
+ * do not report changes. They can still change a key between this and the commands.
  */
 function* watchedAreUnchanged({ state, server }: CommandContext): Operation<boolean> {
   for (const { database, key, version } of state.watched.values()) {

@@ -8,10 +8,10 @@ export interface MemoryAccount {
 }
 
 /**
- * Bounds what all connections hold together: input that is no whole request yet, requests that
- * wait, and replies that their clients have not read. When it is too much, the connection that
- * holds most is evicted, as Redis does beyond `maxmemory-clients`: clients that send and read
- * what they ask for hold little, so that those that do not pay first.
+ * Bounds what all connections hold together: partial and waiting requests, and replies that their
+ * clients have not read. Beyond the bound, the connection that holds most is evicted, as Redis does
+ * beyond `maxmemory-clients`. A client that reads what it asks for holds little, so one that does
+ * not is evicted first.
  */
 export class ClientMemory {
   bytesMax: number;

@@ -3,13 +3,13 @@ import type { Request } from '../protocol/request-reader.ts';
 /** Which commands are answered: all, none, all but this one, or all but the next one. */
 export type ReplyMode = 'on' | 'off' | 'skip' | 'skip-next';
 
-/** What a connection has said about itself, and in which mode it is. */
+/** A connection's mode, and what its client has said about itself. */
 export class ConnectionState {
   readonly id: number;
   name = '';
   libraryName = '';
   libraryVersion = '';
-  /** Of the database that SELECT has chosen. */
+  /** Number of the database that SELECT has chosen. */
   database = 0;
   /** Empty until the client has authenticated itself, where that is asked for. */
   user: string;
@@ -49,7 +49,7 @@ export class ConnectionState {
     return this.channels.size + this.patterns.size > 0;
   }
 
-  /** RESET: as after connecting, but for what the library told of itself and for subscriptions. */
+  /** RESET: as after connecting, except for subscriptions and the library's name and version. */
   reset(): void {
     this.name = '';
     this.user = this.#defaultUser;
@@ -92,10 +92,10 @@ export interface WatchedKey {
   readonly version: number | undefined;
 }
 
-/** What a watched key takes beside the bytes of the key and of its name, about. */
+/** About how much a watched key takes, besides the bytes of the key and of its name. */
 const WATCH_BYTES = 256;
 
-/** What a queued command takes beside the bytes of its arguments, about. */
+/** About how much a queued command takes, besides the bytes of its arguments. */
 const COMMAND_BYTES = 256;
 const ARGUMENT_BYTES = 128;
 

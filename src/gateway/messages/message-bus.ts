@@ -18,7 +18,7 @@ export type MessageStore = RingStore & Pick<GatewayStore, 'get' | 'set'>;
 /** Opens the store of messages; undefined if it is not there and not to be made. */
 export type OpenMessages = (create: boolean) => MessageStore | undefined;
 
-/** What runs the bus between commands, and what it tells of what it reads. */
+/** The pool that runs the bus between commands, and the callbacks of the bus. */
 export interface BusHooks {
   readonly pool: GatewayPool;
   readonly onNotify: (text: string) => void;

@@ -5,9 +5,9 @@ export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMan
 
 /** Messages that stay to be read; older ones are overwritten. */
 export const RING_SLOTS = 4096;
-/** Of a channel's name and a message together: with all slots, what the ring takes at most. */
+/** Longest channel name and message together: with all slots, the most that the ring takes. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
-/** The memory of messages comes back when nobody publishes any more. */
+/** The memory of messages is freed when no client publishes any more. */
 const MESSAGE_TTL_MS = 60_000;
 /** A gateway that took a number and died has not written its message. */
 const PATIENCE_MS = 1000;
@@ -35,7 +35,7 @@ export class MessageRing {
   #missingSince = 0;
   /** Last number that was given out at that time. */
   #missingTo = 0;
-  /** What is missing up to this number is not waited for any more. */
+  /** Missing messages up to this number are not waited for any more. */
   #givenUp = 0;
 
   /** `writer` is eight random bytes: a reader skips messages of its own. */
@@ -68,7 +68,7 @@ export class MessageRing {
   *read(use: (channel: Buffer, message: Buffer) => void): Operation<void> {
     const before = this.#read;
     const last = yield* this.last();
-    // A counter that was deleted begins anew; another call may have seen that already.
+    // A deleted counter starts over at 1; another call may have seen that already.
     if (last < before && this.#read === before) {
       this.#read = 0;
       this.#givenUp = 0;
@@ -114,7 +114,7 @@ export class MessageRing {
     return true;
   }
 
-  /** Numbers that were given out when the wait began are waited for together. */
+  /** Waits once for all numbers that were given out when the wait began. */
   #isGivenUp(wanted: number, last: number): boolean {
     if (wanted <= this.#givenUp) return true;
     if (this.#missingSince === 0) {
@@ -139,7 +139,7 @@ function slotOf(number: number): string {
   return `slot:${number % RING_SLOTS}`;
 }
 
-/** 0 for what is no message. */
+/** Returns 0 for bytes that are no message. */
 function numberOf(bytes: Buffer): number {
   if (bytes.length < HEADER_BYTES) return 0;
   const isWhole = bytes.readUInt32LE(16) <= bytes.length - HEADER_BYTES;

@@ -1,7 +1,7 @@
 import type { Subscriber } from '../messages/channels.ts';
 import type { Request } from '../protocol/request-reader.ts';
 
-/** Of each argument, and of a command: a monitor is for people. */
+/** How much of an argument, and how many arguments, a monitor shows: it is for people. */
 const ARGUMENT_BYTES_MAX = 1024;
 const ARGUMENTS_MAX = 64;
 

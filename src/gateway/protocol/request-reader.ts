@@ -30,8 +30,8 @@ export function requestLimits(requestBytesMax: number): RequestLimits {
 }
 
 /**
- * Of clients that have not authenticated themselves. Redis allows 10 arguments; here the requests
- * of a whole pipeline are read before its AUTH runs.
+ * Limits for clients that have not authenticated themselves. Redis allows 10 arguments; here the
+ * requests of a whole pipeline are read before its AUTH runs.
  */
 export const UNAUTHENTICATED_LIMITS: RequestLimits = {
   bulkBytesMax: 16 * 1024,
@@ -256,7 +256,7 @@ export class RequestReader {
     if (end > begin) this.#parser.execute(this.#take(chunk, begin, end));
   }
 
-  /** What is held followed by `chunk` from `begin` to `end`; nothing is held afterwards. */
+  /** Returns the held bytes and `chunk` from `begin` to `end`; nothing is held afterwards. */
   #take(chunk: Buffer, begin: number, end: number): Buffer {
     if (this.#heldLength === 0) return chunk.subarray(begin, end);
     this.#append(chunk, begin, end);

@@ -44,9 +44,9 @@ export const MOVING = 2;
 
 /**
  * Whether the buckets in `words` are the whole truth about the key: all four buckets own it, none
- * is waiting for its parent's slots, and no slot is stamped beyond its bucket's header. Only then
- * does not finding a key mean that it is absent, because a READ is no snapshot: the header may be
- * older than a slot beside it.
+ * is waiting for its parent's slots, and no slot is stamped beyond its bucket's header. Otherwise a
+ * key that was not found may be present. A READ is no snapshot: the header may be older than a slot
+ * beside it.
  */
 export function certainty(table: RaceTable, request: RaceRequest): number {
   const { i32 } = request.words;

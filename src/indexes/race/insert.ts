@@ -85,7 +85,7 @@ export class RaceSlots implements ClaimedSlots<RaceRequest> {
   }
 }
 
-/** Slots with the fingerprint, without those of which `locate` has seen that their keys differ. */
+/** Gathers slots with the fingerprint, except where `locate` has seen another key. */
 function gatherUnknown(table: RaceTable, request: RaceRequest): number {
   const { words, candidates, fingerprint, others, otherCount } = request;
   const { i32 } = words;

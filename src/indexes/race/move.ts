@@ -151,8 +151,8 @@ export class Move {
       else this.#buckets.postSwap(to + at, 0, UNMOVED, 0, empty);
     }
     for (let at = header + 8, slot = firstSlot; at < end; at += 8, slot++) {
-      // Only one that was frozen for this split: this mover may be so late that the next split has
-      // frozen a claim made since, and thawing that would let it commit behind the next mover.
+      // Thaw only claims frozen for this split. This mover may be so late that the next split has
+      // frozen a newer claim. Thawing that would let it commit after the next mover has passed.
       const high = this.#buckets.high(at);
       const pending = (high & PENDING) !== 0 && stampOf(high) === this.#depth;
       if (!this.#moves[slot] && !pending) continue;

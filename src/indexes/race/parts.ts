@@ -19,9 +19,9 @@ import type { RaceRequest } from './request.ts';
 import { depthOf, isLive, isReady, isVacant, pointerOf } from './slot.ts';
 import type { RaceTable } from './table.ts';
 
-/** A group is read at once by walks, which go on behind any of them. */
+/** Walks read a group at once, and can continue after any of them. */
 export const GROUP_BUCKETS = 3;
-/** What is read at once of a subtable where all of it is read. */
+/** How much to read at once of a subtable that is read whole. */
 const READ_BYTES = 32 * 1024;
 const SETTLE_ROUNDS_MAX = 1000;
 
@@ -34,7 +34,7 @@ export class RaceParts implements Parts<RaceRequest> {
   readonly #table: RaceTable;
   readonly #group: Scratch;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: RaceTable, cursor = 0) {
     const { buckets, bucketBytes } = table.geometry;
     this.order = new SuffixOrder({ end: buckets, step: GROUP_BUCKETS }, cursor);
@@ -80,8 +80,8 @@ export class RaceParts implements Parts<RaceRequest> {
   }
 
   /**
-   * Reads the directory anew: a splitter may have died right after it had published a child that no
-   * client has met yet.
+   * Reads the directory again: a splitter may have died right after it had published a child that
+   * no client has met yet.
    */
   *eachOtherBlock(visit: (address: Address) => void): Operation<void> {
     yield* this.#table.directory.load();
@@ -127,7 +127,7 @@ export function* eachBucket(
   }
 }
 
-/** Reads buckets of which nothing is being moved; false when they do not come to rest. */
+/** Reads buckets until no slot in them is moving; false when they do not come to rest. */
 function* readSettled(
   table: RaceTable,
   subtable: Address,
@@ -200,7 +200,7 @@ export function* sampleRecords(
     if (ownsSuffix(words, i * groupBytes, suffix)) noteLive(table, request, i * groupBytes);
     else stale = suffix;
   }
-  // What a subtable held before it was split is elsewhere, or has been re-used: for the next time.
+  // The records are elsewhere since a split, or re-used: refresh for the next sample.
   if (stale !== undefined) yield* directory.refresh(stale);
   const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(records, request, picked, visit);

@@ -144,7 +144,7 @@ function compact(table: RaceTable, grace: () => Operation<boolean>): Operation<n
   return withdrawAbandoned((visit) => eachClaim(table, visit), RACE_SLOTS, grace);
 }
 
-/** Of buckets that are not being split: a mover drops the claims that it has frozen. */
+/** Visits claims in buckets that are not being split: a mover drops the claims it has frozen. */
 function eachClaim(table: RaceTable, visit: Parameters<EachClaim>[0]): Operation<void> {
   const { geometry } = table;
   const { associativity } = geometry.shape;

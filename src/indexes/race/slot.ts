@@ -16,21 +16,21 @@ import {
  *
  * The paper's slot has no flags and a pointer of 48 bits in bytes; 40 bits of units reach 64 TiB.
  *
- * The depth stamp is what makes moving safe. Every word that is stored carries the local depth of
- * its bucket at that time, also an empty one. Freezing a slot for a split to depth d is a CAS that
- * gives the same word the stamp d, so every CAS in flight that expects the old word fails; and a
- * reader that sees a stamp above the depth in the bucket's header knows that the bucket is being
- * split, or that the header it read is older than the slot. When the header reaches depth d the
- * slots are thawed by that one write: a stamp that is not above the header's depth means nothing.
+ * The depth stamp makes moving safe. Every stored word, also an empty one, carries the local depth
+ * that its bucket had at that time. Freezing a slot for a split to depth d is a CAS that stamps the
+ * same word with d, so every CAS in flight that expects the old word fails. A reader that sees a
+ * stamp above the depth in the header knows that the bucket is being split, or that the header it
+ * read is older than the slot. The write that raises the header to depth d thaws the slots: a stamp
+ * that is not above the header's depth means nothing.
  */
 export const STAMP_SHIFT = 8;
 export const STAMP_MASK = 0x1f << STAMP_SHIFT;
 /** Claimed by an insertion that has not yet made sure that its key has no other slot. */
 export const PENDING = 1 << 13;
-/** Of a new subtable: the slot of the parent has not been copied here yet. */
+/** In a new subtable: the slot of the parent has not been copied here yet. */
 export const UNMOVED = 1 << 14;
 
-/** A frozen claim is one with a later stamp; nothing in it changes but by its owner or a mover. */
+/** A frozen claim has a later stamp; only its owner or a mover changes it. */
 export const RACE_SLOTS: SlotFormat = {
   pointer: 0xff,
   pending: PENDING,

@@ -61,7 +61,7 @@ export function* split(table: RaceTable, request: RaceRequest): Operation<void> 
   }
 }
 
-/** Of the key's four buckets: while a split is under way some are a level behind the others. */
+/** Header with the least depth of the key's four buckets: a split may have raised the others. */
 function shallowestHeader(table: RaceTable, request: RaceRequest) {
   const { bucketBytes, combinedBytes } = table.geometry;
   const { i32 } = request.words;

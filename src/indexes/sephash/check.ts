@@ -23,9 +23,9 @@ import { eachSegment, type Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
 /**
- * Verifies every invariant of an index: the directory leads to every segment, MainSegments are
- * sorted as their FPTables say and have no key twice, every record is intact, in the segment of its
- * key, under its fingerprints, depth bits and length, and findable.
+ * Verifies every invariant of an index. The directory leads to every segment. MainSegments are
+ * sorted as their FPTables say and have no key twice. Every record is intact, findable, in the
+ * segment of its key, and under its fingerprints, depth bits and length.
  */
 export function checkTable(table: SepHashTable, sink: CheckSink): Operation<number> {
   return new Check(table, sink).run();

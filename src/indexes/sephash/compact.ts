@@ -16,59 +16,59 @@ import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.t
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
-/** One merge takes what the CurSegment says, the next one retires what that has dropped. */
+/** The first merge takes the CurSegment's entries; the second retires what the first dropped. */
 const MERGES_PER_SEGMENT = 2;
-/** Segments of which `releaseSome` merges the one with the most to free. */
+/** `some` merges the one of this many segments that seems to have the most to free. */
 const CANDIDATES = 8;
 
 /**
  * Merges all segments of a full pool, without waiting for writers to fill their CurSegments. Until
  * a CurSegment is full its tombstones keep the records that they delete, and what a merge drops
- * waits for the next one: after all keys were deleted, two CurSegments of dead records for each
- * segment, which pin nearly every chunk to its block size.
+ * waits for the next one. When all keys have been deleted, each segment still has two CurSegments
+ * of dead records, which pin nearly every chunk to its block size.
  *
- * A client seals a CurSegment: it fills what is empty with pads, entries that say nothing. Writers
- * meet them as entries that another client has taken, so any of them may be at work meanwhile, and
- * a client that dies here leaves a CurSegment that fills sooner.
+ * A client seals a CurSegment by filling its empty entries with pads, which say nothing. Writers
+ * take a pad for an entry that another client has taken, so they may go on meanwhile. A client that
+ * dies here leaves a CurSegment that fills sooner.
  *
  * **Without memory.** A merge writes a new MainSegment, and a full pool may have no block for it.
- * The index owns one spare place, behind its directory. The MainSegment is written there, and its
- * header names the block of the old one, which stays its own: its home. When no reader can hold the
- * old one any more, the home is overwritten with a copy, and a CAS on the metadata leads back:
+ * The index owns one spare place, behind its directory. The merge writes the MainSegment there, and
+ * its header names the old one's block, which the segment keeps: its home. When no reader can hold
+ * the old one any more, the home is overwritten with a copy, and a CAS on the metadata leads back:
  *
  *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
  *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
  *
- * - An append meets the return: CurSegment, epoch and filter stay, so its entry counts as before.
- * - A search meets the return: the metadata differ from those it relies on, and it begins again.
- * - A merge publishes before the return: it retires the home, for the header names that, and the
- *   CAS of the return fails. The home is overwritten while it waits in a limbo: this client has
- *   been in an epoch since it read the metadata that lead to it.
- * - A merge has read the spare place before the return: its CAS fails.
- * - A reader still reads the spare place: it is written again only after a grace period.
- * - The compacting client dies: the next one finds the segment by its header and brings it home
- *   before it uses the place itself. Until then the header keeps the home reachable for sweeps.
+ *   - An append meets the return: CurSegment, epoch and filter stay, so its entry counts as before.
+ *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
+ *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
+ *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this
+ *     client has been in an epoch since it read the metadata that lead to it.
+ *   - A merge has read the spare place before the return: its CAS fails.
+ *   - A reader still reads the spare place: it is written again only after a grace period.
+ *   - The compacting client dies: the next one finds the segment by its header and brings it home
+ *     before it uses the place itself. Until then the header keeps the home reachable for sweeps.
  *
- * One client compacts at a time: it is the one that the pool names as its sweeper.
+ * One client compacts at a time: the one that the pool names as its sweeper.
  *
- * **Room at home.** The next merge has to fit the home again, or the segment accepts no deletion
- * any more. A block is chosen with room for a CurSegment of new keys (`geometry.mainUnits`), and a
- * merge by way of the spare place uses that room up. So it closes the segment when less than that
- * is left: until a merge finds a block with room, writers of records meet a closed segment as a
- * full one, and only deletions take its entries. A merge of those adds nothing: each moves one
- * entry to the dropped ones. The word that publishes the merge says that the segment is closed, so
- * no insertion comes in between. For an insertion no segment is closed: it could not use it.
+ * **Room at home.** The next merge has to fit the home again, or the segment accepts no more
+ * deletions. Its block has room for a CurSegment of new keys (`geometry.mainUnits`), and a merge by
+ * way of the spare place uses that room up. When less than that is left, the merge closes the
+ * segment. Until a merge finds a block with room, insertions and updates treat a closed segment as
+ * full, and only deletions take its entries. Merging those adds nothing: each moves one entry to
+ * the dropped ones. The word that publishes the merge also closes the segment, so no insertion
+ * comes in between. A merge for an insertion closes no segment: the insertion could not use it.
  */
 export class Compaction {
   readonly #table: SepHashTable;
-  /** Of the sweeper; other clients do not use the spare place. */
+  /** The sweeper's; other clients do not use the spare place. */
   readonly #grace: (() => Operation<boolean>) | undefined;
   /** Whether a deletion waits for it. */
   readonly #forDeletion: boolean;
   readonly #snapshot: Snapshot;
-  /** Nobody reads the spare place, and no segment stands there. */
+  /** No client reads the spare place, and no segment is there. */
   #spareIsFree = false;
-  /** A living client stands still: without it nothing can be brought home. */
+  /** A living client stands still, so nothing can be brought home. */
   #isStuck = false;
 
   constructor(
@@ -166,7 +166,7 @@ export class Compaction {
     return !this.#table.geometry.hasRoom(main.units, keys);
   }
 
-  /** Of the segment in the snapshot; false when there is no memory for its MainSegment. */
+  /** Seals and merges the snapshot's segment; false when there is no memory for its MainSegment. */
   *#sealAndMerge(spare: Address): Operation<boolean> {
     const { request, main } = this.#snapshot;
     request.slots = main.slots;

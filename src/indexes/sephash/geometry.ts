@@ -20,7 +20,7 @@ export type SepHashTechnique = (typeof SEPHASH_TECHNIQUES)[number];
 export interface SepHashShape {
   /** Bytes of a CurSegment's entries. */
   segmentBytes: number;
-  /** A MainSegment of more than so many CurSegments is split. */
+  /** A MainSegment with more entries than this many CurSegments hold is split. */
   ratio: number;
   /** Entries that an append reads to find the first empty one; 0 is all of them, every time. */
   window: number;
@@ -92,12 +92,12 @@ export class SepHashGeometry {
     return UNIT_BYTES * this.mainSizes.unitsFor(this.#entriesMax);
   }
 
-  /** Entries that a MainSegment may have which is to stand in the spare place and in its block. */
+  /** Most entries of a MainSegment that fits both the spare place and its block. */
   homeEntries(units: number): number {
     return Math.min(mainEntries(UNIT_BYTES * units), mainEntries(this.spareBytes));
   }
 
-  /** Of a MainSegment: what a merge may leave that should split it, and what the next one adds. */
+  /** Most entries of a MainSegment: those left when a split is due, and what a merge adds. */
   get #entriesMax(): number {
     return this.mainLimit + 3 * this.slots;
   }
@@ -145,10 +145,10 @@ const UNITS_MIN = 9;
 const LIMIT_SHARE = 1 / 32;
 
 /**
- * Sizes of the blocks of MainSegments. Each class takes chunks of its own, so they are few: eighths
- * of a full MainSegment from its half on, and below that a quarter each time, because a segment is
- * so small only until its first splits. Each fills its chunks to the end. All are odd and none is
- * that of long records: statistics tell tables from records.
+ * Block sizes of MainSegments. Each class takes chunks of its own, so they are few. From half a
+ * full MainSegment on they are its eighths. Below that each is a quarter of the last, because a
+ * segment is so small only until its first splits. Each fills its chunks to the end. All are odd
+ * and none is that of long records: statistics tell tables from records.
  */
 class MainSizes {
   /** Entries beyond which a MainSegment is split. */
@@ -172,7 +172,7 @@ class MainSizes {
     return stretched(size);
   }
 
-  /** All of them, for MainSegments of at most so many entries. */
+  /** All classes, for MainSegments of at most `entriesMax` entries. */
   classes(entriesMax: number): number[] {
     const classes = new Set<number>();
     for (let entries = 0; entries <= entriesMax; entries += 8) classes.add(this.unitsFor(entries));
@@ -191,13 +191,13 @@ function unitsOf(entries: number): number {
   return Math.ceil(mainBytes(entries) / UNIT_BYTES);
 }
 
-/** The largest odd size of which a chunk holds as many blocks. */
+/** The largest odd size with as many blocks to a chunk. */
 function stretched(units: number): number {
   const odd = Math.min(Math.max(UNITS_MIN, Math.ceil(units)) | 1, BLOCK_UNITS_MAX);
   return Math.max(odd, largest(blocksPerChunk(odd)));
 }
 
-/** The largest size of a MainSegment's block of which a chunk holds so many. */
+/** The largest size of a MainSegment's block with `blocks` blocks to a chunk. */
 function largest(blocks: number): number {
   const units = Math.floor((CHUNK_BYTES - stateMapBytes(blocks)) / blocks / UNIT_BYTES);
   const odd = units % 2 === 1 ? units : units - 1;

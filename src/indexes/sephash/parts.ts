@@ -46,7 +46,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
   readonly #planner: MergePlanner;
   #entries: readonly Int32Array[] = [];
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: SepHashTable, cursor = 0, isWhole = false) {
     this.order = new SuffixOrder({ end: FINGERPRINTS, step: 1 }, cursor);
     this.#table = table;
@@ -139,9 +139,9 @@ export class SepHashParts implements Parts<SepHashRequest> {
 }
 
 /**
- * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. Only the newest
- * record of a key is met, so CurSegment and the entries of Main are read together, and whole. What
- * that needs is large: `idle` ones are used again.
+ * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. A sample meets
+ * only the newest record of a key, so CurSegment and the entries of Main are read together, and
+ * whole. The buffers for that are large, so `idle` ones are used again.
  */
 export function* sampleRecords(
   table: SepHashTable,

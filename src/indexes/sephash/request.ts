@@ -35,7 +35,7 @@ export class SepHashRequest extends Request {
   windowEnd = 0;
   /** The first empty entry, when the whole CurSegment was read. */
   emptySlot = 0;
-  /** Of which segment this operation itself has read the metadata, and the word. */
+  /** The segment whose metadata this operation itself has read, and the word. */
   fresh: SegmentView | undefined;
   freshLow = 0;
   freshHigh = 0;

@@ -31,7 +31,7 @@ export class SuffixOrder implements PartOrder {
   #position: SuffixPosition | undefined;
   #end = 0;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(limits: SuffixLimits, cursor = 0) {
     this.#limits = limits;
     this.#position = positionOf(cursor, limits);
@@ -88,7 +88,7 @@ function following({ suffix, depth }: SuffixPosition): SuffixPosition | undefine
   return next === undefined ? undefined : { suffix: next, depth, at: 0 };
 }
 
-/** Fields of a cursor, of which 0 stands for the start and for the end. */
+/** Fields of a cursor. The cursor 0 stands for the start and for the end. */
 const AT_VALUES = 2 ** 18;
 const DEPTH_MAX = 24;
 const SUFFIX_VALUES = 2 ** DEPTH_MAX;
@@ -122,8 +122,8 @@ export class RangeOrder implements PartOrder {
   readonly #period: number;
 
   /**
-   * Parts begin at multiples of `step`, counted anew in each `period`. Raises SW_INVALID_ARGUMENT
-   * for what is no cursor.
+   * Parts begin at multiples of `step` within each `period`. Raises SW_INVALID_ARGUMENT for an
+   * invalid cursor.
    */
   constructor(end: number, step: number, cursor = 0, period = end) {
     this.end = end;

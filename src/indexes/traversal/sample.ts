@@ -35,9 +35,9 @@ export function* sampleOf(
 }
 
 /**
- * Visits `enough` of the records that the request has noted in places picked by chance: they are
- * read in one doorbell, for their keys and times. Of more it takes some by chance, of which `place`
- * is the seed: records that stand side by side may have come one after the other.
+ * Visits `enough` of the records that the request has noted at random places: they are read in one
+ * doorbell, for their keys and times. If there are more, it picks some at random, with `place` as
+ * the seed, since neighbours may have been written one after the other.
  */
 export function* visitSample<R extends Request>(
   records: RecordIo,

@@ -7,7 +7,7 @@ import { noteRecords, visitRecords } from './visit-records.ts';
 
 /**
  * Begins a walk over all records, or goes on at a cursor. The range is a hint for an index whose
- * walks are ordered. Raises SW_INVALID_ARGUMENT for what is no cursor.
+ * walks are ordered. Raises SW_INVALID_ARGUMENT for an invalid cursor.
  */
 export function walkOf(
   index: Index,

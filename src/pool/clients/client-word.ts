@@ -25,8 +25,8 @@ export function* rowOf(membership: Membership, word: number): Operation<ClientRo
 }
 
 /**
- * Whether the client of the word can issue verbs no more: it has left, or its thread is gone. Only
- * then may others act for it, so the pool's membership is the fence of whatever a word protects.
+ * Whether the client of the word can issue verbs no more: it has left, or its thread is gone.
+ * Others may act for it no sooner, so the pool's membership fences whatever a word protects.
  */
 export function* isGone(membership: Membership, word: number): Operation<boolean> {
   const row = yield* rowOf(membership, word);

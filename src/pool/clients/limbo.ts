@@ -4,9 +4,9 @@ import type { Address } from '../../verbs/index.ts';
 /**
  * Blocks that this client unlinked and that others may still hold an address of, in the order of
  * unlinking. A block's tag is the epoch that this client had announced when it unlinked the block.
- * While an announcement stands the global epoch is it or one more (an announcement is verified
- * after it was made), so a client that may hold the address had announced at most tag + 1. The
- * epoch cannot reach tag + 3 before all of them have announced a later one.
+ * While an announcement stands the global epoch is it or one more, since a client verifies its
+ * announcement after making it. So a client that may hold the address had announced tag + 1 at
+ * most. The epoch cannot reach tag + 3 before all of them have announced a later one.
  */
 export const EPOCHS_TO_RIPEN = 3;
 
@@ -38,7 +38,7 @@ export class Limbo {
     return Array.from({ length: this.length }, (_, i) => this.#ring[this.#at(i)]);
   }
 
-  /** Whether a block waits of which `concerns` says so. */
+  /** Whether any waiting block has a size that `concerns` accepts. */
   some(concerns: (units: number) => boolean): boolean {
     for (let i = 0; i < this.length; i++) {
       if (concerns(this.#ring[this.#at(i) + UNITS])) return true;

@@ -414,7 +414,7 @@ export class Membership {
       thread: {
         pid: live ? view.getUint32(at + MACHINE + 4, true) : tid,
         tid,
-        // Only a LIVE row is known to be written; the others name a thread of this boot.
+        // A row that is not LIVE may be unwritten; it names a thread of this boot.
         startTime: live ? Number(view.getBigUint64(at + START_TIME, true)) : 0,
         // No lock outlives its boot, and a container may be given a boot id of its own.
         boot: live && !locked ? view.getUint32(at + MACHINE, true) : this.thread.boot,

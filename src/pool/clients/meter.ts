@@ -30,7 +30,7 @@ export const TELL_EVERY_MS = 1000;
  * shared memory. A prime, so that it does not fall in step with quiescent points.
  */
 const TIMED_EVERY = 31;
-/** Percentiles are of the last samples: so many, or of so long, and as many before. */
+/** Percentiles cover a window of this many samples or this long, and the window before. */
 const SAMPLES_MAX = 2000;
 const WINDOW_MS = 10_000;
 
@@ -64,14 +64,14 @@ export interface ClientFigures {
   claimed: number;
   /** Bytes of blocks and spans that it has retired and that wait for an epoch. */
   waiting: number;
-  /** Of operations on one key that were timed in the last 10 to 20 seconds before. */
+  /** Latencies of operations on one key, timed in the 10 to 20 seconds before `toldAt`. */
   read: Percentiles;
   write: Percentiles;
 }
 
 /**
- * Counts what a client does, times some of it, and tells it to whoever reads the client table: in
- * the row, by WRITEs that nobody waits for, at most once in `tellEveryMs`. An operation costs two
+ * Counts what a client does, times some of it, and publishes that in the client's row. It uses
+ * WRITEs that no operation waits for, at most once in `tellEveryMs`. An operation costs two
  * additions and no verb.
  */
 export class Meter {
@@ -193,7 +193,7 @@ class RecentLatencies {
   }
 }
 
-/** What a row says, which begins at `at`; undefined when its client has told nothing. */
+/** Reads the row that begins at `at`; undefined when its client has told nothing. */
 export function figuresIn(row: DataView, at: number): ClientFigures | undefined {
   const toldAt = row.getFloat64(at + TOLD_AT, true);
   if (!(toldAt > 0 && toldAt < Number.MAX_SAFE_INTEGER)) return undefined;
@@ -224,7 +224,7 @@ export const LATENCY_CODES = 256;
 const STEPS_PER_DOUBLING = 8;
 const LEAST = 0.05;
 
-/** The byte for so many microseconds; those beyond either end count as the end. */
+/** The byte for a latency; those beyond either end count as the end. */
 export function latencyCode(microseconds: number): number {
   const steps = Math.floor(STEPS_PER_DOUBLING * Math.log2(Math.max(LEAST, microseconds) / LEAST));
   return Math.min(LATENCY_CODES - 1, 1 + steps);

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process';
 
-/** What the system tells of a thread or a process that is there. */
+/** State of a thread or a process that is there, as the system reports it. */
 export interface Stat {
-  /** As `ps` writes it; Z and X are of what executes nothing any more. */
+  /** As `ps` writes it; Z and X mean that it executes nothing any more. */
   state: string;
-  /** Tells one that has got the same id from the one that had it; see ThreadIdentity. */
+  /** Differs between two that have had the same id; see ThreadIdentity. */
   startTime: number;
 }
 
@@ -47,7 +47,7 @@ export function askPs(pid: number): Stat | 'unreadable' {
   return Number.isSafeInteger(startTime) ? { state: state[0], startTime } : 'unreadable';
 }
 
-/** The same for one client that asks again and again; that there is none it says at once. */
+/** `readProcess` with a cache, for repeated questions; it notices at once that one has ended. */
 export function rememberingProcesses(now = () => performance.now()): StatOf {
   const known = new Map<number, { stat: Stat | 'unreadable'; at: number }>();
   return (pid) => {

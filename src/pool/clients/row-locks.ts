@@ -11,11 +11,11 @@ export interface RowLocks {
   /** LOCK_TAKEN, LOCK_HELD, LOCK_REFUSED or LOCK_NEEDLESS. */
   take(row: number): Operation<number>;
   release(row: number): Operation<void>;
-  /** Whether any client has it; true when nobody can tell. */
+  /** Whether any client has it; true when that cannot be known. */
   isTaken(row: number): Operation<boolean>;
 }
 
-/** Of a pool file that this process maps. */
+/** Row locks in a pool file that this process maps. */
 export class LocalRowLocks implements RowLocks {
   readonly #locks: FileLocks;
 

@@ -10,7 +10,7 @@ import {
   type StatOf,
 } from './process-stat.ts';
 
-/** A row's state word has room for so many bits of the namespace. */
+/** Bits of the namespace that fit a row's state word. */
 export const NAMESPACE_BITS = 22;
 const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 /**
@@ -33,7 +33,7 @@ export interface ThreadIdentity {
   startTime: number;
   /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
   boot: number;
-  /** Of process ids and start times: those of two namespaces cannot be compared. */
+  /** Process ids and start times of two namespaces cannot be compared. */
   namespace: number;
 }
 
@@ -109,10 +109,10 @@ function noProc(cause: unknown): StepwellError {
 }
 
 /**
- * Whether the thread can still issue verbs, asked of the operating system. Only its word that there
- * is no such thread counts as gone: a table of open files that is full, or a /proc that hides
- * others, says nothing. Threads of another pid namespace cannot be asked about, not even when they
- * name another boot: a container may have been given that id.
+ * Whether the thread can still issue verbs, asked of the operating system. It counts as gone only
+ * when the system says that there is no such thread. A full table of open files proves nothing, nor
+ * does a /proc that hides others. Threads of another pid namespace cannot be asked about, not even
+ * when they name another boot: a container may have been given that id.
  */
 export function livenessOf(
   other: ThreadIdentity,

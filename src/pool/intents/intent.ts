@@ -11,9 +11,9 @@ import { CHUNK_BYTES, INTENT_BYTES } from '../layout.ts';
 import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './lock-word.ts';
 
 /**
- * What an operation is about to write under its locks, so that another client can do it when the
- * operation's client dies: all WRITEs in their order, as addresses and bytes. The last one of each
- * locked leaf releases it, and that of the first leaf is the last of all.
+ * An intent holds what an operation is about to write under its locks, so that another client can
+ * do it when the operation's client dies: all WRITEs in order, as addresses and bytes. The last
+ * WRITE of each locked leaf releases it, and that of the first leaf is the last of all.
  *
  *    0  owner word of the first leaf      8  owner word of the second leaf
  *   16  bytes of the writes 32 | checksum 32; both 0 until the intent is whole
@@ -22,7 +22,7 @@ import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './l
  *   64  writes: address 8 | bytes 32 | leaf 32 | data, padded to 8 bytes
  *
  * The head is written before the lock is tried, in the same batch. The two owner words differ only
- * in the copy that a client makes which takes over the first leaf from a dead one.
+ * in the copy of a client that takes over the first leaf from a dead one.
  */
 const OWN_AT = 0;
 const OTHER_AT = 8;
@@ -103,7 +103,7 @@ export class Intent {
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, i32[word], freeHigh(i32[word + 1]));
   }
 
-  /** Adds the WRITEs after which a leaf is none any more; the second one tells that all is done. */
+  /** Adds the WRITEs that end a leaf; the second one tells that all is done. */
   addRetirement(leaf: number): void {
     invariant(leaf === SECOND_LEAF, 'an intent retires the leaf by whose lock it is found');
     this.addWord(leaf, this.leaf(leaf) + IDENTITY_AT, 0, 0);
@@ -127,7 +127,7 @@ export class Intent {
     this.#postSealed(slot, batch);
   }
 
-  /** A client that repairs goes by the first leaf's lock: all has to be done when that is gone. */
+  /** A repairer relies on the first leaf's lock: once that is released, all must be done. */
   #checkEnd(): void {
     const { i32 } = this.memory;
     const isOfFirst = i32[(this.#last + 12) >> 2] === FIRST_LEAF;

@@ -89,7 +89,7 @@ export class Allocator {
   isTight = false;
   /** The blocks that it did not find then. */
   #lacking: Lacking | undefined;
-  /** What each failed allocation did not find: operations in flight lack different blocks. */
+  /** The blocks that each failed allocation lacks: operations in flight lack different ones. */
   readonly #lackedBy = new WeakMap<object, Lacking>();
   /** Stores that keep chunks in reserve, as making room takes memory: 1 if they keep one more. */
   readonly #reserving = new Map<number, 0 | 1>();
@@ -228,12 +228,12 @@ export class Allocator {
     this.#lackedBy.set(error as object, this.#lacking);
   }
 
-  /** What the operation that failed with this error did not find, as far as is known. */
+  /** The memory that an operation lacked when it failed with this error, as far as is known. */
   lackedBy(error: StepwellError): Lacking | undefined {
     return this.#lackedBy.get(error) ?? this.#lacking;
   }
 
-  /** Takes back a block of which no client but this one knows. */
+  /** Takes back a block that no other client knows. */
   discard(catalog: number, units: number, address: Address): void {
     this.#classOf(address, catalog, units).cache.push(address);
   }

@@ -2,7 +2,7 @@ import { invariant } from '../../errors.ts';
 
 /**
  * State bytes in front of a chunk's blocks; 0 is free. A client claims blocks by a CAS of the word
- * that holds their bytes, and frees a block by a WRITE of its byte: a claimed block has one holder,
+ * that holds their bytes. It frees a block by a WRITE of its byte: a claimed block has one holder,
  * so its byte has one writer.
  *
  * The byte of a claimed block also tells in which round of sweeps it was claimed: a sweep, and the

@@ -11,7 +11,7 @@ const PAGE_BYTES = 4096;
 export interface PoolMemory {
   /** Whether clients of several processes can have it. */
   readonly isInFile?: boolean;
-  /** Of a pool in a file, where the system has them. */
+  /** Present for a pool in a file, where the system has them. */
   readonly locks?: FileLocks;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;
@@ -30,8 +30,8 @@ export interface Demand {
 
 /**
  * The system's memory below the chunks. A client has it taken **before** the CAS that makes a chunk
- * its own: so a chunk that the system refuses stays what it is, and one whose client dies after the
- * CAS can be written by its next owner without a bus error. Memory that was taken stays with its
+ * its own. So a chunk that the system refuses stays what it is. If the client dies after the CAS,
+ * the chunk's next owner can write to it without a bus error. Memory that was taken stays with its
  * chunk, free or not: a client that reads by an old address may still touch it.
  */
 export class ChunkMemory {
@@ -81,9 +81,9 @@ export class ChunkMemory {
     return needed === 1 || needed <= (yield* this.regionCount());
   }
 
-  /** Lets the pool have so many regions; returns how many it may have now. */
+  /** Raises the pool's maximum to `regions`; returns the maximum by now. */
   *raise(regions: number): Operation<number> {
-    // What another grower has written is more than before each time, and at most REGIONS_MAX.
+    // Each failed swap means that another grower has raised the word, to REGIONS_MAX at most.
     for (let attempt = 0; attempt < REGIONS_MAX; attempt++) {
       const before = yield* control.load(SUPERBLOCK.regionsRaised);
       this.#layout.raise(Number(before));

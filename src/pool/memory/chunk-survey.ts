@@ -8,11 +8,11 @@ const WORDS_AT_ONCE = 4096;
 /** Most chunks of one use that `note` adds to a list. */
 const NOTED_MAX = 64;
 /**
- * Without news a reading finds next to nothing, but takes as long as the pool is large: after each,
- * so many are left out, for each chunk of the pool.
+ * Without news, a reading finds next to nothing but takes longer the larger the pool is. So after
+ * each reading, this many are left out for each chunk of the pool.
  */
 const LEFT_OUT = 1 / 4;
-/** After so many readings of the table, chunks that were tried to no avail are tried again. */
+/** After this many readings of the table, chunks that were tried to no avail are tried again. */
 const FUTILE_READINGS = 64;
 /** Above the units of a block: the factor of the catalog number in `useOf`. */
 const UNITS_MAX = 65536;
@@ -53,7 +53,7 @@ class PartlyFree {
 }
 
 const STATE_BITS = 15;
-/** Weight of chance between chunks of which about the same share is free. */
+/** Weight of chance between chunks with about the same share of free blocks. */
 const TIE = 2 ** -8;
 
 /** The use (`useOf`) in the lower half of a chunk's word. */
@@ -97,7 +97,7 @@ export class ChunkSurvey {
    * not marked free yet. Because of the latter, these are forgotten now and then.
    */
   readonly #futile = new Map<number, number>();
-  /** By chunk: a count by which no block was in use, although one was. */
+  /** By chunk: a count that said that no block was in use, although one was. */
   readonly #occupied = new Map<number, number>();
   /** By use. */
   readonly #partlyFree = new Map<number, PartlyFree>();
@@ -169,9 +169,9 @@ export class ChunkSurvey {
   }
 
   /**
-   * A block that was counted when a chunk was tried in vain may be free by now, and nothing tells
-   * that; nor of a few blocks that came free since the last reading. Returns whether there may be a
-   * chunk to try again.
+   * Forgets which chunks had no free block, or one in use. That may have changed, and nothing
+   * tells; the same goes for a few blocks that came free since the last reading. Returns whether
+   * there may be a chunk to try again.
    */
   forgetVain(): boolean {
     const some = this.#futile.size + this.#occupied.size > 0 || this.#leftOut > 0;

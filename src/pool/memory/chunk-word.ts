@@ -113,7 +113,7 @@ export function ownedWord(
   units: number,
   client: { owner: number; incarnation: number },
 ): ChunkWord {
-  // Whose owner is 0 would stay for ever: no client is cleaned up after that has no row.
+  // With owner 0 a chunk would stay owned for ever: recovery goes by clients' rows.
   invariant(state === CHUNK_FREE || client.owner > 0, 'a client without a row owns a chunk');
   return { state, catalog, units, ...client, free: 0 };
 }

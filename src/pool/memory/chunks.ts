@@ -48,14 +48,14 @@ export interface ChunkSwap {
 
 export type ChunkOrigin = 'recycled' | 'fresh';
 
-/** Chunks that a client loses to others, one behind the other, before it looks further on. */
+/** Consecutive chunks that a client loses to others before it skips ahead. */
 const LOSSES_IN_LINE = 2;
-/** It looks up to 2^8 chunks further on. */
+/** It skips up to 2^8 chunks. */
 const SKIP_BITS_MAX = 8;
 
 /**
- * Chunks to pass after so many that others were faster at. All clients begin at the frontier: of
- * hundreds that want a chunk at the same time each would try the CAS on each other's.
+ * Chunks to skip after `losses` to faster clients. All clients begin at the frontier. Without this,
+ * each of hundreds that want a chunk at the same time would try the CAS on each other's.
  */
 function skippedAfter(losses: number, owner: number): number {
   if (losses <= LOSSES_IN_LINE) return 0;
@@ -69,7 +69,7 @@ export const ANY_NODE = -1;
 /**
  * The chunk table: one word a chunk. A chunk is taken by the CAS on its own word, and the frontier
  * is only a hint of where unused chunks begin: a client that dies between two steps loses no chunk.
- * What was taken for an index whose maker died is given back by the next one: see Catalog.
+ * If the maker of an index dies, the next one gives its chunks back: see Catalog.
  */
 export class ChunkTable {
   readonly #layout: PoolLayout;
@@ -197,7 +197,7 @@ export class ChunkTable {
       if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
       let run = 0;
       while (run < count && free.has(first + run * stripe)) {
-        // What the system refused once, the runs that follow need not ask for again.
+        // The system refused this one: the runs that follow need not ask for it again.
         if (this.#memory.backs(whole, first + run * stripe)) run++;
         else free.delete(first + run * stripe);
       }
@@ -276,7 +276,7 @@ export class ChunkTable {
     }
   }
 
-  /** A frontier among the tables would have them taken for chunks. Raises SW_POOL_CORRUPT. */
+  /** With a frontier among the tables, these would be taken for chunks. Raises SW_POOL_CORRUPT. */
   *#readFrontier(): Operation<number> {
     const { reservedChunks } = this.#layout;
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
@@ -453,7 +453,7 @@ export class ChunkTable {
     return this.#memory.readRaised();
   }
 
-  /** Lets the pool have so many regions; returns how many it may have now. */
+  /** Raises the pool's maximum to `regions`; returns the maximum by now. */
   *raiseMaximum(regions: number): Operation<number> {
     const raised = yield* this.#memory.raise(regions);
     yield* this.announceNews();

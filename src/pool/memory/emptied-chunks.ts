@@ -78,7 +78,7 @@ function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined>
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {
     const locked = yield* chunks.wordOf(chunk);
-    // Only its owner, or a recoverer when the owner is gone, gives it another state.
+    // Its owner alone changes its state, or a recoverer when the owner is gone.
     const isOwn = locked.state === CHUNK_EMPTIED && locked.owner === membership.id;
     invariant(isOwn, 'another client has taken a chunk that this one empties');
     invariant(locked.free >= blocks, 'a chunk without a block in use counts fewer free ones');

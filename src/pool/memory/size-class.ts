@@ -77,7 +77,7 @@ export class SizeClass {
     return this.cache.splice(0);
   }
 
-  /** With so many free blocks, a chunk is claimed in before an unused one is taken. */
+  /** Free blocks that a chunk needs to be claimed in before an unused one is taken. */
   get worthwhile(): number {
     return worthwhileOf(this.blocks);
   }

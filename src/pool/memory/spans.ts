@@ -13,9 +13,8 @@ import { CHUNK_SPAN, type ChunkWord, ownedWord, packChunk, RECYCLED } from './ch
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
- * Spans: whole chunks of one region that stand one behind the other, for what is larger than a
- * chunk. Only their owner gives them back; any client may, when the owner is dead and nothing leads
- * to the span.
+ * Spans: contiguous whole chunks of one region, for what is larger than a chunk. The owner gives a
+ * span back, or any client when the owner is dead and nothing leads to the span.
  */
 export class Spans {
   readonly #layout: PoolLayout;
@@ -48,7 +47,7 @@ export class Spans {
     return this.#layout.chunkStart(first);
   }
 
-  /** Gives back a span of which no client but this one knows. */
+  /** Gives back a span that no other client knows. */
   *release(catalog: number, address: Address, units: number): Operation<void> {
     const word = this.#word(catalog);
     for (const chunk of this.#chunksAt(address, units)) yield* this.#chunks.release(chunk, word);

@@ -24,16 +24,16 @@ export type Verdict = 'held' | 'violated' | 'inconclusive';
 export interface SelftestResult {
   test: string;
   verdict: Verdict;
-  /** How often what the contract forbids was seen. */
+  /** How often the test saw an outcome that the contract forbids. */
   violations: number;
-  /** How often the control was seen to do it, of which nothing is promised. */
+  /** How often the control, to which nothing is promised, saw the same. */
   control: number;
 }
 
 export interface SelftestOptions {
   /** A folder of the file system to be mapped; without it a SharedArrayBuffer is tested. */
   folder?: string | undefined;
-  /** Of each litmus test; the others follow. */
+  /** Rounds of each litmus test; the other tests scale with it. */
   rounds: number;
   /** How often a test of the order is made again while its control shows nothing. Default 8. */
   attempts?: number;
@@ -143,12 +143,12 @@ function unnamedFile(folder: string): number {
 }
 
 /**
- * What a thread does in a round: verbs on the words X and Y. W writes the round's number, F adds
- * one (which makes it the round's number, too), R reads; `|` begins another batch.
+ * One thread's verbs on the words X and Y in a round. W writes the round's number, F adds one
+ * (which makes it the round's number, too), R reads; `|` begins another batch.
  */
 type Program = readonly ('WX' | 'WY' | 'FX' | 'FY' | 'RX' | 'RY' | '|')[];
 
-/** What the READs of a thread found, by round; rounds begin with 1. */
+/** Values that a thread's READs returned, by round; rounds begin with 1. */
 interface Found {
   readonly X: Int32Array;
   readonly Y: Int32Array;

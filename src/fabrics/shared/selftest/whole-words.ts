@@ -20,7 +20,7 @@ export interface TearCount {
   changes: number;
 }
 
-/** What the words held at last into which a thread added by FAA, by CAS, and by READ and WRITE. */
+/** Last values of three words to which a thread adds: by FAA, by CAS, and by READ and WRITE. */
 export interface Sums {
   added: number;
   swapped: number;

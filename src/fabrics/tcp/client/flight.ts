@@ -17,8 +17,8 @@ export function nodeOf(address: Address, nodes: number): number {
 }
 
 /**
- * What a queue pair keeps in order by itself. What it does not keep, and the contract orders, waits
- * until what it comes behind was answered.
+ * Which orders of the contract a queue pair keeps by itself. Where it does not keep one, a verb
+ * waits for the answers to the verbs that it must follow.
  */
 export interface PairOrders {
   /** Whether an atomic is executed after the READs before it. */

@@ -6,11 +6,11 @@ const FIRST_BYTES = 16 * 1024;
 const RECEIVE_BYTES = 128 * 1024;
 
 /**
- * What has arrived on one connection and was not used yet, in aligned memory. Frames begin at
- * multiples of 8 because all are whole words and what is left moves to the front.
+ * Bytes that have arrived on one connection and are not used yet, in aligned memory. Frames begin
+ * at multiples of 8, because all are whole words and unused bytes move to the front.
  *
- * A socket either hands over what it has read (`append` copies it), or reads straight into `room`
- * and says how much (`arrived`).
+ * A socket either hands over bytes that it has read (`append` copies them), or reads straight into
+ * `room` and says how many (`arrived`).
  */
 export class Inbox {
   scratch = new Scratch(FIRST_BYTES);

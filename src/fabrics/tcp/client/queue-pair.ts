@@ -214,7 +214,7 @@ export class QueuePair {
     this.#outbox.flush();
   }
 
-  /** Leaves. What is under way fails with SW_CLOSED, or with `reason`: what ended it elsewhere. */
+  /** Verbs and calls under way fail with SW_CLOSED, or with `reason` if there is one. */
   close(reason?: StepwellError): void {
     if (reason) this.#end(reason);
     else this.#lose('SW_CLOSED', 'the connection was closed');

@@ -22,7 +22,7 @@ export class SentFrame {
   resultBytes = 0;
 }
 
-/** What was sent and is not answered, oldest first, in a ring: nothing is allocated for a frame. */
+/** A ring of frames sent but not answered, oldest first. Reusing them saves allocations. */
 export class SentFrames {
   #ring = Array.from({ length: FIRST_FRAMES }, () => new SentFrame());
   #first = 0;

@@ -11,7 +11,7 @@ import { requestBytes, resultBytes, shapeFor } from '../wire.ts';
 import { nodeOf } from './flight.ts';
 import type { TcpFabric } from './tcp-fabric.ts';
 
-/** A batch that one of the operations has posted. */
+/** A batch posted by one of the operations. */
 interface Posted {
   readonly node: number;
   readonly batch: Batch;

@@ -1,4 +1,4 @@
-/** A call may take so many times as long as a verb. */
+/** A call may take this many times as long as a verb. */
 const CALL_PATIENCE = 4;
 
 /**
@@ -11,7 +11,7 @@ export class StuckWatch {
   #call: number | undefined;
   #callTicks = 0;
 
-  /** What waits longest now, once a tick; whether it has waited longer than it may. */
+  /** Takes the oldest frame and call, once a tick; returns whether either has waited too long. */
   tick(frame: number | undefined, call: number | undefined, ticksMax: number): boolean {
     this.#frameTicks = frame !== undefined && frame === this.#frame ? this.#frameTicks + 1 : 0;
     this.#callTicks = call !== undefined && call === this.#call ? this.#callTicks + 1 : 0;

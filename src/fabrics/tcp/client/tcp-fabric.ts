@@ -42,9 +42,9 @@ export interface NodePair {
 /** How a fabric comes by its queue pairs. */
 export interface PairMaker {
   connect(endpoint: Endpoint, place: Place, credentials: Credentials): Promise<NodePair>;
-  /** What its pairs keep in order; all of the contract when it says nothing. */
+  /** Orders that its pairs keep; when absent, they keep all of the contract's. */
   orders?(): PairOrders;
-  /** What there is to say of them (see `inspect`). */
+  /** Describes its pairs (see `inspect`). */
   report?(): FabricReport;
   /**
    * Runs it when all code that is ready to run has run, as a `setImmediate` that may come earlier:
@@ -146,7 +146,7 @@ export class TcpFabric implements RemoteFabric {
     return this.#pairs.map(({ welcome }) => welcome);
   }
 
-  /** What there is to say of how verbs run; nothing of TCP. */
+  /** Describes how verbs run; undefined over TCP. */
   get report(): FabricReport | undefined {
     return this.#maker.report?.();
   }
@@ -248,9 +248,9 @@ export class TcpFabric implements RemoteFabric {
   }
 
   /**
-   * A timer is good for milliseconds only. Less than half of one lasts until the next answer, if
-   * any is on its way: what another operation of this client does is not seen before that, and a
-   * client that turns round and round takes the processor from the nodes.
+   * A timer is good for milliseconds only. A pause below half a millisecond lasts until the next
+   * answer, if any is on its way. Until then, no other operation of this client gets any further,
+   * and a client that spins takes the processor from the nodes.
    */
   #pause(flight: Flight, microseconds: number): void {
     flight.pending = 1;

@@ -5,7 +5,7 @@ import type { PagesAnswer } from '../method-arguments.ts';
  * stay what lets a client in, revokes it, and answers its calls.
  */
 export interface DataPath {
-  /** What a session that was let in has to know to reach the memory. */
+  /** Returns what an admitted session must know to reach the memory. */
   attach(session: number): Promise<Uint8Array>;
   /** When this is answered, no verb of the session will be executed any more. */
   end(session: number): Promise<void>;

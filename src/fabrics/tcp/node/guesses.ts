@@ -20,7 +20,7 @@ const REMEMBERED_GUESSES = FREE_GUESSES + 60;
 const WORK_BITS = 11;
 /** What a node may ask of a client. */
 export const WORK_BITS_MAX = 16;
-/** Rounds of a try: they, and not the call, are what it costs, in whatever it is written. */
+/** Hash rounds of a try: enough that they, not the call, set its cost in any language. */
 const ROUNDS = 100;
 const HASH_BYTES = 4;
 /** Tries in one turn of the client's event loop. */

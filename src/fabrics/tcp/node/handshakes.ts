@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** A handshake may take so many ticks. A node that stood still has not counted them. */
+/** Ticks that a handshake may take. A node that stood still has not counted them. */
 const TICKS_PER_HANDSHAKE = 10;
 
 interface Handshake {
@@ -10,12 +10,12 @@ interface Handshake {
 }
 
 /**
- * The connections of a node that were not let in, TLS or not, from the first packet on: those that
- * are shaking hands, and those that were refused and linger. They are bounded in number and time,
- * apart from the clients that were let in: strangers hold up no client for long.
+ * The connections that a node has not let in, TLS or not, from the first packet on: those that are
+ * shaking hands, and those that were refused and linger. They are bounded in number and time, apart
+ * from the clients that were let in, so strangers hold up no client for long.
  *
- * A new connection always finds room. When there is none, the oldest one goes of the address that
- * has most: strangers at one address take the room from each other, and a handshake is short.
+ * A new connection always finds room. When there is none, it replaces the oldest one from the
+ * address that has most: strangers there take the room from each other, and a handshake is short.
  */
 export class Handshakes {
   readonly #max: number;

@@ -36,7 +36,7 @@ const FLUSH_BYTES = 128 * 1024;
 const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
-/** OpenSSL has what it has encrypted beside the plain bytes, and Node joins those first. */
+/** OpenSSL keeps encrypted bytes besides the plain ones, and Node joins the plain ones first. */
 const TLS_COPIES = 3;
 
 const READERS_READ = 'this secret is for reading: open the store with readOnly: true';
@@ -59,7 +59,7 @@ export interface NodeContext {
   /** Whether verbs may come by connections. */
   readonly executesBatches: boolean;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
-  /** Bytes that wait for all clients together, but for those that have little to take. */
+  /** Bytes waiting for all clients together, except in sockets below their high-water mark. */
   buffered: number;
   readonly bufferedBytesMax: number;
   /** Takes the session in, or says why not. */
@@ -79,7 +79,7 @@ export class NodeConnection {
   name = '';
   /** Ticks of the node's clock since the client was last heard. */
   silentTicks = 0;
-  /** Of a client that may only read. */
+  /** Set for a client that may only read. */
   #reader: ReaderGuard | undefined;
   readonly #node: NodeContext;
   readonly socket: Socket;
@@ -251,7 +251,7 @@ export class NodeConnection {
         total += results;
       } catch (error) {
         if (!(error instanceof BeyondMemory)) {
-          // What came before it is whole and is executed; the next look meets it first.
+          // The frames before it are valid and run first; the next inspection begins with it.
           if (count > 0) break;
           throw error;
         }

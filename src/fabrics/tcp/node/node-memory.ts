@@ -15,7 +15,7 @@ import {
 
 /** "STEPGONE": stands in the first word while a memory is erased. */
 export const ERASING = 0x45_4e_4f_47_50_45_54_53n;
-/** Of a long READ, so much is loaded ahead. */
+/** How much of a long READ to load ahead. */
 const TOUCHED_BYTES_MAX = 1024;
 /** Erased in one turn. */
 const ERASE_BYTES = 4 * 1024 * 1024;
@@ -48,7 +48,7 @@ export class NodeMemory {
   readonly #regions: Region[] = [];
   readonly #source: RegionSource;
   readonly regionBytes: number;
-  /** Of a memory in a file. */
+  /** Present for a memory in a file. */
   readonly locks: FileLocks | undefined;
   readonly #fence = new Int32Array(new SharedArrayBuffer(4));
   /** Stands between any two verbs where the processor is ordered weakly. */
@@ -101,9 +101,9 @@ export class NodeMemory {
   }
 
   /**
-   * Checks every verb from `at` to `end` before the first of them touches memory, and loads a word
-   * of every line that a READ will copy: the loads of all frames that arrived together overlap.
-   * Returns the bytes of the results. Raises WireError and BeyondMemory.
+   * Checks every verb from `at` to `end` before the first of them touches memory. It also loads a
+   * word of every line that a READ will copy, so that the loads of all frames that arrived together
+   * overlap. Returns the bytes of the results. Raises WireError and BeyondMemory.
    */
   inspect(i32: Int32Array, at: number, end: number): number {
     let results = 0;
@@ -256,9 +256,9 @@ export class NodeMemory {
   }
 
   /**
-   * Makes all of it zero, from its end to its beginning, whose first word says meanwhile that it is
-   * half done: a node that is killed in between is no pool, and begins again with blank memory.
-   * `turn` lets others run between two pieces.
+   * Zeroes the memory from its end to its beginning, whose first word meanwhile marks it as half
+   * erased. If the node is killed in between, the memory is no pool, and the next node treats it as
+   * blank. `turn` lets others run between two pieces.
    */
   async erase(turn: () => Promise<void>): Promise<void> {
     this.look();

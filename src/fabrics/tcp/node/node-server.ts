@@ -36,7 +36,7 @@ const CONNECTIONS_MAX = 1024;
 const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
 const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 export const DEFAULT_LEASE_MS = 10_000;
-/** A lease is so many ticks. A node that stood still has not counted them. */
+/** Ticks of a lease. A node that stood still has not counted them. */
 const TICKS_PER_LEASE = 10;
 /** Sessions that ended and are not let in again; those before them are long forgotten. */
 const ENDED_SESSIONS_MAX = 65_536;
@@ -68,13 +68,13 @@ export interface NodeOptions {
   tls?: TlsOptions;
   /** Clients that are let in at once. */
   maxConnections?: number;
-  /** Connections beside them that are shaking hands. */
+  /** Further connections that are still shaking hands. */
   maxHandshakes?: number;
   handshakeMs?: number;
   guesses?: Guesses;
   frameBytesMax?: number;
   outstandingBytesMax?: number;
-  /** Of all clients together; see NodeContext. */
+  /** Limit for all clients together; see NodeContext. */
   bufferedBytesMax?: number;
   leaseMs?: number;
   /** Answers calls from FIRST_FREE_METHOD on. */
@@ -152,8 +152,8 @@ export class NodeServer implements NodeContext {
     try {
       node.#server.listen(options.port, options.host);
       await once(node.#server, 'listening');
-      // Of a connection that cannot be accepted: without a listener it would end the process, and
-      // memory that lies in no file with it. Its client is told by the connection's end.
+      // Without a listener, a connection that cannot be accepted would end the process, and memory
+      // that lies in no file with it. Its client is told by the connection's end.
       node.#server.on('error', () => {});
       return node;
     } catch (error) {
@@ -389,7 +389,7 @@ class SessionLocks {
   /** By lock. */
   readonly #holders = new Map<number, number>();
 
-  /** Without a file no client but the node's can reach the memory, and nobody looks at locks. */
+  /** Without a file only the node's clients can reach the memory, and none checks locks. */
   constructor(locks: FileLocks | undefined) {
     this.#locks = locks;
   }
@@ -403,7 +403,7 @@ class SessionLocks {
     return outcome;
   }
 
-  /** Whether the session has a lock beside this one. */
+  /** Whether the session holds a lock other than this one. */
   hasOther(session: number, lock: number): boolean {
     for (const [held, holder] of this.#holders) {
       if (holder === session && held !== lock) return true;

@@ -17,10 +17,10 @@ const ROW_STATE = 3n;
 const VERB_HEAD = 8;
 
 /**
- * What a session that may only read can write: a row of the client table, without which nobody
- * would know what it still reads. It takes one free row by a CAS, alone in its batch, which leaves
- * the row taken. From then on it may write to that row, and to no other; when it leaves the row
- * free it gives it up, because the next client may take it at once.
+ * Lets a read-only session write one row of the client table: without a row, no other client would
+ * know what it still reads. It takes one free row by a CAS, alone in its batch, that leaves the row
+ * taken. From then on it may write to that row, and to no other. When it frees the row it loses it,
+ * because the next client may take it at once.
  */
 export class ReaderGuard {
   readonly #table: RowTable;
@@ -49,7 +49,7 @@ export class ReaderGuard {
     return true;
   }
 
-  /** Whether the verb writes to the own row. The row is given up before a verb that frees it. */
+  /** Whether the verb writes the session's row, which it loses before a verb frees it. */
   #changesOwn({ i32, i64 }: Scratch, from: number): boolean {
     const verb = i32[from >> 2];
     const kind = verbKind(verb);

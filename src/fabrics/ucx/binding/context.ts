@@ -20,15 +20,15 @@ const TOLD_AT = 64;
 /**
  * One opening of the library, with the devices and transports that it may use.
  *
- * Requests are made of zeros. UCX (1.13) sets all of a request but its data type where it answers
- * verbs of others, and frees by the data type when the answer is given up, because a worker is
- * destroyed or a client is gone that has not taken it: a node would end with a segmentation fault.
- * The memory of a request is the `request_size` bytes in front of what the library hands out.
+ * A callback zeroes each request. UCX (1.13) never sets the data type of the requests by which it
+ * answers others' verbs. It reads the type when it discards an answer, because a worker is
+ * destroyed or the client is gone. Garbage there would end a node with a segmentation fault. The
+ * memory of a request is the `request_size` bytes in front of what the library hands out.
  */
 export class UcxContext {
   readonly ucx: UcxLibrary;
   readonly handle: Handle;
-  /** Where calls leave what they return, and behind it what they are told. */
+  /** Results of calls, and behind them their arguments. */
   readonly #out: Pinned;
   readonly #clearer: ReturnType<UcxLibrary['clearer']>;
   #requestBytes = 0;

@@ -3,7 +3,7 @@ import { type Foreign, loadKoffi } from '../../shared/libc.ts';
 
 /** A number that is an address or a handle of the C library; exact, since they are below 2^53. */
 export type Handle = number;
-/** What a call that may go on in the background returns: 0, a negative status, or a request. */
+/** Result of a call that may continue in the background: 0, a negative status, or a request. */
 export type Pending = number;
 
 export const OK = 0;
@@ -85,7 +85,7 @@ const PROTOTYPES = {
 export type UcxCalls = Record<keyof typeof PROTOTYPES, (...args: (number | string)[]) => number>;
 
 export interface UcxLibrary extends UcxCalls {
-  /** Of the library that is loaded: `1.13.1`. */
+  /** Version of the loaded library, such as `1.13.1`. */
   readonly version: string;
   /** Whether this release is one that Stepwell was tested with. */
   readonly isTested: boolean;
@@ -191,7 +191,7 @@ function systemCalls(libc: Foreign, koffi: Foreign) {
       poll(at(descriptors), count, timeoutMs),
     pollLater: (descriptors: Int32Array, count: number, timeoutMs: number) =>
       new Promise<void>((resolve) => {
-        // What it answers is asked of the library itself; until then the buffer is reachable.
+        // Callers ask the library, not `poll`. Reading the length keeps the buffer reachable.
         poll.async(at(descriptors), count, timeoutMs, () => resolve(void descriptors.length));
       }),
     clearer(bytes: () => number) {

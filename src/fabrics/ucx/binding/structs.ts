@@ -1,9 +1,9 @@
 import type { Handle, UcxLibrary } from './library.ts';
 
 /**
- * Memory that the library reads or writes by its address. Never in the heap of JavaScript, where
- * small typed arrays stand and move; it lives as long as this object is reachable. An address alone
- * does not keep it: what a call reads stands with what is read after the call, or in a field.
+ * Memory that the library reads or writes by its address. It is outside the JavaScript heap, where
+ * small typed arrays may move, and lives while this object is reachable. An address alone does not
+ * keep it: a call's arguments share an object with its results, or are in a field.
  */
 export class Pinned {
   readonly u8: Uint8Array;

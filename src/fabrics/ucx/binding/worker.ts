@@ -18,7 +18,7 @@ const CLOSING_TURNS_MAX = 10_000;
 
 /**
  * A set of transports with an address. Everything happens in `progress`, in the thread that made
- * it. What reaches memory through a worker ends with it: that is how a session is revoked.
+ * it. Closing a worker ends all access to memory through it: that is how a session is revoked.
  */
 export class UcxWorker {
   readonly ucx: UcxLibrary;

@@ -5,8 +5,8 @@ import type { Pending } from '../binding/library.ts';
 const FIRST_RESULTS = 64;
 
 /**
- * What was posted to one node in one turn, and is complete when one flush is. Where results go is
- * kept in arrays that are used again.
+ * The parts posted to one node in one turn; one flush completes them all. The arrays that say
+ * where results go are reused.
  */
 export class PostedGroup {
   parts: Part[] = [];

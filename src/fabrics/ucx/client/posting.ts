@@ -20,7 +20,7 @@ import type { PostedGroup } from './posted-group.ts';
 const PIECE_BYTES_BY_MESSAGE = 4096;
 const PIECE_BYTES_BY_DEVICE = 64 * 1024;
 /**
- * Up to so many bytes, and a power of two, `memcpy` writes each word once. A word that is written
+ * `memcpy` writes each word once for a power of two up to this many bytes. A word that is written
  * twice could undo a CAS in between by a process that maps the memory.
  */
 const ONCE_BYTES_MAX = 128;
@@ -67,7 +67,7 @@ export class VerbPoster {
   readonly shape: VerbShape;
   readonly #ucx: UcxLibrary;
   readonly #endpoint: UcxEndpoint;
-  /** Of the node's regions, in their order; the node may have more by now. */
+  /** The node's regions, in order; the node may have more by now. */
   readonly reaches: Reach[];
   readonly #ring: BounceRing;
   readonly #local: Scratch;

@@ -10,7 +10,7 @@ import {
   setWord,
 } from '../../../verbs/index.ts';
 
-/** What a transport was seen to keep in order on one endpoint, and why not. */
+/** Whether a transport kept the order of verbs on one endpoint, and if not, why. */
 export interface ProvenOrders {
   ordered: boolean;
   reason: string;
@@ -27,9 +27,9 @@ const AT = { first: 0, second: 8, cas: 16, seen: 40, faa: 48, after: 64 } as con
 const LOCAL_BYTES = 128;
 
 /**
- * Tries on memory that is no pool's whether CAS and FAA of 64 bits are what they should be, alone,
- * and then whether WRITE, WRITE, CAS, READ, FAA and READ of one word keep their order in one batch.
- * Raises SW_UNSUPPORTED when an atomic is wrong; what is unordered is only said.
+ * Tests on memory outside any pool whether 64-bit CAS and FAA work alone. It then tests whether
+ * WRITE, WRITE, CAS, READ, FAA and READ of one word keep their order in one batch. Raises
+ * SW_UNSUPPORTED when an atomic is wrong; a broken order is only reported.
  */
 export function proveOrders(fabric: RemoteFabric): Promise<ProvenOrders> {
   return runRemote(fabric, proving());

@@ -3,16 +3,16 @@ import type { UcxLibrary } from '../binding/library.ts';
 import { UcxEndpoint, UcxWorker } from '../binding/worker.ts';
 import type { Transports } from '../transports.ts';
 
-/** Verbs that take so long are waited for without leaving the thread. */
+/** How long to wait for verbs without leaving the thread. */
 const SPIN_MICROSECONDS = 30;
-/** The clock is looked at once in so many looks. */
+/** Looks for completions from one reading of the clock to the next. */
 const CLOCK_EVERY = 8;
-/** So long one turn of the event loop may last in which answers came and verbs were posted. */
+/** Below this age, a turn of the event loop also posts the verbs that its answers lead to. */
 const TURN_MICROSECONDS = 100;
 const NOT_YET = -1;
-/** What takes longer than this is waited for at the worker's descriptor. */
+/** After this long without a completion, wait at the worker's descriptor. */
 const POLLING_MICROSECONDS = 100;
-/** A poll ends after so long, and then all is looked at. */
+/** A poll ends after this long, and the client looks for completions. */
 const WAIT_MS = 100;
 /** How often a client without verbs under way lets the library do its own work. */
 const REST_MS = 1000;
@@ -27,10 +27,10 @@ export interface Waiter {
 }
 
 /**
- * The library as one client has it: a context, and a worker that all of its queue pairs share. Runs
- * in the event loop: while verbs are under way it looks for their ends in the same turn for a few
- * microseconds, then once a turn, then it waits at a descriptor in a thread of the system. Without
- * verbs under way nothing runs but a timer.
+ * One client's use of the library: a context, and a worker that all of its queue pairs share. It
+ * runs in the event loop. While verbs are under way it looks for completions in the same turn for a
+ * few microseconds, then once a turn; then it waits at a descriptor in a thread of the system.
+ * Without verbs under way, only a timer runs.
  */
 export class UcxClient {
   readonly ucx: UcxLibrary;
@@ -58,7 +58,7 @@ export class UcxClient {
   /** The first look after something has come to its end, or waiting began. */
   #since = NOT_YET;
   #scheduled = false;
-  /** Whether what posts is running, behind which a look follows, and whether it has posted. */
+  /** Whether `post` is running, which a look for completions follows, and whether it has posted. */
   #isPosting = false;
   #hasPosted = false;
   #polling = false;
@@ -85,7 +85,7 @@ export class UcxClient {
     return endpoint;
   }
 
-  /** It is looked after from now on. */
+  /** From now on the client looks for completions of it. */
   add(waiter: Waiter): void {
     this.#waiters = [...this.#waiters, waiter];
   }
@@ -122,9 +122,9 @@ export class UcxClient {
   }
 
   /**
-   * Runs what posts verbs when all code that is ready to run has run, and looks for their ends: in
-   * this turn of the event loop while that is young, since a turn takes longer than a verb; else in
-   * the next one.
+   * Runs `post` when all code that is ready to run has run, and then looks for completions. It does
+   * so in this turn of the event loop while that is young, since a turn takes longer than a verb;
+   * else in the next one.
    */
   soon(post: () => void): void {
     if (microseconds() - this.#turned < TURN_MICROSECONDS) {
@@ -198,7 +198,7 @@ export class UcxClient {
   }
 }
 
-/** A name of its own: the global one is looked up by a getter each time. */
+/** A local name: the global one is a getter that runs each time. */
 const clock = performance;
 
 function microseconds(): number {

@@ -27,9 +27,9 @@ const PATIENCE_MS = 5000;
 const TICKS = 5;
 
 /**
- * A client's way to one memory node over UCX: verbs by an endpoint, all else by the connection that
- * let the session in. What is posted in one turn is complete when one flush is: on every transport
- * that sends no further message, and it tells as well that WRITEs have been executed.
+ * A client's queue pair to one memory node over UCX: verbs go by an endpoint, all else by the
+ * connection that let the session in. One flush completes everything posted in one turn. It sends
+ * no message on any transport, and also proves that WRITEs have been executed.
  */
 export class UcxPair implements NodePair, Waiter {
   readonly lent: LentMemory;

@@ -11,22 +11,22 @@ import { Bell } from './bell.ts';
 import type { VerbAnswer, VerbRequest, VerbThreadOptions } from './verb-thread.ts';
 
 /**
- * A session without work for so long waits at its descriptor: as long as a client needs between two
- * verbs, and not so long that it takes the processor from clients of the same machine.
+ * A session waits at its descriptor after this long without work. A client needs about as long
+ * between two verbs, and clients on the same machine lose the processor for no longer.
  */
 const IDLE_MICROSECONDS_MAX = 50;
-/** The clock is looked at once in so many turns. */
+/** Turns from one look at the clock to the next. */
 const CLOCK_EVERY = 8;
-/** While others work, waiting sessions are looked at once in so many turns. */
+/** Turns from one look at waiting sessions to the next, while others work. */
 const LOOK_EVERY = 64;
-/** A poll ends after so long, for a bell that was not heard. */
+/** A poll ends after this long, in case a bell was not heard. */
 const WAIT_MS = 1000;
 const POLLIN = 1;
 const FIELDS = 2;
 
 const { place, regionBytes, transports, bell } = workerData as VerbThreadOptions;
 
-/** What there is to lend by now: a file may have been lengthened since (stepwell grow). */
+/** Returns the memory to lend by now: a file may have grown since (stepwell grow). */
 type Look = () => Memory;
 
 function openMemory(ucx: UcxLibrary): Look {

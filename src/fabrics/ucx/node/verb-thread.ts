@@ -87,7 +87,7 @@ export class VerbThread implements DataPath {
     await this.#ask({ kind: 'end', session }).catch(() => {});
   }
 
-  /** Of the mappings of both threads: verbs come by one of them. */
+  /** Looks at the mappings of both threads: verbs come by one of them. */
   pages(): PagesAnswer {
     const place = this.#place;
     if (place.kind === 'file') {

@@ -1,6 +1,6 @@
 /**
- * The part of a sequence that two inclusive places name, of which negative ones count from the end.
- * It is empty when `to` is not above `from`.
+ * The part of a sequence between two inclusive indexes; negative ones count from the end. It is
+ * empty when `to` is not above `from`.
  */
 export function rangeWithin(
   start: bigint,

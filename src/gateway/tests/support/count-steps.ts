@@ -12,7 +12,7 @@ export async function countSteps(runs: readonly (() => Promise<void>)[]): Promis
   const steps: number[] = [];
   for (const run of runs) {
     await run();
-    // Taking the counts begins them anew.
+    // Taking the counts resets them.
     session.post('Profiler.takePreciseCoverage', (error, taken) => {
       if (error !== null) throw error;
       const scripts = taken.result.filter(({ url }) => !url.startsWith('node:'));

@@ -11,7 +11,7 @@ export interface Rig {
   failures: { error: unknown; command: string }[];
 }
 
-/** A server over a fake store; whoever starts it closes it. */
+/** A server over a fake store; the caller closes it. */
 export async function startServer(options: Partial<GatewayOptions> = {}): Promise<Rig> {
   const store = fakeStore();
   const failures: Rig['failures'] = [];

@@ -26,16 +26,16 @@ const KEPT = 0;
 const DROPPED = 1;
 
 /**
- * Which entries a merge keeps (section 4.2.2): of every key the newest, unless it is a tombstone,
- * below which there is nothing older than the MainSegment. `main` is sorted and has no key twice;
+ * Which entries a merge keeps (section 4.2.2): of every key the newest. If that is a tombstone it
+ * goes too, since nothing older lies below the MainSegment. `main` is sorted and has no key twice;
  * `current` is in the order of writing.
  *
- * Only entries with the same fingerprints and depth bits can have the same key; where there are
- * such, and one of them is new, the keys are read.
+ * Entries can have the same key only if their fingerprints and depth bits are the same. Where there
+ * are such entries, and one of them is new, the keys are read.
  *
- * Every merge looks at thousands of entries, and a client makes one every hundred writes, so all
- * of it is done in arrays that are kept: with a list for each group and a string for each key it
- * was a quarter of what a write costs in shared memory.
+ * Every merge looks at thousands of entries, and a client makes one every hundred writes, so the
+ * planner works in arrays that it keeps. With a list for each group and a string for each key, it
+ * took a quarter of the cost of a write in shared memory.
  */
 export class MergePlanner {
   readonly #keys: RecordKeys;
@@ -205,7 +205,7 @@ export class MergePlanner {
   }
 }
 
-/** What entries must have in common to have the same key: fingerprints and depth bits. */
+/** Fingerprints and depth bits, which are equal in all entries with the same key. */
 function groupOf(high: number): number {
   return tagOf(high) * 16 + depthBitsOf(high);
 }

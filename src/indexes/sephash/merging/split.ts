@@ -32,8 +32,8 @@ class Half {
 /**
  * The two halves of a segment that is being split. Both get new CurSegments: the old one's words
  * would still name records that the other half may retire. The half whose next suffix bit is 0
- * keeps the segment's header; the sibling gets a header of its own, which the first half's
- * MainSegment names until the directory does, so that no client depends on the splitter.
+ * keeps the segment's header. The sibling gets a header of its own. The first half's MainSegment
+ * names that header until the directory does, so that no client depends on the splitter.
  */
 export class Halves {
   readonly #table: SepHashTable;

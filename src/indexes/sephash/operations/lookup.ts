@@ -59,8 +59,8 @@ export function gather(request: SepHashRequest, slots: number): number {
 }
 
 /**
- * Up to the first entry that was empty when it was read: a full one behind it was filled later,
- * because entries are filled in their order, and those before it have not changed since.
+ * Collects entries up to the first that was read as empty. Entries are filled in order, so a full
+ * one behind it was filled later, and those before it have not changed since.
  */
 function gatherRecent(request: SepHashRequest, slots: number): void {
   const { tag, sign } = request;

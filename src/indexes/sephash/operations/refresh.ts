@@ -33,8 +33,8 @@ export function aimForSearch(table: SepHashTable, request: SepHashRequest): bool
 }
 
 /**
- * Brings the caches up to date for the request's key: 1 round trip after a merge that the operation
- * has met, 2 at the first use of a segment, more when the directory has to be asked.
+ * Brings the caches up to date for the request's key. It takes 1 round trip after a merge that the
+ * operation has met, 2 at the first use of a segment, and more to ask the directory.
  */
 export function* catchUp(
   table: SepHashTable,
@@ -78,8 +78,8 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
 }
 
 /**
- * Tells the directory of the segment that was split off (suffix, depth), unless it knows: done by
- * the splitter, or by a client that meets a split of which the directory was not told.
+ * Links the segment that was split off (suffix, depth) into the directory, if it is not there. The
+ * splitter does so, or a client that meets a split which the directory lacks.
  */
 export function* linkSibling(
   table: SepHashTable,

@@ -16,16 +16,16 @@ import {
 import { aimForSearch, catchUp } from './refresh.ts';
 
 /**
- * Lock-free search (section 4.4): 2 round trips, or 3 when the filter says that the CurSegment may
- * have the key.
+ * Lock-free search (section 4.4). It takes 2 round trips, or 3 when the filter says that the
+ * CurSegment may have the key.
  *
  *   D[READ entries of the fingerprint in Main; READ header] -> READ record
  *   D[…] -> D[READ CurSegment; READ header] -> READ record
  *
- * It counts only when every header that was read has the metadata that the caches are of: then the
- * MainSegment that was read is the one below the CurSegment that was read, and nothing was merged
- * in between. The paper reads them independently: after a merge of which a client has not heard,
- * old Main and new CurSegment together lack keys.
+ * The result counts only when every header that was read has the same metadata as the caches. Then
+ * the MainSegment that was read is the one below the CurSegment that was read, and no merge came in
+ * between. The paper reads them independently: after a merge that a client has not heard of, the
+ * old Main and the new CurSegment together lack keys.
  */
 export function* search(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   const { batch } = request;

@@ -151,7 +151,7 @@ export function* modify(
   }
 }
 
-/** What was not linked is given back; what may have been linked belongs to a sweep. */
+/** Gives back a block that was not linked. One that may have been linked belongs to a sweep. */
 function release(table: SepHashTable, request: SepHashRequest): void {
   if (request.inDoubt) request.forgetBlock();
   else table.records.discard(request);
@@ -177,11 +177,10 @@ function* storeSurveyed(
 }
 
 /**
- * Puts the word into the first empty entry after a survey; false when the survey must be made
- * again. An entry that was taken meanwhile by a key with other fingerprints changes nothing of what
- * the survey has found: the failed CAS has read it, so the next entry is the first one about which
- * nothing is known. Many operations of one client on one segment would survey it once for each
- * other.
+ * Puts the word into the first empty entry after a survey; false when the survey must be repeated.
+ * If a key with other fingerprints has taken the entry meanwhile, the survey still holds. The
+ * failed CAS has read that entry, so the next one is the first unknown. Without this, many
+ * operations of one client on one segment would survey it once for each other.
  */
 function* claimSurveyed(
   table: SepHashTable,
@@ -234,7 +233,7 @@ const WON = 0;
 const TAKEN = 1;
 const CHANGED = 2;
 
-/** What the search for the first empty entry may say instead of an entry. */
+/** Answers of the search for the first empty entry that are not entries. */
 const STALE = -1;
 const FULL = -2;
 
@@ -269,9 +268,9 @@ function* append(table: SepHashTable, request: SepHashRequest, tombstone = false
 }
 
 /**
- * The paper reads one window after the other. Here what is behind the first is read at once, and
- * all of it when the offset is of another epoch: between two visits of a client to a segment each
- * of the others has been there, so that with a hundred clients that is nearly always so.
+ * The paper reads one window after the other. Here one READ takes all that is behind the first, or
+ * the whole CurSegment when the offset is of another epoch. With a hundred clients that is nearly
+ * always so: between two visits of one client, each of the others has been there.
  */
 function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<number> {
   const { view } = request;
@@ -309,8 +308,7 @@ function postWindow(
 }
 
 /**
- * The first empty entry of what was read, or the window's end, or STALE. There is none in a closed
- * segment.
+ * The first empty entry that was read, or the window's end, or STALE. A closed segment has none.
  */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
   if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
@@ -330,8 +328,8 @@ function noteOffset({ view, metaLow, metaHigh }: SepHashRequest, slot: number): 
 }
 
 /**
- * Tries the empty entry, and the next one whenever another client was first: the word that stands
- * there now says that it is full, and the next one must be as it was read for the CAS to succeed.
+ * Tries the empty entry, and the next one whenever another client was first. The failed CAS has
+ * read the full entry; the CAS on the next one succeeds if that is still as it was read.
  */
 function* claimFrom(
   table: SepHashTable,
@@ -380,10 +378,10 @@ export function* claim(
 
 /**
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
- * flight: each would try the same entry, one would win, and all others would try the next one. What
- * one fills while others wait, they learn here without a round trip: no full entry changes before
- * the next merge. A learnt filter word may be out of date. Then its CAS fails, as if another client
- * had set a bit.
+ * flight: each would try the same entry, one would win, and all others would try the next one.
+ * Operations that wait learn here which entries the others fill, without a round trip: no full
+ * entry changes before the next merge. A learnt filter word may be out of date. Then its CAS fails,
+ * as if another client had set a bit.
  */
 function* claimInTurn(
   table: SepHashTable,
@@ -459,7 +457,7 @@ function postClaim(
   return batch.cas(request.slots + 8 * slot, words, SWAP_AT);
 }
 
-/** What became of the claim that was posted; `bitStands` tells whether its filter bit is set. */
+/** Evaluates the posted claim; `bitStands` then tells whether its filter bit is set. */
 function noteClaim(request: SepHashRequest, slot: number): number {
   const { words } = request;
   const at = SLOTS_AT + 8 * slot;
@@ -477,8 +475,8 @@ function noteClaim(request: SepHashRequest, slot: number): number {
 }
 
 /**
- * What a write costs that has to look for rivals with the same key after it has taken effect
- * (Figure 9b, reread-based). Entries in order need none of it, so nothing is done with the answer.
+ * Reads what a write has to read if it looks for rivals with the same key after it has taken effect
+ * (Figure 9b, reread-based). Entries in order need none of it, so the answer is ignored.
  */
 function* reread(table: SepHashTable, request: SepHashRequest): Operation<void> {
   yield postHeader(request, postSlots(table, request, request.batch.clear()));

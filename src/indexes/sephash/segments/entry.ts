@@ -22,7 +22,7 @@ const LENGTH_SHIFT = 4;
 const LENGTH_MASK = 0x3f << LENGTH_SHIFT;
 const POINTER_HIGH = 0xf;
 
-/** What `length` can say; the largest means "this much or more": the record's header tells. */
+/** Largest value of `length`; it means "this much or more": the record's header tells. */
 export const ENTRY_UNITS_MAX = 63;
 
 /** Both fingerprints, by which entries are told apart and a MainSegment is sorted. */

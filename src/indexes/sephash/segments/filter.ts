@@ -15,11 +15,11 @@ import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from 
  * search reads the CurSegment only if the bit is set. The paper sets it with a WRITE after the
  * operation has returned: a completed insertion could be missed, and two such WRITEs lose bits.
  *
- * Here the bit is set by CAS in front of the CAS of the entry, in the same doorbell, unless it is
- * set already. When another bit of the word was set in between, the first CAS fails and the second
- * may succeed: then the entry stands without its bit, and counts only when the bit is set, by its
- * writer before it returns, or by a client that looks at the entry and would act on it. Entries
- * that wait for one bit come to count at once, in their order; and a merge makes all count.
+ * Here a CAS sets the bit ahead of the CAS of the entry, in the same doorbell, unless it is set
+ * already. When another bit of the word was set in between, the first CAS fails and the second may
+ * succeed. Then the entry stands without its bit, and counts only once the bit is set. Its writer
+ * sets it before it returns, or a client that looks at the entry does before it acts on it. Entries
+ * that wait for one bit begin to count at once, in order. A merge makes all count.
  */
 export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
   if (!wantsBit(table, request)) return false;
@@ -47,9 +47,9 @@ export function bitWasSet(request: SepHashRequest): boolean {
 
 /** Sets the bit of an entry that stands without it. */
 export function* completeBit(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  // Every failure means that one of 37 bits was set, or that the segment was merged.
+  // Each failure means that another operation set one of 37 bits, or merged the segment.
   for (let round = 0; round < 64; round++) {
-    // Of a later epoch: the entry has been merged.
+    // The word is of a later epoch: the entry has been merged.
     if (!canSetBit(request)) return;
     if (!postBit(table, request, request.batch.clear())) return;
     yield request.batch;
@@ -59,8 +59,8 @@ export function* completeBit(table: SepHashTable, request: SepHashRequest): Oper
 
 /**
  * Whether the filter word that was read can be relied on. One that looks like a later epoch's was
- * read after a merge, or has not been touched for millions of merges: in the first case the
- * metadata must have changed when they are read once more.
+ * read after a merge, or has not been touched for millions of merges. After a merge, the metadata
+ * must have changed when they are read once more.
  */
 export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
   if (!table.techniques.filter) return true;
@@ -73,7 +73,7 @@ export function filterIsClear(table: SepHashTable, request: SepHashRequest): boo
   return false;
 }
 
-/** Remembers the filter word that was read, of which only a second look can tell how old it is. */
+/** Remembers the filter word that was read: a second look has to tell how old it is. */
 export function doubt(request: SepHashRequest): void {
   const at = filterAt(request);
   request.doubtedEpoch = request.epoch;

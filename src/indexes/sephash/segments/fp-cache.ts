@@ -1,7 +1,7 @@
 import { FINGERPRINTS } from './main-segment.ts';
 
 /**
- * What a client keeps of a MainSegment to find the entries of a fingerprint (section 4.4.2): they
+ * A client's table for finding the entries of a fingerprint in a MainSegment (section 4.4.2): they
  * are in [start, end). MainSegments are immutable, so it stays right as long as the segment's
  * metadata is the same word.
  */
@@ -54,10 +54,10 @@ export class FpTable implements FpCache {
 const TOLERANCE_MIN = 8;
 
 /**
- * The FPTable fitted by lines of one slope: the entries of fingerprint i start near
- * i * average + delta, and where that is off by half an average a record point gives another delta.
- * The paper's 32 points with an overflow are here as many as needed; since every start is predicted
- * within the tolerance, a range of one average and two tolerances is never too short.
+ * The FPTable fitted by lines of one slope. The entries of fingerprint i start near i * average +
+ * delta. Where that is off by half an average, a record point gives another delta. The paper has 32
+ * points with an overflow; here there are as many as needed. Every start is predicted within the
+ * tolerance, so a range of one average and two tolerances is never too short.
  */
 export class RecordPoints implements FpCache {
   readonly #count: number;

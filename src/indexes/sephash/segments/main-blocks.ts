@@ -11,16 +11,16 @@ export interface MainBlock {
   home: Address;
 }
 
-/** Of a MainSegment. */
+/** How many entries of each kind a MainSegment has. */
 export interface EntryCounts {
   kept: number;
   dropped: number;
 }
 
 /**
- * A block for a MainSegment of so many entries. When there is none of its
- * size class and the pool is full, a deletion takes one of a larger class: it needs a merge now and
- * then, and is what makes room again. Insertions leave those blocks to it.
+ * A block for a MainSegment of so many entries. When there is none of its size class and the pool
+ * is full, a deletion takes one of a larger class. A deletion needs a merge now and then, and makes
+ * room again. Insertions leave those blocks to it.
  */
 export function* allocateMain(
   { allocator, catalog, geometry }: SepHashTable,

@@ -2,7 +2,7 @@ import type { Address } from '../../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
 
-/** What tells that a client may get memory that it could not get before. */
+/** Counts that change when a client may get memory that it could not get before. */
 export interface MemoryInReach {
   /** How many blocks this client has given back. */
   readonly freed: number;

@@ -5,9 +5,9 @@ import { startRedis } from '../../../tests/support/redis-server.ts';
 import { format, parse, repliesOf, requestsOf, TRANSCRIPTS } from './transcript.ts';
 
 /**
- * `npx tsx src/gateway/commands/tests/support/record-transcripts.ts` writes the replies of the
- * redis-server of this machine into the transcripts, but for those that differ: after requests were
- * added to them.
+ * Run `npx tsx src/gateway/commands/tests/support/record-transcripts.ts` after adding requests to
+ * the transcripts. It records the replies of this machine's redis-server, and leaves sections alone
+ * in which Redis differs.
  */
 async function record(): Promise<void> {
   const redis = await startRedis();

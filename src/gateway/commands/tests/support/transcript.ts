@@ -4,9 +4,9 @@ import { splitInline } from '../../../protocol/request-reader.ts';
 import { array } from '../../../tests/support/exchange.ts';
 
 /**
- * Conversations with a server, recorded from Redis 7.0. A section begins with `== its name`, a
- * request stands at the beginning of a line as an inline command, and the lines of its reply stand
- * behind four blanks, with bytes that cannot be printed as `\xHH`.
+ * Conversations with a server, recorded from Redis 7.0. A section begins with `== its name`. A
+ * request is an inline command at the beginning of a line. The lines of its reply follow behind
+ * four blanks, with bytes that cannot be printed as `\xHH`.
  */
 export interface Section {
   readonly file: string;
