@@ -12,11 +12,10 @@ const ATTEMPTS_PER_LOOK = 250;
 /**
  * Counts a retry and, when conflicts persist, lets the others get ahead. Bounded.
  *
- * A conflict is a change: no index here waits for a client that does nothing, and what a dead one
- * has left half done this client completes itself. So when the slots that the operation looks at
- * have stayed the same, to the bit, over hundreds of attempts, no client is in its way: they
- * contradict each other, which is damage and is told as such. Raises SW_POOL_CORRUPT then,
- * SW_CONTENTION when others are always faster.
+ * A conflict is a change: no index here waits for an idle client, and this client completes what a
+ * dead one left half done. If the slots that the operation reads stay the same, bit for bit, over
+ * hundreds of attempts, no client is in its way: the slots contradict each other. Raises
+ * SW_POOL_CORRUPT for such damage, and SW_CONTENTION when other clients are always faster.
  */
 export function* backOff<R extends string>(
   retries: Record<R, number>,

@@ -98,7 +98,7 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
   yield* retireOld(client, request);
 }
 
-/** D[intent; access word; owner]: the found inline item was read, and begins its time anew. */
+/** D[intent; access word; owner]: the found inline item was read, which restarts its expiry. */
 export function* touchItem(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intent, leaf, timesAt } = request;
   const at = intent.add(FIRST_LEAF, leaf + timesAt - IMAGE_AT, 8);

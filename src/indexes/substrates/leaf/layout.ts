@@ -52,7 +52,7 @@ const INLINE_BYTES = 48;
 /** What an indirect item needs. */
 const INDIRECT_BYTES = 24;
 const VACANCY_BITS = 64;
-/** Of an insertion, beside entries and hop bitmaps: the sequence twice, vacancy and owner. */
+/** Words an insertion writes beside entries and hop bitmaps: sequence twice, vacancy, owner. */
 const WORDS_WRITTEN = 4;
 
 /** Parameters of every index with these leaves; kept in the catalog. */
@@ -71,7 +71,7 @@ export interface LeafShape {
 export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly shape: S;
   readonly entryBytes: number;
-  /** Of an entry, what its item can take. */
+  /** Bytes of an entry that its item can take. */
   readonly itemBytes: number;
   readonly leafBytes: number;
   readonly leafUnits: number;

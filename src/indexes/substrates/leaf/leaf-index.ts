@@ -23,7 +23,7 @@ import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
-/** What the index contract asks for of operations on one key, over a client's handle. */
+/** The index contract's operations on one key, over a client's handle. */
 export abstract class LeafIndex<C extends LeafClient>
   extends ClientIndex<LeafRequest, C>
   implements Index, UsesInTable
