@@ -3,8 +3,8 @@ import { type Address, readInteger, type Scratch, writeInteger } from '../../ver
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
- * What the header of a leaf says of its keys, in the words of the index. A leaf's lower bound
- * never changes and is the separator in its parent; its upper one is the pivot.
+ * The bounds of a leaf's keys, in the words that its header leaves to the index. The lower bound
+ * never changes and is the separator in the leaf's parent; the upper one is the pivot.
  *
  *    0  link to the sibling: pointer 40 | version 8 | tag 16; no pointer in the last leaf
  *    8  bytes of the pivot

@@ -7,8 +7,8 @@ import { isInternal, type Link, sizeOfLink } from './link.ts';
 const LOOP_BYTES_MAX = 32;
 
 /**
- * An internal node. Only its links change, and the pair that is marked, and those by CAS; a node
- * with other children is another node.
+ * An internal node. Clients change only its links and its marked pair, by CAS; a node with other
+ * children is another node.
  *
  *   0   identity, or the link to what replaced it, or UP
  *   8   number of children 32 | pair 32: the child (from 1 on) that is to become one with the next
@@ -141,9 +141,8 @@ function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
 }
 
 /**
- * Separators one behind the other, as they stand in a node: what is remembered of it has them like
- * this, because one object for each takes more room than they do, and more time to make and to
- * clear away.
+ * Separators one behind the other, as they stand in a node. The cache keeps them in this form: an
+ * object for each would take more room, and more time to make and to collect.
  */
 export class PackedSeparators {
   readonly bytes: Uint8Array;

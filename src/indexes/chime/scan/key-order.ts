@@ -38,7 +38,7 @@ export class KeyOrder {
   #image = NO_WORDS;
   #records = NO_WORDS;
 
-  /** Of leaves with so many entries. */
+  /** `span`: entries of a leaf. */
   constructor(span: number) {
     this.at = new Int32Array(span);
     this.isRecord = new Uint8Array(span);

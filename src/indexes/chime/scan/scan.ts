@@ -129,7 +129,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  /** The items of the next leaves. Of each leaf at most one order that was remembered fails. */
+  /** The items of the next leaves. At most one remembered order of each leaf fails. */
   *#readStep(step: Step, limit: number, keysOnly: boolean): Operation<LeafItems[]> {
     const wanted = { range: this.#range, limit, reverse: this.#reverse, keysOnly };
     const width = limit === Number.POSITIVE_INFINITY ? this.#width : this.#leavesNeeded();
@@ -285,8 +285,8 @@ const LOWEST = new Uint8Array(0);
 
 /**
  * The key that a cursor stands for: one that this client gave out, else a separator that it
- * remembers, else one in the tree. A separator that another client's walk stopped at may have gone
- * since, when leaves were merged: then the walk begins anew, so that it misses nothing.
+ * remembers, else one in the tree. A merge of leaves may have removed the separator at which
+ * another client's walk stopped. The walk then starts again, so that it misses nothing.
  */
 function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
   const given = tree.cursors.recall(cursor);
