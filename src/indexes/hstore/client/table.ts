@@ -30,7 +30,7 @@ export class HStoreRequest extends Request implements FoundSlot {
   slotHigh = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);
-  /** Of the chain of buckets that a search follows. */
+  /** Guards the walk along the chain of buckets that a search follows. */
   readonly cycleGuard = new CycleGuard();
 
   constructor() {

@@ -15,7 +15,7 @@ const POLLS_BEFORE_LONG_PAUSES = 2000;
  *   lapse             polls without progress after which a server stands still and is fenced
  *   pollsMax          polls after which the client gives up
  *   waitsMax          looks for a row of a mailbox after which it gives up
- *   microseconds      pause between two polls, but for the first ones
+ *   microseconds      pause between two polls, except the first ones
  *   longMicroseconds  the same after many polls
  */
 export type Patience = Readonly<
@@ -26,8 +26,8 @@ export type Patience = Readonly<
 >;
 
 /**
- * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a
- * row a client waits longer than for an answer: until it is free a server may have to be fenced.
+ * Long pauses measure the time: 5000 polls take at least 3 seconds on every fabric. A client waits
+ * longer for a row than for an answer: a server may have to be fenced before the row is free.
  */
 export const PATIENCE: Patience = {
   polls: 64,
@@ -45,7 +45,7 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
-/** So many times longer than a server may stand still does a client wait without any progress. */
+/** A client waits this many times longer without progress than a server may stand still. */
 const LAPSES = 3;
 
 /** A client cannot take the place of a server whose death it cannot see. */
@@ -66,7 +66,7 @@ export class Waiting {
   #still = 0;
   fences = 0;
 
-  /** `what` is the end of the message after waiting in vain. */
+  /** `what` ends the message when the wait fails. */
   constructor(lease: Lease, patience: Patience, what: string) {
     this.#lease = lease;
     this.#patience = patience;

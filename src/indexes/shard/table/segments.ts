@@ -98,7 +98,7 @@ export class Segments {
     return this.#version;
   }
 
-  /** Of all pieces of the segments, in their order. */
+  /** The addresses of all pieces of the segments, in their order. */
   get addresses(): readonly Address[] {
     return this.#addresses;
   }
@@ -171,7 +171,7 @@ export class Segments {
     return readSigned(words, at + RECORDS);
   }
 
-  /** Reports so many records more, and reads the root, in one doorbell (section 3.4). */
+  /** Reports this many more records and reads the root, in one doorbell (section 3.4). */
   *report(records: number): Operation<number> {
     const bytes = ROOT_BYTES - SEGMENTS;
     const words = new Scratch(SEGMENTS_AT + bytes);
@@ -193,7 +193,8 @@ export class Segments {
       if (word % UNIT_BYTES === LEFT) {
         this.successor = word - LEFT;
         refuseNoRoot(this.successor);
-        // Only a table leaves that has fetched everything: what it came from may be re-used now.
+        // A table leaves only after it has fetched everything: its former blocks may be re-used
+        // now.
         this.former = undefined;
         return;
       }
