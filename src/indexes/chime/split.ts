@@ -47,10 +47,10 @@ const EVERYTHING = {
 
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
- * shortest key between the halves. Undefined for a leaf of less than two keys. (The paper takes the
- * median of the keys that blocked a hop; the median of all keys gives both halves room, too.) A new
- * key above all keys leaves the last leaf whole, so ascending keys leave full leaves. One doorbell
- * reads the keys of longer items from their records into `spare`.
+ * shortest key between the halves. Undefined for a leaf of less than two keys. The paper takes the
+ * median of the keys that blocked a hop, but both halves have room anyway. A new key above all keys
+ * leaves the last leaf whole: ascending keys leave full leaves. One doorbell reads the keys of
+ * longer items from their records into `spare`.
  */
 export function* divideByMedian(
   { geometry, sums, splitsAtEnd }: LeafReader & { splitsAtEnd: boolean },

@@ -95,8 +95,8 @@ interface Marked {
 
 /**
  * Takes overflow bits back from buckets that have nothing below level 1 any more, and gives back
- * empty chains. Only a read of levels 2 and 3 shows which keys are below, so it handles all buckets
- * at once:
+ * empty chains. Levels 2 and 3 must be read to know which keys are below, so this handles all
+ * buckets at once:
  *
  *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
  *   2  read levels 2 and 3, and the keys of all entries there, pending or not

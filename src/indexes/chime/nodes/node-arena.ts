@@ -418,9 +418,9 @@ export class CachedNode {
 }
 
 /*
- * The separators of a remembered node as numbers, so that a search takes few comparisons: 31 bits
- * of the four bytes behind the prefix that all separators share, and a second number from the next
- * bytes. The search compares whole keys only where both numbers are the same.
+ * A remembered node has its separators as numbers, so that a search takes few comparisons: 31 bits
+ * of the four bytes behind their shared prefix, and a second number from the next bytes. The search
+ * compares whole keys only where both numbers are the same.
  */
 
 /** Whole bytes of a number: of the fourth byte it has all bits but one. */

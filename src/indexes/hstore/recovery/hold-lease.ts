@@ -5,10 +5,10 @@ import type { Waiting } from '../protocol/waiting.ts';
 import { isSame } from '../protocol/word.ts';
 
 /**
- * Does work as the holder of the hash server's lease, so that no client writes meanwhile. This
- * client gets the lease now if it is free, its holder is gone, or its holder yields and was seen to
- * stand still; or if this process has it already, as the hash server. First completes what was
- * begun, and forestalls an overtaken server. Undefined without the lease.
+ * Does work as the holder of the hash server's lease, so that no client writes meanwhile. First
+ * completes what was begun, and forestalls an overtaken server. Undefined without the lease. This
+ * client gets it if it is free, if its holder is gone, or yields and was seen to stand still. As
+ * the hash server it has the lease already.
  */
 export function* tryHolding<T>(
   pair: Pair,

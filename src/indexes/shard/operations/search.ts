@@ -29,9 +29,8 @@ import {
  * the version by which the key's bucket was computed. A key that was there throughout then stood in
  * one of those words when it was read.
  *
- * A search tries the first entry that agrees with the key alone. In the rare case that it is
- * another key's, the search looks at the bucket's other entries: a round trip more if one may
- * match.
+ * A search tries the first entry that agrees with the key alone. If that is another key's, which is
+ * rare, it looks at the bucket's other entries: a round trip more if one may match.
  *
  * If the bucket has overflowed, the search also reads levels 2 and 3: one doorbell, and one round
  * trip for each node of a chain.

@@ -75,13 +75,14 @@ export function* learnRelocations(
 }
 
 /**
- * The bucket that a move fills by one WRITE. Only one mover may ever write to its place: the one
- * whose name stands in the first word (TAKEN). A CAS of that word, behind the WRITE in the same
- * doorbell, publishes the bucket. A late WRITE must not hit a bucket in use. So when the taker does
- * not go on, the others ask whether it is gone, and can send nothing more: then one of them takes
+ * The bucket that a move fills by one WRITE. The one client that may ever write to its place has
+ * its name in the first word (TAKEN). A CAS of that word, behind the WRITE in the same doorbell,
+ * publishes the bucket. A late WRITE must not hit a bucket in use. So when the taker does not go
+ * on, the others ask whether it is gone: then nothing comes from it any more, and one of them takes
  * its place over. If it lives, they do not touch the place: one writes the same bucket into a block
  * and turns the first word from TAKEN to RELOCATED. From then on the bucket is there for ever, and
  * no client reads what the late mover writes.
+ *
  *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
  *            |-> TAKEN by B                      A is gone
  *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]

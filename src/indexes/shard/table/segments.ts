@@ -193,8 +193,7 @@ export class Segments {
       if (word % UNIT_BYTES === LEFT) {
         this.successor = word - LEFT;
         refuseNoRoot(this.successor);
-        // A table leaves only after it has fetched everything: its former blocks may be re-used
-        // now.
+        // A table leaves only once it has fetched all: its former blocks may be re-used now.
         this.former = undefined;
         return;
       }

@@ -156,8 +156,8 @@ export function gone(high: number, version: number): number {
 }
 
 /**
- * Whether a frozen word says nothing of its record any more to a client that goes by `version`: it
- * leaves for the new bucket, or its bucket is being migrated and may have a newer word.
+ * Whether a frozen word no longer counts for a client that goes by `version`: the word leaves for
+ * the new bucket, or its bucket is being migrated. The new place may have a newer word.
  */
 export function isOutdated(high: number, version: number): boolean {
   return (high & FROZEN) !== 0 && (leaves(high) || stampOf(high) > version + 1);

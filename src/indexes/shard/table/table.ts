@@ -115,7 +115,7 @@ export class ShardTable {
     this.#segments = segments;
   }
 
-  /** What the client knows of the table; a migrated table gets another object. */
+  /** This client's knowledge of the table; a migrated table gets another object. */
   get segments(): Segments {
     return this.#segments;
   }

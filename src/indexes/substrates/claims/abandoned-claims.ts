@@ -43,9 +43,9 @@ interface Claim {
 }
 
 /**
- * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. Only an
- * inserter of the same key meets such a claim. Otherwise it would stay for ever, and the record
- * that it names would pin a chunk to its block size.
+ * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. An inserter
+ * of the same key is the only client to meet such a claim. Otherwise it would stay for ever, and
+ * its record would pin a chunk to its block size.
  *
  *   READ all slots -> grace -> READ all slots -> CAS what is still the same, pending -> empty
  *

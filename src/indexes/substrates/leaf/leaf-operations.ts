@@ -166,8 +166,8 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
 }
 
 /**
- * The steps of write combining, and of `modify` of items with records: first a search, because the
- * new value depends on what it finds; then a change under the lock, if the item is still the same.
+ * The steps of write combining, and of `modify` of items with records. A search comes first: the
+ * new value depends on what it finds. Then a change under the lock, if the item is the same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
   const { records } = client;

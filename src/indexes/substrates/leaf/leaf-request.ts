@@ -70,7 +70,7 @@ export class LeafRequest extends Request implements LeafTurn {
     this.#accessAt = geometry.accessAt;
   }
 
-  /** An inline item's last word in the entry, which a client may write without a lock. */
+  /** The last word of an inline item's entry, if it has one: written without a lock. */
   override get accessAt(): number {
     const isInEntry = this.foundInline && this.#accessAt > 0;
     return isInEntry ? this.entry + this.#accessAt : super.accessAt;
