@@ -25,12 +25,12 @@ export function siblingIn({ i32 }: Scratch, at: number): Link | undefined {
   return isNoLeaf(low, high) ? undefined : { low, high };
 }
 
-/** Whether a word of which this is the link leads to no leaf. */
+/** Whether the link in a word leads to no leaf. */
 export function isNoLeaf(low: number, high: number): boolean {
   return low === 0 && (high & 0xff) === 0;
 }
 
-/** The link to a sibling, and a version more than another word has. */
+/** The link to a sibling, with the version after another word's. */
 export function writeSibling(
   { i32 }: Scratch,
   at: number,

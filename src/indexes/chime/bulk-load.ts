@@ -79,7 +79,7 @@ export function* bulkLoad(
   }
 }
 
-/** The only leaf of a tree; whether it is empty its lock tells. */
+/** The only leaf of a tree, which must be locked to know whether it is empty. */
 function* onlyLeaf(tree: ChimeTree): Operation<Link> {
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);

@@ -113,8 +113,8 @@ interface RememberedPath {
  *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
  *
  * Both identities were those of the links in this operation, so neither block is used again before
- * it ends. False when what is remembered is too old, or there is more to do than that: then, and
- * when the pool is full, it is for `finishPending`, whatever of it was done here.
+ * it ends. False when the remembered path is too old, or more has to be done. Then, and when the
+ * pool is full, `finishPending` does the rest, whatever was done here.
  */
 export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
   const path = rememberedPath(tree, request);

@@ -11,14 +11,14 @@ import { answerScans } from './skiplist-server/skiplist-server.ts';
 const LAPSE_MS = 3000;
 /** Turns that follow one another at once: each reads what the next one needs. */
 const TURNS_IN_A_ROUND = 16;
-/** A server that waits for nothing else beats so often. */
+/** How often an idle server beats. */
 const BEAT_MS = 100;
 /** Without a coordination service the CAS of the lease alone elects. */
 const NOT_ELECTED: Candidacy = { token: 0 };
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
-/** What one round of a server came to. */
+/** The result of one round of a server. */
 export interface ServedRound {
   /** Leases that this server holds: none while another one is the primary. */
   held: number;

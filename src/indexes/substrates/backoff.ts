@@ -2,11 +2,11 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation, Scratch } from '../../verbs/index.ts';
 import type { Request } from './request.ts';
 
-/** An operation that meets so many conflicts in a row gives up: within half a second of pauses. */
+/** Conflicts in a row after which an operation gives up: within half a second of pauses. */
 const ATTEMPTS_MAX = 1200;
 const ATTEMPTS_WITHOUT_PAUSE = 16;
 const PAUSE_MICROSECONDS_MAX = 500;
-/** Attempts, a tenth of a second of them, over which another client changes what is in the way. */
+/** Another client changes what is in the way within this many attempts: a tenth of a second. */
 const ATTEMPTS_PER_LOOK = 250;
 
 /**

@@ -6,7 +6,7 @@ import type { Request } from './request.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
 const POLLS_MAX = 1000;
-/** One that another has taken over must not go alone, or it would be done twice. */
+/** Polls of one that another has taken over: alone it would be done twice. */
 const TAKEN_POLLS_MAX = 10_000_000;
 /** Errors that promise that nothing was done: each follower makes an attempt of its own. */
 const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);

@@ -22,7 +22,7 @@ const HEADER_BYTES = 64;
 const ENTRY_BYTES = 8;
 /** The header has room for the addresses of seven more. */
 const PARTS_MAX = 8;
-/** A part takes a chunk at least: for fewer entries than these it is not worth one. */
+/** A part takes a chunk at least, which fewer bytes of entries are not worth. */
 const PART_BYTES_MIN = 1024;
 /** So that a directory neither needs a region of its own nor fails for want of one. */
 const REGION_SHARE_MAX = 1 / 8;
@@ -162,7 +162,7 @@ export class DirectoryParts {
     }
   }
 
-  /** Visits entries 0 to 2^depth - 1, in no order that matters; some of every part a doorbell. */
+  /** Visits entries 0 to 2^depth - 1 in any order; a doorbell reads some of every part. */
   *each(depth: number, visit: (index: number, low: number, high: number) => void): Operation<void> {
     const used = Math.min(this.count, 2 ** depth);
     const perPart = 2 ** depth / used;

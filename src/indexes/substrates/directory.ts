@@ -68,7 +68,7 @@ export class Directory {
     return directory;
   }
 
-  /** Reads what is used of the directory into the cache. */
+  /** Reads the used entries of the directory into the cache. */
   *load(): Operation<void> {
     yield* this.#loadTo(yield* this.parts.readDepth());
   }
@@ -125,7 +125,7 @@ export class Directory {
     return child;
   }
 
-  /** What entries were read as. Raises SW_POOL_CORRUPT where no block can begin. */
+  /** Checks entries that were read. Raises SW_POOL_CORRUPT where no block can begin. */
   *#check(entries: Float64Array | readonly number[]): Operation<void> {
     const leadsNowhere = (word: number) =>
       word !== NULL_ADDRESS && !this.#chunks.isBlockAddress(word);

@@ -81,7 +81,7 @@ export class RecordIo {
   readonly seed: number;
   /** Set by an index that has records with `Request.foundInline` or `isInTable`. */
   inTable: UsesInTable | undefined;
-  /** Lines of the blocks of the store that are the index itself, and no records. */
+  /** Lines of the store's blocks that are the index itself, and no records. */
   tableUnits: () => readonly number[] = () => [];
 
   constructor(pool: PoolOfRecords, catalog: number, seed: number) {

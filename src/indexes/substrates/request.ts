@@ -39,7 +39,7 @@ import {
 } from '../../records/times.ts';
 import { type Address, Frame, NULL_ADDRESS, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 
-/** Slots that one operation can look at, if its index does not ask for more. */
+/** Slots that one operation can examine, unless its index asks for more. */
 export const CANDIDATES_MAX = 512;
 
 /** How a record that is written is cut into blocks, of which the request's own is the first. */
@@ -113,7 +113,7 @@ export class Request extends Frame {
   /** Whether a candidate's record may be longer than its slot's length can say. */
   longCandidates = false;
 
-  /** Room for so many candidates. Where their slots stand is lost. */
+  /** Makes room for this many candidates, and forgets where their slots stand. */
   ensureCandidates(count: number): void {
     if (count <= this.candidateAt.length) return;
     const { candidateRecord, candidateUnits } = this;

@@ -15,7 +15,7 @@ const IDLE_EPOCH = -1;
  */
 export class NodeCache {
   readonly #reclamation: Reclamation;
-  /** What the nodes that are remembered stand in. */
+  /** The words of the remembered nodes. */
   arena = new NodeArena();
   #top: CachedNode | undefined;
   /** Words that were in use in the arena after the last copying. */

@@ -30,7 +30,7 @@ export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;
 
-/** What an internal node says, outside of the pool. */
+/** The contents of an internal node, decoded. */
 export interface Routes {
   /** Two halves for each child. */
   readonly links: Int32Array;
@@ -50,7 +50,7 @@ export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
   return sizeFor(nodeBytes(links.length / 2, keyBytes));
 }
 
-/** The logarithm of the units that so many bytes take. */
+/** The logarithm of the units that this many bytes take. */
 export function sizeFor(bytes: number): number {
   return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
 }
@@ -176,7 +176,7 @@ export class PackedSeparators {
     return i === 0 ? 0 : this.ends[i - 1];
   }
 
-  /** One of them by itself. */
+  /** A copy of one separator. */
   at(i: number): Uint8Array {
     return this.bytes.slice(this.begin(i), this.ends[i]);
   }

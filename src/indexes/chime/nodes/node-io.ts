@@ -234,7 +234,7 @@ interface NodeBlock {
 /** The largest block that a smaller node takes: 16 KiB. */
 const LARGER_MAX = 8;
 
-/** Nodes that nobody knows yet: written, and then linked or given back, all together. */
+/** Nodes that no other client knows yet: written, then linked or given back all together. */
 export class NewNodes {
   readonly #tree: NodeClient;
   readonly #blocks: NodeBlock[] = [];

@@ -56,7 +56,7 @@ const TORN = -1;
 /** What a scan wants of the leaves that it has read. */
 export interface Wanted {
   range: HalfOpenRange;
-  /** So many records at most, from this end of the range. */
+  /** Most records to find, from this end of the range. */
   limit: number;
   reverse: boolean;
   keysOnly: boolean;

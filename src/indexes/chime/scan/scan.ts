@@ -42,8 +42,8 @@ interface Step {
  *     -> READ records of longer items                                                2
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
- * moment of the scan: it has one leaf to be met in. A step that fails is not taken: a caller that
- * goes on all the same meets again what it has visited.
+ * moment of the scan, because the scan meets each key in exactly one leaf. A step that fails does
+ * not count: a caller that continues meets again what it has visited.
  */
 export class ChimeScan implements IndexScan {
   readonly #tree: ChimeTree;
@@ -149,7 +149,7 @@ export class ChimeScan implements IndexScan {
     return { position, left: this.#left, request, isTaken: false };
   }
 
-  /** A step that failed, or that its caller gave up, was none: the next one begins where it did. */
+  /** A step that failed, or that its caller gave up, does not count: the next one repeats it. */
   #endStep({ position, left, request, isTaken }: Step): void {
     if (!isTaken) {
       this.#leaves.returnTo(position);

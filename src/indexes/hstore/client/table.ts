@@ -20,7 +20,7 @@ export const SWAP_AT = 192;
 export const LEASE_AT = 224;
 const WORD_BYTES = 256;
 
-/** At ordinary load, so many buckets hold about 16 records. */
+/** At ordinary load, this many buckets hold about 16 records. */
 const SAMPLED_AT_FIRST = 4;
 
 /** A request with what HStore operations remember between their round trips. */

@@ -62,7 +62,7 @@ function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | u
   };
 }
 
-/** What the entries of a slot come to, one after the other. */
+/** The net result of a slot's entries. */
 export interface Folded extends NamedSlot {
   /** Whether the slot has lost the key that it had before, if it had one. */
   rekeyed: boolean;

@@ -6,7 +6,7 @@ import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/inde
 import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
 import { PATIENCE, pauseAfter } from './waiting.ts';
 
-/** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
+/** Most rows of one client, and so most of its requests that can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 64;
 
 /** A request that is not answered. */
@@ -79,7 +79,7 @@ export class Mailbox {
   readonly #last = new Map<number, number>();
   /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
   readonly #givenUp: number[] = [];
-  /** Rows from this one on are for clients that have none: one for each that there can be. */
+  /** Rows from this one on are kept for clients without a row: one for each possible client. */
   readonly #firstKept: number;
   #claiming = false;
 
@@ -90,7 +90,7 @@ export class Mailbox {
     this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
   }
 
-  /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
+  /** A row for one request. Raises SW_CONTENTION when none comes free in time. */
   *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
     for (let waits = 0; waits < waitsMax; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack()) ?? (yield* this.#claim());

@@ -93,7 +93,7 @@ export class PairAccess {
     this.#fullUntilFreed = this.pool.allocator.freed + FREED_BEFORE_ASKING;
   }
 
-  /** A block of so many lines; undefined when the pool is full. */
+  /** A block of `units` lines; undefined when the pool is full. */
   *allocate(units: number): Operation<Address | undefined> {
     try {
       return yield* this.pool.allocator.allocate(this.catalog, units);

@@ -26,7 +26,7 @@ export function signatureOf(h2: number): number {
   return h2 >>> 24;
 }
 
-/** The word of a slot that names a record of so many lines. */
+/** The word of a slot that names a record of `units` lines. */
 export function slotWord(record: Address, units: number, signature: number): Word {
   const line = record / UNIT_BYTES;
   const high = (signature << 24) | (units << ADDRESS_HIGH_BITS) | Math.floor(line / LOW_VALUES);

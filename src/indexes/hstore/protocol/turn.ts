@@ -108,7 +108,7 @@ export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
   return changes;
 }
 
-/** Lines of the block of a turn of so many decisions. */
+/** Lines of the block of a turn with this many decisions. */
 export function unitsOfRecord(decisions: number): number {
   return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
 }

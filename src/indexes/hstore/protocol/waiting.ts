@@ -4,7 +4,7 @@ import { type Holder, type Lease, Stillness } from './lease.ts';
 
 /** Polls without a pause: on one machine the answer comes soon. */
 const POLLS_WITHOUT_PAUSE = 32;
-/** From so many polls on the answer is known to take long. */
+/** After this many polls the answer is known to take long. */
 const POLLS_BEFORE_LONG_PAUSES = 2000;
 
 /**
@@ -39,7 +39,7 @@ export const PATIENCE: Patience = {
   longMicroseconds: 1000,
 };
 
-/** The pause after so many polls. */
+/** The pause after this many polls. */
 export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Patience): number {
   if (poll < POLLS_WITHOUT_PAUSE) return 0;
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
@@ -54,8 +54,8 @@ const OUT_OF_SIGHT =
   ' namespace): start an index-server that attaches as it did, which can take its place';
 
 /**
- * One client's waiting for the server of a role: bounded, with a look now and then whether the
- * server is still there, and an end to one that stands still.
+ * One client's waiting for the server of a role. The wait is bounded, checks now and then whether
+ * the server is still there, and fences a server that stands still.
  */
 export class Waiting {
   readonly #lease: Lease;

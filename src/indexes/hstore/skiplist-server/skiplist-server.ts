@@ -101,7 +101,7 @@ function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | unde
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
 const FUZZY_ATTEMPTS = 2;
-/** And attempts that a client which waits to write may end, as it does when this one is stopped. */
+/** Further attempts: a waiting writer may end them, as it does when this client is stopped. */
 const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 

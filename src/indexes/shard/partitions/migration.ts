@@ -18,7 +18,7 @@ import type { ShardTable } from '../table/table.ts';
 import type { Partitions } from './partitions.ts';
 import { Placement } from './placement.ts';
 
-/** Buckets that are looked at in one doorbell, and moved within one operation. */
+/** Buckets to check in one doorbell, and to move within one operation. */
 const BUCKETS_AT_ONCE = 32;
 /** Looks at a table that others resize or migrate all the time. */
 const ROUNDS_MAX = 10_000;

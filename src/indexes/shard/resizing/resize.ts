@@ -29,7 +29,7 @@ function isReportDue(table: ShardTable, writes = 0): boolean {
   return table.crowded || table.writes + writes >= table.syncEvery;
 }
 
-/** After an insertion or a removal; now and then the time for a synchronisation has come. */
+/** Called after each insertion and removal; synchronises now and then. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
   table.unreported += difference;
   table.writes++;

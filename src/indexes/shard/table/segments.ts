@@ -58,7 +58,7 @@ export function rootNamed(name: RootName): Address {
   return name % ADDRESSES;
 }
 
-/** The name of a root of the same table, so many migrations later. */
+/** The name of a root of the same table after this many more migrations. */
 export function nameAfter(name: RootName, migrations: 1 | -1, root: Address): RootName {
   const all = Math.floor(name / ADDRESSES) + migrations;
   return root + ADDRESSES * ((all + MIGRATIONS) % MIGRATIONS);
@@ -103,7 +103,7 @@ export class Segments {
     return this.#addresses;
   }
 
-  /** What the segments take: their pieces and the lists of them. */
+  /** The blocks of the segments: their pieces and the lists of them. */
   *blocks(): Generator<{ address: Address; units: number }, void, undefined> {
     const units = (piece: number) => this.#geometry.pieceUnits(piece);
     for (const [piece, address] of this.#addresses.entries())
@@ -232,7 +232,7 @@ export class Segments {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
 
-  /** The segment is not made after all. */
+  /** Takes the claim back: the segment is not made after all. */
   *unclaim(segment: number): Operation<void> {
     yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
   }
@@ -245,7 +245,7 @@ export class Segments {
     return won;
   }
 
-  /** The table of so many segments leaves for others, unless it has been resized since. */
+  /** The table with this many segments leaves for others, unless it was resized since. */
   *leaveFor(root: Address, segments: number): Operation<boolean> {
     invariant(root > 0 && root % UNIT_BYTES === 0, 'a table leaves for what is no root');
     return yield* control.swap(this.root + SEGMENTS + 8 * segments, 0n, BigInt(root + LEFT));

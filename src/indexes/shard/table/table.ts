@@ -153,7 +153,7 @@ export class ShardTable {
     const segments = this.#segments;
     const reported = yield* segments.report(records);
     if (segments.successor === NULL_ADDRESS) return reported;
-    // It was reported to a root that is about to be given up.
+    // It was reported to a root that the table has left.
     yield* this.#follow(segments);
     return yield* this.#segments.report(records);
   }

@@ -13,7 +13,7 @@ import { findRival, outwait } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
-/** Between two changes of shared bits by others lies a look at all of the table. */
+/** Between two changes of shared bits another client reads the whole table. */
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**

@@ -60,7 +60,7 @@ export abstract class LeafClient<
   /** See ClientSettings. */
   delegation = false;
   proofOnMiss = false;
-  /** Where the keys stand that this client searches for most. */
+  /** Where the keys stand that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
     otherLeaf: 0,

@@ -121,9 +121,9 @@ function* afterRefusal(client: LeafClient, request: LeafRequest, attempt: number
 }
 
 /**
- * Waits while another client holds the request's leaf, and does what that one was about to do when
- * it is gone. The identity is read behind the owner: only where it is the leaf's the word before it
- * is an owner.
+ * Waits while another client holds the request's leaf. If that client is gone, does what it was
+ * about to do. The identity is read behind the owner: if it is not the leaf's, the word before it
+ * is no owner.
  */
 export function* outwait(
   client: LeafClient,
