@@ -3,8 +3,8 @@ import { type Address, readInteger, type Scratch, writeInteger } from '../../ver
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
- * What the header of a leaf says of its keys, in the words of the index. A leaf's lower bound
- * never changes and is the separator in its parent; its upper one is the pivot.
+ * The bounds of a leaf's keys, in the words that its header leaves to the index. The lower bound
+ * never changes and is the separator in the leaf's parent; the upper one is the pivot.
  *
  *    0  link to the sibling: pointer 40 | version 8 | tag 16; no pointer in the last leaf
  *    8  bytes of the pivot
@@ -25,12 +25,12 @@ export function siblingIn({ i32 }: Scratch, at: number): Link | undefined {
   return isNoLeaf(low, high) ? undefined : { low, high };
 }
 
-/** Whether a word of which this is the link leads to no leaf. */
+/** Whether the link in a word leads to no leaf. */
 export function isNoLeaf(low: number, high: number): boolean {
   return low === 0 && (high & 0xff) === 0;
 }
 
-/** The link to a sibling, and a version more than another word has. */
+/** The link to a sibling, with the version after another word's. */
 export function writeSibling(
   { i32 }: Scratch,
   at: number,

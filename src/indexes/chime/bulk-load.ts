@@ -79,7 +79,7 @@ export function* bulkLoad(
   }
 }
 
-/** The only leaf of a tree; whether it is empty its lock tells. */
+/** The only leaf of a tree, which must be locked to know whether it is empty. */
 function* onlyLeaf(tree: ChimeTree): Operation<Link> {
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
@@ -341,7 +341,7 @@ class Load {
     if (this.#exposed) return;
     const { records } = this.#tree;
     for (const request of this.#requests) records.discard(request);
-    // Of the last leaf nothing was written; its records were just given back.
+    // The last leaf was never written, and its records were just given back.
     for (let leaf = 0; leaf + 2 < this.#links.length; leaf += 2) {
       const [low, high] = [this.#links[leaf], this.#links[leaf + 1]];
       yield* this.#giveBackRecords(addressOfLink(low, high), leaf === 0);

@@ -11,10 +11,10 @@ import type { ChimeTree } from './tree.ts';
 const LEAVES_TOGETHER = 32;
 
 /**
- * Verifies every invariant of a tree, after finishing what clients that died have left half done,
- * as far as the pool has room for it: separators ascend within their node's range, all leaves are
- * at one height and end where the next one begins, every item is intact, in the leaf of its key, in
- * its neighbourhood, and there only once.
+ * Verifies every invariant of a tree. First it finishes what dead clients left half done, as far as
+ * the pool has room for that. Separators ascend within their node's range. All leaves are at one
+ * height and end where the next one begins. Every item is intact, in the leaf of its key, in its
+ * neighbourhood, and only there.
  */
 export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> {
   const leaves = new LeafWalk(tree, new Uint8Array(0));

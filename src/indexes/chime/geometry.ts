@@ -25,8 +25,8 @@ export class ChimeGeometry extends LeafGeometry<ChimeShape> {
 }
 
 /**
- * The least block of at least so many units that has a size of which no record is, so that one can
- * tell what the chunks of a pool are used for.
+ * The smallest block of at least this many units whose size no record has. So its size shows what a
+ * pool's chunks are used for.
  */
 export function unitsBeside(units: number): number {
   let beside = Math.max(UNITS_LEAST, units);
@@ -34,7 +34,7 @@ export function unitsBeside(units: number): number {
   return beside;
 }
 
-/** Lines of the block for so many bytes. Sizes are few: each needs chunks, which run short. */
+/** Lines of the block for this many bytes. Few sizes: each needs chunks, which run short. */
 export function unitsFor(bytes: number): number {
   return unitsBeside(2 ** Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
 }

@@ -42,8 +42,8 @@ import type { ChimeTree } from './tree.ts';
 
 /**
  * For sweeps: a leaf as its parent has it, with the siblings that the parent lacks and the internal
- * nodes before it; also what has been replaced and is not unlinked yet, which some client will
- * retire.
+ * nodes before it. A part also has the replaced nodes that are still linked, which a client will
+ * retire when it unlinks them.
  */
 export class ChimeParts implements Parts, PartOrder {
   readonly order: PartOrder = this;
@@ -201,7 +201,7 @@ export class NodeWalk {
       invariant(part.steps < PATH_MAX, 'the path to a leaf does not end');
       const node = yield* visit(tree, tree.root, part.link);
       if (!isInUse(tree, node) && !isAbsorbed(node)) {
-        // What it leads to its replacement leads to, but for what was absorbed.
+        // The replacement leads to all that this node leads to, except absorbed nodes.
         for (const gone of yield* goneWith(tree, node)) visitNode(gone);
         open.push({ ...part, link: replacementOf(node), steps: part.steps + 1 });
         continue;

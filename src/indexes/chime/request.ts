@@ -22,7 +22,7 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   lower: Uint8Array | undefined;
   /** The long pivot that was read last; blocks of pivots never change. */
   longPivot: LongPivot | undefined;
-  /** Of a split: the new pivot, and the block for it when it is long. */
+  /** For a split: the new pivot, and the block for it when it is long. */
   newPivot: Uint8Array | undefined;
   newPivotBlock: Address = 0;
   /** Lines of the block that this attempt claims before the lock for a long pivot, and the next. */
@@ -30,7 +30,7 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   wantedUnits = 0;
   #order: KeyOrder | undefined;
 
-  /** Of a scan: the items of the leaf in the image. Made when first asked for. */
+  /** For a scan: the items of the leaf in the image. Made when first asked for. */
   get order(): KeyOrder {
     this.#order ??= new KeyOrder(this.upper.length);
     return this.#order;

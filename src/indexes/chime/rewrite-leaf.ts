@@ -48,9 +48,9 @@ function isChanged(
 }
 
 /**
- * Adds the WRITEs that turn a locked leaf, of which `before` are the words as they were read, into
- * what the request's image says, with other bounds: the sequence odd, entries, bounds and replicas,
- * vacancy, the sequence even.
+ * Adds the WRITEs that turn a locked leaf into the request's image, with other bounds: the sequence
+ * odd, entries, bounds and replicas, vacancy, the sequence even. `before` are the words that were
+ * read.
  */
 export function addRewrite(
   tree: ChimeTree,

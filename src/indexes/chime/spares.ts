@@ -1,9 +1,9 @@
-/** More idle ones than any scan has in use are not kept. */
+/** Idle ones to keep: more than any scan has in use. */
 const KEPT_MAX = 64;
 
 /**
- * Things that a step of a scan needs and its end sets free: kept for the next step, of whatever
- * scan, because making them takes longer than reading a leaf.
+ * Things that a step of a scan needs and its end sets free. The next step of any scan uses them
+ * again, because making them takes longer than reading a leaf.
  */
 export class Spares<T> {
   readonly #idle: T[] = [];

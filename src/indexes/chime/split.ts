@@ -47,10 +47,10 @@ const EVERYTHING = {
 
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
- * shortest key between the halves. Undefined for a leaf of less than two keys. (The paper takes the
- * median of the keys that blocked a hop; both halves have room anyway.) Of the last leaf nothing
- * goes when the new key is above all: ascending keys leave full leaves. Keys of longer items are
- * read from their records into `spare`, in one doorbell.
+ * shortest key between the halves. Undefined for a leaf of less than two keys. The paper takes the
+ * median of the keys that blocked a hop, but both halves have room anyway. A new key above all keys
+ * leaves the last leaf whole: ascending keys leave full leaves. One doorbell reads the keys of
+ * longer items from their records into `spare`.
  */
 export function* divideByMedian(
   { geometry, sums, splitsAtEnd }: LeafReader & { splitsAtEnd: boolean },
@@ -113,8 +113,8 @@ interface RememberedPath {
  *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
  *
  * Both identities were those of the links in this operation, so neither block is used again before
- * it ends. False when what is remembered is too old, or there is more to do than that: then, and
- * when the pool is full, it is for `finishPending`, whatever of it was done here.
+ * it ends. False when the remembered path is too old, or more has to be done. Then, and when the
+ * pool is full, `finishPending` does the rest, whatever was done here.
  */
 export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
   const path = rememberedPath(tree, request);
@@ -146,9 +146,9 @@ interface Linked {
 }
 
 /**
- * What `rebuildNode` does for most splits: the node has room for the siblings that its key's leaf
- * leads to, and no pair of its children is marked. Undefined for the others, and when another
- * client was faster; the node may be frozen then.
+ * Does what `rebuildNode` does, for most splits: the node has room for the siblings of its key's
+ * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
+ * was faster; the node may be frozen then.
  */
 function* spliceSiblings(
   tree: NodeClient,

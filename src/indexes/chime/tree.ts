@@ -90,12 +90,12 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly spareBenches = new Spares(() => new Bench());
   readonly cursors = new Cursors();
   readonly orders: LeafOrders;
-  /** Of the leaf that a scan is visiting. */
+  /** The items of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
   /** Whether this client splits the last leaf at its end, for a key above all. */
   splitsAtEnd = true;
   readonly spareRequests = new Spares(() => this.newRequest());
-  /** Of this client: internal nodes rebuilt, leaves merged. */
+  /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;
   /** Items of the leaves that were split, together. */
@@ -147,15 +147,15 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const { seed } = this.geometry.shape;
     const tag = tagOfLink(leafHigh);
     request.lower = undefined;
-    // What it knows may be of an operation before: since then the block may be used again.
+    // An earlier operation may have read it: its block may have been re-used since then.
     request.longPivot = undefined;
     request.idLow = identityLow(leaf, tag, seed);
     request.idHigh = identityHigh(leaf, tag, seed);
-    // Only with the next leaf of the same parent a replica tells whether the leaf is the key's.
+    // A replica tells whether the leaf is the key's only if the parent has a next leaf.
     request.readsBounds = isNoLeaf(nextLow, nextHigh);
   }
 
-  /** Aims at a leaf, with its lower bound, of which no parent tells what comes next. */
+  /** Aims at a leaf, with its lower bound, without knowing the next leaf of a parent. */
   aimAt(request: ChimeRequest, { low, high }: Link, lower?: Uint8Array): void {
     request.leafLow = low;
     request.leafHigh = high;
@@ -212,9 +212,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   /**
-   * What is remembered led to a leaf that is not the key's: because the parent has more leaves by
-   * now, or lacks some (half-split validation), or because the leaf was merged. Behind the last
-   * leaf that the parent has siblings are followed one by one: a full pool may lack many links.
+   * The cache led to a leaf that is not the key's: the parent has more leaves by now, or lacks some
+   * (half-split validation), or the leaf was merged. Behind the last leaf that the parent has, it
+   * follows siblings one by one: a full pool may lack many links.
    */
   *redirect(request: ChimeRequest, attempt: number): Operation<void> {
     this.count('otherLeaf', attempt, request);
@@ -473,8 +473,8 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 }
 
 /**
- * Reads the path to the key's leaf anew, from the root on, because what is remembered of it led
- * nowhere. The rest of what is remembered is kept.
+ * Reads the path to the key's leaf again, from the root on, because the remembered path is out of
+ * date. Keeps the rest of what is remembered.
  */
 function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
   let older = tree.cache.top;

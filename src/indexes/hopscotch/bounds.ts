@@ -3,10 +3,9 @@ import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../verbs/ind
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 
 /**
- * What the header of a segment says of its keys, in two of the words that a leaf leaves to its
- * index: the suffix, which never changes, and one word with the depth and the child that the last
- * split made. It is one word because a reader must not meet the depth of one split beside the
- * child of another.
+ * A segment's header records the suffix and the depth of its keys in two of the words that a leaf
+ * leaves to its index. The suffix never changes. The depth and the child of the last split share
+ * one word, so that a reader never sees the depth of one split with the child of another.
  *
  *   32  suffix 32
  *   40  child's address 48, in lines (0: none) | depth 8

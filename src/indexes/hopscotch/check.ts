@@ -10,9 +10,9 @@ import type { HopscotchTable } from './table.ts';
 const SEGMENTS_TOGETHER = 16;
 
 /**
- * Verifies every invariant of a table, after putting the children of splits into the directory that
- * clients which died have not: no segment is deeper than the directory, every item is intact, in
- * the segment of its key, in its neighbourhood, and there only once.
+ * Verifies every invariant of a table, after linking the children of splits that dead clients left
+ * out of the directory. No segment is deeper than the directory. Every item is intact, in the
+ * segment of its key, in its neighbourhood, and only there.
  */
 export function* checkTable(table: HopscotchTable, sink: CheckSink): Operation<number> {
   const check = new LeafCheck(table, sink);

@@ -99,7 +99,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     this.count('otherLeaf', attempt, request);
     const { leaf, hash } = request;
     invariant(isLeafStill(request), `what stands at ${leaf} is no segment`);
-    // Of the split that the header tells of, the directory may not have the child yet.
+    // The directory may still lack the child of the split that the header records.
     if ((yield* this.directory.refresh(hash.h1)) === leaf) yield* this.linkChild(request);
     this.aim(request);
   }
@@ -141,7 +141,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     yield* this.#link(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
   }
 
-  /** Only when the directory has the child that the header names, for a split names another. */
+  /** A split overwrites the header's child, so the directory must already have that child. */
   maySplit({ words }: LeafRequest): boolean {
     const child = childIn(words, IMAGE_AT);
     const depth = depthIn(words, IMAGE_AT);

@@ -14,9 +14,8 @@ import { CHAINED_BUCKET_UNITS } from './protocol/turn.ts';
 const GROUP = 1024;
 
 /**
- * Verifies every invariant of a quiet index: nothing is begun that is not committed; every record
- * is intact, in a chain of its key, under its signature and length, and what a search for its key
- * finds.
+ * Verifies every invariant of a quiet index. Everything begun is committed. Every record is intact,
+ * in a chain of its key, under its signature and length, and a search for its key finds it.
  */
 export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<number> {
   for (const pair of table.pairs) yield* checkPair(pair, sink);
@@ -41,7 +40,7 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
 }
 
 function* checkPair(pair: Pair, sink: CheckSink): Operation<void> {
-  // What a dead server has begun is part of the table: the next server completes it.
+  // A turn that a dead server has begun is part of the table: the next server completes it.
   yield* pair.hashServer.complete();
   const { begun, committed, table } = yield* readState(pair);
   if (begun !== committed) sink.problem(`log: ${begun} begun, ${committed} committed`);

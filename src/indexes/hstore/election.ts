@@ -11,9 +11,9 @@ export interface Candidacy {
 export const TOKEN_MAX = 2 ** 34 - 1;
 
 /**
- * Elects the primary of each role. Whatever it says, a lease in the pool is taken only with a token
- * that is no less than the last one, and from a holder only when that can issue verbs no more: two
- * processes that both believe to be the primary, one of them late, are never both the server.
+ * Elects the primary of each role. The pool's leases do not rely on it: a server takes one only
+ * with a token no less than the last one, and from a holder only when that can issue no more verbs.
+ * Two processes that both believe to be the primary are never both the server.
  */
 export interface Coordinator {
   /** Stands for election to the role `name`, which is unique among all stores. */

@@ -11,14 +11,14 @@ import { answerScans } from './skiplist-server/skiplist-server.ts';
 const LAPSE_MS = 3000;
 /** Turns that follow one another at once: each reads what the next one needs. */
 const TURNS_IN_A_ROUND = 16;
-/** A server that waits for nothing else beats so often. */
+/** How often an idle server beats. */
 const BEAT_MS = 100;
 /** Without a coordination service the CAS of the lease alone elects. */
 const NOT_ELECTED: Candidacy = { token: 0 };
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
-/** What one round of a server came to. */
+/** The result of one round of a server. */
 export interface ServedRound {
   /** Leases that this server holds: none while another one is the primary. */
   held: number;
@@ -141,13 +141,13 @@ export class PairServers {
     if (yield* isForBuilder(pair, yield* readState(pair))) yield* this.#giveUp(role);
   }
 
-  /** Of the rounds, what is done in the midst of long work as well. */
+  /** The part of a round that is also done in the midst of long work. */
   *#duties(pair: Pair): Operation<void> {
     const held = this.#roles.filter((role) => role.held !== undefined);
     for (const role of held) if (role.pair !== pair) yield* this.#letGo(role);
     const own = held.filter((role) => role.pair === pair);
     for (const role of own) yield* this.#beat(role);
-    // Writes are held meanwhile; reads are answered (section 3.2), but for those that need a
+    // Writes are held meanwhile. Reads are answered (section 3.2), except those that need a
     // skiplist which would have to be built from the table.
     if (!pair.holds || own.every(({ isHash }) => isHash)) return;
     const { table, committed } = yield* readState(pair);
@@ -229,7 +229,7 @@ function* isForBuilder(pair: Pair, { table }: PairState): Operation<boolean> {
   return table.isLost && (yield* hasOtherSkiplistServer(pair));
 }
 
-/** Whether there was a later primary: then this process has to be elected anew. */
+/** Whether there was a later primary: then this process has to be elected again. */
 function isOutvoted(token: number, holder: Holder): boolean {
   if (token >= holder.token) return false;
   if (token > 0) return true;

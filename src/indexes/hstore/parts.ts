@@ -160,7 +160,7 @@ export function* sampleRecords(
   yield* visitSample(records, request, picked, visit);
 }
 
-/** Notes the records of buckets and their chains. Of a lost table none: it is restored first. */
+/** Notes the records of buckets and their chains, or restores a lost table and notes none. */
 function* noteBuckets(
   pair: Pair,
   first: number,

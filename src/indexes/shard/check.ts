@@ -50,10 +50,10 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
 }
 
 /**
- * Verifies every invariant of a table: every bucket is of one version, and new buckets are
- * initialised exactly when the one they came from has left for their version; every record is
- * intact, in a bucket of its key, under its fingerprint, segment id and length, and what a search
- * for its key finds.
+ * Verifies every invariant of a table. Every bucket is of one version. New buckets are initialised
+ * exactly when the bucket they came from has left for their version. Every record is intact, in a
+ * bucket of its key, under its fingerprint, segment id and length, and a search for its key finds
+ * it.
  */
 function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
   const entries: LiveEntry[] = [];

@@ -55,7 +55,7 @@ export function* eachBucket(
   }
 }
 
-/** What no client has fetched yet of a table that is being migrated. */
+/** Fetches the buckets of a table under migration that no client has fetched yet. */
 function* fetchAll(table: ShardTable): Operation<void> {
   const { geometry, segments } = table;
   if (segments.former === undefined) return;

@@ -94,30 +94,30 @@ interface Marked {
 }
 
 /**
- * Takes overflow bits back where nothing of the bucket is below level 1 any more, and gives empty
- * chains back. Which keys are below only a look at levels 2 and 3 tells, so all buckets are dealt
- * with at once:
+ * Takes overflow bits back from buckets that have nothing below level 1 any more, and gives back
+ * empty chains. Levels 2 and 3 must be read to know which keys are below, so this handles all
+ * buckets at once:
  *
  *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
- *   2  read levels 2 and 3, and of what stands there, pending or not, the keys
+ *   2  read levels 2 and 3, and the keys of all entries there, pending or not
  *   3  CLEARING -> OVERFLOW where a key of the bucket was found, else CLEARING -> nothing
  *
- * A claim below that 2 has missed was made after 1, so its owner reads CLEARING, or nothing, behind
- * its claim: it sets both bits, which no client changes any more before the bucket is moved, or
- * withdraws. Only the client that has set CLEARING takes it back, so the word of step 3 is that of
- * step 1 or one with both bits. When that client dies in between, the bit stays until the bucket is
- * moved, and counts as overflow.
+ * If 2 has missed a claim below, the claim was made after 1, and its owner reads CLEARING, or
+ * nothing, behind it. The owner withdraws, or sets both bits, which no client changes any more
+ * before the bucket is moved. The client that set CLEARING is the only one to take it back. So the
+ * word of step 3 is that of step 1 or one with both bits. If that client dies in between, the bit
+ * stays until the bucket is moved, and counts as overflow.
  */
 export function* clearOverflow(table: ShardTable): Operation<Cleared> {
   yield* table.load();
   const { segments } = table;
-  // All buckets of a table that is being migrated are new ones soon: then is time enough.
+  // A table that is being migrated soon has all new buckets, which can be cleared then.
   if (segments.former !== undefined) return { cleared: 0, nodes: 0 };
   const { version } = segments;
   const marked = yield* markAll(table, segments);
   yield* findKeysBelow(table, marked);
   yield* table.load();
-  // What was moved to a new segment meanwhile, or migrated, may not have been met.
+  // Step 2 may have missed what was moved to a new segment, or migrated, meanwhile.
   if (table.segments !== segments || segments.version > version)
     for (const one of marked.values()) one.kept = true;
   const cleared = yield* unmarkAll(segments, marked);

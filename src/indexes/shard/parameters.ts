@@ -52,7 +52,7 @@ const PARTITIONS_MAX = 1024;
 /** With several memory nodes: enough of them for bounded loads, and for nodes to come. */
 const PARTITIONS_OVER_NODES = 64;
 const BUCKETS = 64;
-/** Of each of many partitions. */
+/** Buckets of each partition when there are several. */
 const BUCKETS_OF_PARTITION = 8;
 
 export function shardShape(

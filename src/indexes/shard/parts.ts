@@ -170,7 +170,7 @@ export class ShardParts implements Parts<ShardRequest> {
     for (const { address } of this.#nodes) visit(address);
   }
 
-  /** Read anew: a segment may have been published that no bucket has been moved to yet. */
+  /** Reads them again: a published segment may have no moved bucket yet. */
   *eachOtherBlock(visit: (address: Address) => void): Operation<void> {
     const { directory, tables } = this.#partitions;
     for (const address of (yield* directory.places()).keys()) visit(address);
@@ -305,7 +305,7 @@ function noteLive(
     const high = i32[(at >> 2) + 1];
     const stamp = stampOf(high);
     if (stamp - 1 > version) return false;
-    // Of stamp 0 nothing is a record: a mover has taken the new bucket, and its name stands there.
+    // A word of stamp 0 is no record: a mover has taken the new bucket, and its name stands there.
     if (stamp > 0 && isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
   }
   return true;

@@ -36,7 +36,7 @@ export function writeAddresses(image: Scratch, addresses: readonly Address[]): v
   });
 }
 
-/** So many addresses of a list that has been read to offset 0 of the words. */
+/** The first `count` addresses of a list that was read to offset 0 of the words. */
 export function addressesIn(words: Scratch, count: number): Address[] {
   return Array.from({ length: count }, (_, i) => readInteger(words, ADDRESSES + 8 * i));
 }

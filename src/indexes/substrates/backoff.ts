@@ -2,21 +2,20 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation, Scratch } from '../../verbs/index.ts';
 import type { Request } from './request.ts';
 
-/** An operation that meets so many conflicts in a row gives up: within half a second of pauses. */
+/** Conflicts in a row after which an operation gives up: within half a second of pauses. */
 const ATTEMPTS_MAX = 1200;
 const ATTEMPTS_WITHOUT_PAUSE = 16;
 const PAUSE_MICROSECONDS_MAX = 500;
-/** Attempts, a tenth of a second of them, over which another client changes what is in the way. */
+/** Another client changes what is in the way within this many attempts: a tenth of a second. */
 const ATTEMPTS_PER_LOOK = 250;
 
 /**
  * Counts a retry and, when conflicts persist, lets the others get ahead. Bounded.
  *
- * A conflict is a change: no index here waits for a client that does nothing, and what a dead one
- * has left half done this client completes itself. So when the slots that the operation looks at
- * have stayed the same, to the bit, over hundreds of attempts, no client is in its way: they
- * contradict each other, which is damage and is told as such. Raises SW_POOL_CORRUPT then,
- * SW_CONTENTION when others are always faster.
+ * A conflict is a change: no index here waits for an idle client, and this client completes what a
+ * dead one left half done. If the slots that the operation reads stay the same, bit for bit, over
+ * hundreds of attempts, no client is in its way: the slots contradict each other. Raises
+ * SW_POOL_CORRUPT for such damage, and SW_CONTENTION when other clients are always faster.
  */
 export function* backOff<R extends string>(
   retries: Record<R, number>,

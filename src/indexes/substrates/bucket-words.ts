@@ -18,7 +18,7 @@ export class BucketWords {
   readonly batch = new Batch();
   readonly #swaps = new Scratch(64);
 
-  /** Makes room for so many bytes of buckets, and so many verbs in one doorbell. */
+  /** Makes room for this many bytes of buckets, and verbs in one doorbell. */
   ensure(bytes: number, verbs: number): void {
     this.words.ensure(bytes);
     this.#swaps.ensure(CAS_BYTES * verbs);

@@ -7,7 +7,7 @@ export interface IndexClient<R extends Request> {
   newRequest(): R;
 }
 
-/** What the index contract wants to know of any index, as the client's handle tells it. */
+/** The part of the index contract that every index answers from the client's handle. */
 export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
   protected readonly client: C;
 

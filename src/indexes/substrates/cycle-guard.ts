@@ -2,8 +2,8 @@ import { invariant } from '../../errors.ts';
 import type { Address } from '../../verbs/index.ts';
 
 /**
- * Tells a chain of blocks that leads back into itself, which a damaged word can make, from one that
- * is only long: Brent's algorithm, which needs no memory and at most three rounds of the chain.
+ * Detects a chain of blocks that leads back into itself, which a damaged word can cause. It uses
+ * Brent's algorithm, which needs no memory and at most three rounds of the chain.
  */
 export class CycleGuard {
   #mark: Address = 0;

@@ -6,7 +6,7 @@ import type { Request } from './request.ts';
 
 /** Polls after which an operation stops waiting for another one, which may have been abandoned. */
 const POLLS_MAX = 1000;
-/** One that another has taken over must not go alone, or it would be done twice. */
+/** Polls of one that another has taken over: alone it would be done twice. */
 const TAKEN_POLLS_MAX = 10_000_000;
 /** Errors that promise that nothing was done: each follower makes an attempt of its own. */
 const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
@@ -50,12 +50,12 @@ interface Ticket<R extends Request> {
 }
 
 /**
- * The local lock table (read delegation and write combining, section 3.2): operations in flight of
- * one client on one key do not race each other to the pool. Of searches one leads and its answer
- * serves all that had queued before it posted its first READ, never one that came later: that would
- * be an answer from before its question. Of writes one leads and does all that had queued; removals
- * and modifications take turns. The lock is a courtesy within one client: an operation that no
- * other has taken over, and that has waited for too long, goes alone.
+ * The local lock table (read delegation and write combining, section 3.2) keeps one client's
+ * concurrent operations on a key from racing each other to the pool. One search leads, and its
+ * answer serves all searches that queued before its first READ. A later search cannot use that
+ * answer, which would be older than its question. One write leads and performs all queued writes;
+ * removals and modifications take turns. The lock is a courtesy within one client: an operation
+ * that has waited too long, and that no other has taken over, proceeds alone.
  */
 export class LockTable<R extends SharingRequest<R>> {
   readonly #lanes = new Map<number, Lane<R>[]>();
@@ -199,7 +199,7 @@ function takeWrites<R extends Request>(lane: Lane<R>): Ticket<R>[] {
   return taken;
 }
 
-/** What has an outcome was done, whatever its leader failed with after that. */
+/** A write that has an outcome was done, even if its leader failed afterwards. */
 function end(follower: Ticket<Request>): void {
   if (follower.write?.outcome !== undefined) {
     follower.state = 'served';

@@ -22,21 +22,21 @@ const HEADER_BYTES = 64;
 const ENTRY_BYTES = 8;
 /** The header has room for the addresses of seven more. */
 const PARTS_MAX = 8;
-/** A part takes a chunk at least: for fewer entries than these it is not worth one. */
+/** A part takes a chunk at least, which fewer bytes of entries are not worth. */
 const PART_BYTES_MIN = 1024;
 /** So that a directory neither needs a region of its own nor fails for want of one. */
 const REGION_SHARE_MAX = 1 / 8;
-/** Of the pool's chunks, those of parts that do not fill theirs: a small pool needs them more. */
+/** Largest share of the pool's chunks that parts may take without filling them. */
 const POOL_SHARE_MAX = 1 / 8;
 const LOAD_BYTES = 32 * 1024;
 /**
- * When a directory grows, it takes memory for so many depths more. The entries of a directory can
- * stand nowhere else: a full file system whose records have become smaller, and more, would have
- * room for all of them but the entries. An entry is less than a thousandth of what it leads to.
+ * Depths for which a growing directory reserves memory ahead, because its entries can stand nowhere
+ * else. Otherwise a full file system whose records became smaller and more numerous would have room
+ * for everything but the entries. An entry is less than a thousandth of what it leads to.
  */
 const DEPTHS_AHEAD = 3;
 
-/** Of a directory: bits of a suffix at first and at most. */
+/** Bits of a directory's suffixes: at first and at most. */
 export interface Depths {
   readonly initialDepth: number;
   readonly maxDepth: number;
@@ -46,7 +46,7 @@ export interface Depths {
 export interface PartOptions {
   /** How many parts. */
   readonly count?: number;
-  /** So many bytes more behind the first part, for the index: see `spare`. */
+  /** Extra bytes behind the first part, for the index: see `spare`. */
   readonly spareBytes?: number;
 }
 
@@ -62,18 +62,18 @@ interface Reserves {
 }
 
 /**
- * Where the entries of a directory stand: in 2^k parts by their lowest bits, spans on as many
- * memory nodes, or in as many regions as it takes.
+ * Divides the entries of a directory by their lowest k bits into 2^k parts. The parts are spans on
+ * as many memory nodes, or in as many regions as they need.
  *
  *   root    0  the list of parts 1, 2, … with the global depth as its number (address-list.ts);
  *              0 behind the last
  *          64  entries of part 0
  *   part p     entries p, p + 2^k, p + 2 * 2^k, …
  *
- * By the lowest bits, because entries come into use from the lowest index on: so all parts fill at
- * the same rate at every depth, and all entries that a key may have from depth k on are in one
- * part, hence on one node. Parts never move: a client reads their addresses once, with the depth.
- * A client that reads the depth compares the list's check, too.
+ * Entries come into use from the lowest index on, so parts by lowest bits all fill at the same rate
+ * at every depth. From depth k on, all entries that a key may have are also in one part, hence on
+ * one node. Parts never move: a client reads their addresses once, with the depth. A client that
+ * reads the depth also compares the list's check.
  */
 export class DirectoryParts {
   readonly root: Address;
@@ -162,7 +162,7 @@ export class DirectoryParts {
     }
   }
 
-  /** Visits entries 0 to 2^depth - 1, in no order that matters; some of every part a doorbell. */
+  /** Visits entries 0 to 2^depth - 1 in any order; a doorbell reads some of every part. */
   *each(depth: number, visit: (index: number, low: number, high: number) => void): Operation<void> {
     const used = Math.min(this.count, 2 ** depth);
     const perPart = 2 ** depth / used;
@@ -272,7 +272,7 @@ export function partsFor(
   maxDepth: number,
 ): number {
   const bytes = ENTRY_BYTES * 2 ** maxDepth;
-  // Of a number of nodes that is no power of two, the most parts come nearest to even shares.
+  // When the number of nodes is no power of two, the most parts give the most even shares.
   let count = Number.isInteger(Math.log2(stripe)) ? Math.min(stripe, PARTS_MAX) : PARTS_MAX;
   while (count < PARTS_MAX && bytes / count > parameters.regionBytes * REGION_SHARE_MAX) count *= 2;
   const isTooMany = (size: number) =>

@@ -17,11 +17,10 @@ import { type Depths, DirectoryParts, type PartOptions } from './directory-parts
  * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries of 8
  * bytes each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
  *
- * Entry i belongs for ever to the one subtable that was born with suffix i: a split of the subtable
- * with suffix s at local depth l fills entry s + 2^l, once, by a CAS from 0. An entry of 0 inherits
+ * Entry i belongs for ever to the one subtable that was born with suffix i. A split of the subtable
+ * with suffix s at local depth l fills entry s + 2^l once, by a CAS from 0. An entry of 0 inherits
  * from the entry without its highest bit. So doubling the directory is one CAS on the depth, with
- * nothing to copy, and there is nothing to lock: the client that fills the entry has split the
- * subtable.
+ * nothing to copy. It needs no lock: the client that fills the entry has split the subtable.
  */
 const ENTRY_BYTES = 8;
 
@@ -69,7 +68,7 @@ export class Directory {
     return directory;
   }
 
-  /** Reads what is used of the directory into the cache. */
+  /** Reads the used entries of the directory into the cache. */
   *load(): Operation<void> {
     yield* this.#loadTo(yield* this.parts.readDepth());
   }
@@ -126,7 +125,7 @@ export class Directory {
     return child;
   }
 
-  /** What entries were read as. Raises SW_POOL_CORRUPT where no block can begin. */
+  /** Checks entries that were read. Raises SW_POOL_CORRUPT where no block can begin. */
   *#check(entries: Float64Array | readonly number[]): Operation<void> {
     const leadsNowhere = (word: number) =>
       word !== NULL_ADDRESS && !this.#chunks.isBlockAddress(word);

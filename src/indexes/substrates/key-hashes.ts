@@ -5,7 +5,7 @@ import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../
 /** Lines of a record that are read at first; a longer key costs one more READ. */
 const KEY_UNITS = 4;
 
-/** Reads records for the hashes of their keys, which is all that a mover wants of them. */
+/** Reads records for the hashes of their keys: a mover needs nothing else of them. */
 export class KeyHashes {
   readonly #records = new Scratch(64);
   readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + HASH_PADDING);
@@ -18,7 +18,7 @@ export class KeyHashes {
     this.#batch.clear();
   }
 
-  /** Room for so many records; before the first is added. */
+  /** Makes room for this many records; called before the first is added. */
   ensure(records: number): void {
     this.#records.ensure(records * KEY_UNITS * UNIT_BYTES);
   }

@@ -32,7 +32,7 @@ export function halfOpen({ lower, upper }: KeyRange): HalfOpenRange {
   return { from, to: upper && edge(upper.key, upper.inclusive) };
 }
 
-/** The range from where a scan goes on when it is sent to a key. */
+/** The rest of a scan's range after it seeks to a key. */
 export function narrowed(range: HalfOpenRange, key: Uint8Array, reverse: boolean): HalfOpenRange {
   if (!reverse) return compareWhole(key, range.from) > 0 ? { ...range, from: key.slice() } : range;
   const to = edge(key, true);
@@ -43,7 +43,7 @@ export function isEmpty({ from, to }: HalfOpenRange): boolean {
   return to !== undefined && compareWhole(from, to) >= 0;
 }
 
-/** What both ranges have. */
+/** The intersection of two ranges. */
 export function common(a: HalfOpenRange, b: HalfOpenRange): HalfOpenRange {
   const from = compareWhole(a.from, b.from) > 0 ? a.from : b.from;
   if (a.to === undefined || b.to === undefined) return { from, to: a.to ?? b.to };

@@ -15,8 +15,8 @@ export function powerInRange(name: string, value: number, low: number, high: num
 
 /**
  * Techniques that an index can do without, so that the lab can repeat its paper's analysis step by
- * step. The parameter `without` has a bit for each that an index was made without, by which all of
- * its clients go.
+ * step. The parameter `without` has a bit for each technique that an index was made without. All of
+ * its clients go by it.
  */
 export type Techniques<Name extends string> = Record<Name, boolean>;
 

@@ -47,10 +47,10 @@ import {
 } from '../../verbs/index.ts';
 import type { OutgoingChain, Request } from './request.ts';
 
-/** A read begins the time of a record anew when this part of it has passed. */
+/** A read restarts a sliding expiry only after this part of its span has passed. */
 const SLIDE_PRECISION = 64;
 
-/** What of a pool records need. */
+/** The parts of a pool that records need. */
 export type PoolOfRecords = Pick<Pool, 'allocator' | 'reclamation' | 'clock' | 'unwaited'>;
 
 /** Blocks of one record, for giving them back. */
@@ -79,9 +79,9 @@ export class RecordIo {
   readonly catalog: number;
   /** Seed for hashing keys. */
   readonly seed: number;
-  /** Of an index that has records with `Request.foundInline` or `isInTable`. */
+  /** Set by an index that has records with `Request.foundInline` or `isInTable`. */
   inTable: UsesInTable | undefined;
-  /** Lines of the blocks of the store that are the index itself, and no records. */
+  /** Lines of the store's blocks that are the index itself, and no records. */
   tableUnits: () => readonly number[] = () => [];
 
   constructor(pool: PoolOfRecords, catalog: number, seed: number) {
@@ -106,7 +106,7 @@ export class RecordIo {
     return this.#clock.now() >= request.outgoingExpiresAt;
   }
 
-  /** Whether a read has the found record live longer, and it was not just read. */
+  /** Whether a read extends the found record's expiry; not if another has just done so. */
   slides(request: Request): boolean {
     if ((request.foundFlags & FLAG_SLIDING) === 0) return false;
     const span = spanOf(request.timesIn, request.timesAt);
@@ -114,10 +114,10 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record was used, so that one that slides begins its time anew. A WRITE of
-   * one word, outside of what the checksum covers, that is not waited for: of several clients' the
-   * last one counts. The block is not re-used while this client is in its epoch; when the record
-   * has been replaced nothing reads the word any more.
+   * Notes that the found record was used, which restarts a sliding expiry. It does not wait for the
+   * WRITE of one word, outside of what the checksum covers; of several clients' WRITEs the last one
+   * counts. The block is not re-used while this client is in its epoch. Once the record has been
+   * replaced, nothing reads the word any more.
    */
   touch(request: Request): Operation<void> {
     if (request.foundInline) return this.#usesInTable.touch(request);
@@ -126,8 +126,8 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the record that the request has written, and which has times, took the place of the
-   * found one: it goes on with its uses.
+   * Notes that the record that the request has written, and which has times, replaced the found
+   * one: it inherits that record's number of uses.
    */
   inheritUses(request: Request): Operation<void> {
     if (request.isInTable) return this.#usesInTable.inheritUses(request);

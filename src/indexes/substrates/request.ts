@@ -39,7 +39,7 @@ import {
 } from '../../records/times.ts';
 import { type Address, Frame, NULL_ADDRESS, type Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 
-/** Slots that one operation can look at, if its index does not ask for more. */
+/** Slots that one operation can examine, unless its index asks for more. */
 export const CANDIDATES_MAX = 512;
 
 /** How a record that is written is cut into blocks, of which the request's own is the first. */
@@ -83,11 +83,11 @@ export class Request extends Frame {
   /** The version that the record has if it is inserted; an update counts on from the old one. */
   firstVersion = 0;
 
-  /** Of an operation that is timed: see Meter. */
+  /** When a timed operation started: see Meter. */
   startedAt = 0;
   isTimedWrite = false;
 
-  /** Of the words, when an operation that is in trouble last looked: see backoff.ts. */
+  /** Sum of the words when an operation in trouble last compared them: see backoff.ts. */
   wordsSum = 0;
 
   /** The record that was found: where it is in local memory, and what its header says. */
@@ -113,7 +113,7 @@ export class Request extends Frame {
   /** Whether a candidate's record may be longer than its slot's length can say. */
   longCandidates = false;
 
-  /** Room for so many candidates. Where their slots stand is lost. */
+  /** Makes room for this many candidates, and forgets where their slots stand. */
   ensureCandidates(count: number): void {
     if (count <= this.candidateAt.length) return;
     const { candidateRecord, candidateUnits } = this;
@@ -358,7 +358,7 @@ export class Request extends Frame {
     return this.foundInline ? this.found : this.incoming;
   }
 
-  /** What the found record says of its expiry: undefined when it has no times or never expires. */
+  /** The found record's expiry: undefined when it has no times or never expires. */
   get foundExpiry(): Expiry | undefined {
     const at = this.timesAt;
     return at < 0 ? undefined : readExpiry(this.timesIn, at, this.foundFlags);
@@ -404,7 +404,7 @@ function timesBytesOf(flags: number): number {
   return (flags & FLAG_TIMED) === 0 ? 0 : TIMES_BYTES;
 }
 
-/** The hash of a value with its times, but for the access word, which changes where it stands. */
+/** The hash of a value with its times, except the access word, which changes in place. */
 function bodyHash(i32: Int32Array, at: number, bytes: number, flags: number, seed: number): number {
   const skipped = (flags & FLAG_TIMED) === 0 ? 0 : UNCHECKED_BYTES;
   return hashWords(i32, (at + skipped) >> 2, (pad8(bytes) - skipped) >> 2, seed);

@@ -21,13 +21,13 @@ interface Combination {
 }
 
 /**
- * Write combining (section 3.2): writes of one key that wait for each other in the local lock table
- * are done by one CAS. All of them were called before it and none has returned, so they may be
- * taken to happen at that CAS, in the order of the group: each gets the outcome, the version and
+ * Write combining (section 3.2): one CAS performs all writes of one key that wait for each other in
+ * the local lock table. All of them were called before it and none has returned, so they may be
+ * taken to happen at that CAS, in the order of the group. Each gets the outcome, the version and
  * the old record that it would have got alone. Only the last record is ever written to the pool.
  *
- * Which one is the last can depend on what the table holds. It is guessed, so that its WRITE goes
- * with the first READ as ever; a wrong guess costs another attempt.
+ * Which write is the last can depend on what the table holds. The leader guesses, so that the WRITE
+ * goes with the first READ as usual; a wrong guess costs another attempt.
  */
 export function* writeTogether<R extends SharingRequest<R>>(
   protocol: SlotProtocol<R>,
@@ -91,8 +91,8 @@ function* perform<R extends Request>(
 }
 
 /**
- * What each write of the group comes to when the key has this state at first. A record whose
- * deadline has passed while its write waited is none for those behind it.
+ * The outcome of each write of the group, given the key's state at first. When a record's deadline
+ * passed while its write waited, the writes behind it do not find the record.
  */
 function combine(
   group: readonly PlannedWrite<Request>[],

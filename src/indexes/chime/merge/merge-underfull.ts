@@ -116,7 +116,7 @@ function isWorthMerging({ geometry, allocator }: ChimeTree, own: number, togethe
   const { perVacancyBit, shape } = geometry;
   const { span } = shape;
   if ((allocator.isUsedUp ? 2 : 4) * own > span) return false;
-  // Only in a full pool: elsewhere a leaf that empties and fills would merge and split each time.
+  // With room in the pool, a leaf that empties and fills would merge and split each time.
   if (own === 0 && perVacancyBit === 1 && allocator.isUsedUp) return true;
   // A nearly empty leaf is merged even if the other one is about half full.
   return 2 * together <= span || (8 * own <= span && 4 * together <= 3 * span);

@@ -8,14 +8,14 @@ const ARENA_WORDS_MIN = 16_384;
 const IDLE_EPOCH = -1;
 
 /**
- * One client's picture of the internal nodes. It may be older than the tree: a key's range in it
- * was the range of the node it leads to, and ranges only ever become narrower by links of which the
- * client learns when it follows them. Only whether a link still leads to a node of this tree has to
- * be made sure of, see `isKnown`.
+ * One client's copy of the internal nodes. It may be older than the tree: the range that it gives
+ * for a key was once the range of the node it leads to. Ranges only become narrower, by links that
+ * the client meets when it follows them. So the client has to check only that a link still leads to
+ * a node of this tree: see `isKnown`.
  */
 export class NodeCache {
   readonly #reclamation: Reclamation;
-  /** What the nodes that are remembered stand in. */
+  /** The words of the remembered nodes. */
   arena = new NodeArena();
   #top: CachedNode | undefined;
   /** Words that were in use in the arena after the last copying. */

@@ -27,12 +27,11 @@ import { rebuildWithOneMore } from './rebuild-node.ts';
 import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
 
 /**
- * Goes down to the node above a key's leaf by READs of this operation alone and finishes whatever
- * others have begun on the path, whether they are slow or dead: replacements that are not linked,
- * nodes that are being replaced, nodes that their parents have to absorb, siblings of the leaf
- * that its parent lacks, merged leaves that it still has. Each round ends with one thing less to
- * do, done by this client or by another. False when the pool is too full for it: keys are found,
- * and written to, all the same; the path is only longer.
+ * Goes down to the node above a key's leaf by READs of this operation alone and finishes what other
+ * clients, slow or dead, have begun on the path. It links replacements and completes those under
+ * way. It lets parents absorb nodes, links siblings of the leaf that its parent lacks, and removes
+ * merged leaves. Each round ends with one thing less to do, done by this client or by another.
+ * False when the pool is too full for it: keys can still be read and written, by a longer path.
  */
 export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean> {
   const state = { lean: false };

@@ -7,8 +7,8 @@ import { isInternal, type Link, sizeOfLink } from './link.ts';
 const LOOP_BYTES_MAX = 32;
 
 /**
- * An internal node. Only its links change, and the pair that is marked, and those by CAS; a node
- * with other children is another node.
+ * An internal node. Clients change only its links and its marked pair, by CAS; a node with other
+ * children is another node.
  *
  *   0   identity, or the link to what replaced it, or UP
  *   8   number of children 32 | pair 32: the child (from 1 on) that is to become one with the next
@@ -30,7 +30,7 @@ export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;
 
-/** What an internal node says, outside of the pool. */
+/** The contents of an internal node, decoded. */
 export interface Routes {
   /** Two halves for each child. */
   readonly links: Int32Array;
@@ -50,7 +50,7 @@ export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
   return sizeFor(nodeBytes(links.length / 2, keyBytes));
 }
 
-/** The logarithm of the units that so many bytes take. */
+/** The logarithm of the units that this many bytes take. */
 export function sizeFor(bytes: number): number {
   return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
 }
@@ -141,9 +141,8 @@ function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
 }
 
 /**
- * Separators one behind the other, as they stand in a node: what is remembered of it has them like
- * this, because one object for each takes more room than they do, and more time to make and to
- * clear away.
+ * Separators one behind the other, as they stand in a node. The cache keeps them in this form: an
+ * object for each would take more room, and more time to make and to collect.
  */
 export class PackedSeparators {
   readonly bytes: Uint8Array;
@@ -177,7 +176,7 @@ export class PackedSeparators {
     return i === 0 ? 0 : this.ends[i - 1];
   }
 
-  /** One of them by itself. */
+  /** A copy of one separator. */
   at(i: number): Uint8Array {
     return this.bytes.slice(this.begin(i), this.ends[i]);
   }

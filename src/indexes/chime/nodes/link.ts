@@ -77,9 +77,9 @@ export function isSameLeaf(
 }
 
 /**
- * The first word of an internal node that is in use: what no client can guess that does not know
- * the seed, so that a remembered link to a block that holds something else by now is found out. A
- * node that was replaced has the link to its replacement there instead.
+ * The first word of an internal node in use. A client that does not know the seed cannot forge it,
+ * so a reader notices when a remembered link leads to a block that holds something else by now. A
+ * replaced node has the link to its replacement there instead.
  */
 export function nodeIdentityLow(low: number, high: number, seed: number): number {
   return finalMix(low ^ finalMix(seed + (high & ~FROZEN)));

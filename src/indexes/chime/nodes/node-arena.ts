@@ -48,8 +48,8 @@ const ROOT_LINK = { low: 0, high: 0 };
  *   prefixes: a number for each separator, then another one of what is behind
  *   for each child: link 8 | epoch in which it was last known to be right | where the child stands
  *
- * What a descent needs first is together, and touched before it is searched: the processor then
- * waits for these lines once, and for that of the child.
+ * A descent first touches the lines at the front of the node, and then searches it. The processor
+ * then waits once for these lines, and for the child's.
  */
 const CHILDREN = 0;
 const SHARED = 1;
@@ -65,13 +65,13 @@ const REFERENCE_BYTES = 8;
 /** Where nobody stands. */
 const NOWHERE = 0;
 const FIRST_WORDS = 256;
-/** Of a node: its header and the first 60 prefixes. */
+/** How much of a node to touch before its search: its header and the first 60 prefixes. */
 const TOUCHED_WORDS = 4 * LINE_WORDS;
 
 /**
- * The words of the nodes that a client remembers, in one array: a descent waits for the lines
- * of its path, and for no objects. What is forgotten stays in the arena until all that is
- * remembered is copied into another (cache.ts); a node of an older arena keeps that.
+ * The words of the nodes that a client remembers, in one array: a descent waits for the lines of
+ * its path, and for no objects. Forgotten nodes stay in the arena until the cache copies the others
+ * into a new one (cache.ts). A node of an older arena keeps that arena.
  */
 export class NodeArena {
   words: Int32Array;
@@ -118,7 +118,7 @@ export class NodeArena {
     for (let at = top; ; ) {
       this.touched = words[at + 16] ^ words[at + 32] ^ words[at + 48];
       const child = this.childOf(at, request);
-      // Only when need be: a line that is not changed has not to be written back.
+      // Writes only to change the word: the processor need not write back an unchanged line.
       if (words[at + USED] === 0) words[at + USED] = 1;
       const row = rowOf(words, at, child);
       const high = words[row + 1];
@@ -197,7 +197,7 @@ function passSeparators(
   return child;
 }
 
-/** What one client remembers of an internal node, or, with one child, of the root link. */
+/** One client's copy of an internal node or, with one child, of the root link. */
 export class CachedNode {
   readonly separators: PackedSeparators;
   /** The link that leads to the node itself; 0 for the root link. */
@@ -205,7 +205,7 @@ export class CachedNode {
   readonly high: number;
   /** By child, as far as any is remembered: most nodes are just above the leaves. */
   readonly #nodes: (CachedNode | undefined)[] = [];
-  /** The keys below the node. Of the root link all; else what the node above says. */
+  /** The keys below the node: all for the root link; else what the node above says. */
   #borders: Borders | undefined;
   #arena: NodeArena;
   #at: number;
@@ -418,12 +418,12 @@ export class CachedNode {
 }
 
 /*
- * The separators of a remembered node as numbers, so that a key is found among them by few
- * comparisons: of each the four bytes (but for one bit) behind what all of them begin with, and the
- * next four for those where that is the same. Whole keys are compared only where both are.
+ * A remembered node has its separators as numbers, so that a search takes few comparisons: 31 bits
+ * of the four bytes behind their shared prefix, and a second number from the next bytes. The search
+ * compares whole keys only where both numbers are the same.
  */
 
-/** Bytes that a number takes whole: of the next byte it has all bits but one. */
+/** Whole bytes of a number: of the fourth byte it has all bits but one. */
 const PREFIX_BYTES = 3;
 
 /** How many bytes all separators begin with. They ascend. */

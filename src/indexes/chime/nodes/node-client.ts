@@ -17,7 +17,7 @@ export class Bench {
   readonly images = new Scratch(IMAGE_BYTES);
 }
 
-/** What the header of a leaf says of its keys and of the next leaf. */
+/** A leaf's next leaf, and the upper bound of its keys, as its header says. */
 export interface LeafBounds {
   /** The next leaf; undefined for the last one. */
   sibling: Link | undefined;
@@ -38,7 +38,7 @@ export interface NodeClient {
   readonly reclamation: Reclamation;
   readonly cache: NodeCache;
   readonly spareBenches: Spares<Bench>;
-  /** Of this client: internal nodes rebuilt. */
+  /** Internal nodes that this client has rebuilt. */
   rebuilds: number;
   /** Bounds loops: raises SW_CONTENTION after too many rounds. */
   giveUpAfter(round: number): void;

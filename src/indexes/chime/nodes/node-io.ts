@@ -119,7 +119,7 @@ export function isAbsorbed({ image }: Visit): boolean {
   return image.i32[0] === 0 && image.i32[1] === UP;
 }
 
-/** What has replaced the node; only when it is neither in use nor absorbed. */
+/** The replacement of a node that is neither in use nor absorbed. */
 export function replacementOf({ image }: Visit): Link {
   return internalLink({ low: image.i32[0], high: image.i32[1] });
 }
@@ -147,9 +147,9 @@ export function routesOf({ image }: Visit): Routes {
 
 /**
  * Freezes a node by CAS: its pair, and above other internal nodes its links, so that no CAS in
- * flight can change them any more. Links to leaves never change. What another client changes
- * meanwhile is tried again as often as that happens: each time an operation has succeeded. Returns
- * what the node says for good.
+ * flight can change them any more. Links to leaves never change. Tries again whenever another
+ * client changes a word, because that client's operation has then succeeded. Returns the node's
+ * final contents.
  */
 export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<Routes> {
   const { links, separators } = decodeNode(image);
@@ -234,11 +234,11 @@ interface NodeBlock {
 /** The largest block that a smaller node takes: 16 KiB. */
 const LARGER_MAX = 8;
 
-/** Nodes that nobody knows yet: written, and then linked or given back, all together. */
+/** Nodes that no other client knows yet: written, then linked or given back all together. */
 export class NewNodes {
   readonly #tree: NodeClient;
   readonly #blocks: NodeBlock[] = [];
-  /** Of these, the ones that are only reserved. */
+  /** The blocks that are only reserved. */
   readonly #spare: NodeBlock[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
   /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
@@ -369,7 +369,7 @@ export class NewNodes {
     return batch;
   }
 
-  /** They belong to the tree from now on, but for what was reserved and not used. */
+  /** Leaves the nodes to the tree, and gives back blocks that were reserved and not used. */
   keep(): void {
     this.#giveBack(this.#spare);
   }
@@ -393,8 +393,8 @@ export class NewNodes {
 }
 
 /**
- * The moment at which a node is replaced: the CAS that turns its first word from its identity to
- * the link of what replaces it, which is written in front of it. Of several that try, one succeeds.
+ * The moment at which a node is replaced: a CAS turns its first word from its identity to the link
+ * of its replacement, which is written before it. When several clients try, one succeeds.
  */
 export function* publish(
   tree: NodeClient,

@@ -32,7 +32,7 @@ export interface Target {
   upper: Uint8Array | undefined;
 }
 
-/** What the copy of a node just above leaves says, and the merged leaf that it has no link to. */
+/** The routes for the copy of a node just above leaves, and the merged leaf that they leave out. */
 export interface WithSiblings {
   routes: Routes;
   merged: Link | undefined;
@@ -50,10 +50,10 @@ export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }:
 }
 
 /**
- * Adds to the routes of a node that was read, and is still in use when the copy is published, the
- * siblings of the key's leaf that the node lacks (CHIME section 4.2.3). A leaf's link is
- * read behind the node: else a sibling that was merged since would come back. Of a marked pair the
- * right leaf goes when it was merged; as long as it lives the mark stays.
+ * Adds the siblings of the key's leaf that a node lacks to its routes (CHIME section 4.2.3). The
+ * node was read, and is still in use when the copy is published. Reads a leaf's link after the
+ * node: otherwise a sibling merged since then would come back. Drops the right leaf of a marked
+ * pair if it was merged; as long as it lives, the mark stays.
  */
 export function* withSiblings(
   tree: NodeClient,

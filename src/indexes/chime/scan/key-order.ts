@@ -10,7 +10,7 @@ import { compareKeys } from '../nodes/keys.ts';
 const RANK_BYTES = 5;
 /** More than entries of a leaf: their numbers share a double with the rank. */
 const RUN_MAX = 1024;
-/** Up to so many ranks a loop sorts in less time than the call of the built-in takes. */
+/** Up to this many ranks a loop sorts faster than a call of the built-in. */
 const INSERTED_MAX = 64;
 const NO_WORDS = new Scratch(0);
 
@@ -38,7 +38,7 @@ export class KeyOrder {
   #image = NO_WORDS;
   #records = NO_WORDS;
 
-  /** Of leaves with so many entries. */
+  /** `span`: entries of a leaf. */
   constructor(span: number) {
     this.at = new Int32Array(span);
     this.isRecord = new Uint8Array(span);

@@ -56,7 +56,7 @@ const TORN = -1;
 /** What a scan wants of the leaves that it has read. */
 export interface Wanted {
   range: HalfOpenRange;
-  /** So many records at most, from this end of the range. */
+  /** Most records to find, from this end of the range. */
   limit: number;
   reverse: boolean;
   keysOnly: boolean;
@@ -184,8 +184,8 @@ function addInline({ entriesAt }: ChimeGeometry, { order, words }: ChimeRequest)
 }
 
 /**
- * Adds those that are in the range, or may be when they stand in records; returns how many of them
- * are for sure. Of records that so many others come before it adds none.
+ * Adds the items in the range, and records that may be in it; returns how many certainly are. It
+ * leaves out records that `limit` or more items precede.
  */
 function addInRange(
   geometry: ChimeGeometry,

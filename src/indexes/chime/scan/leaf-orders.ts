@@ -7,15 +7,15 @@ import type { ChimeRequest } from '../request.ts';
 
 /** Leaves of which an order is remembered, at most: 3 MiB with 64 entries. */
 const LEAVES_MAX = 2 ** 15;
-/** Of each: identity, sequence, number of entries, epoch. */
+/** Words for each leaf: identity, sequence, number of entries, epoch. */
 const HEAD_WORDS = 6;
 /** Long before tags, and with them the identities of leaves in one block, come round. */
 const EPOCHS_MAX = TAG_VALUES / 4;
 
 /**
- * The order of the keys in leaves that this client has scanned. It holds for as long as the leaf's
- * sequence is the same: no key has come, gone or moved. A scan then sorts nothing, and verifies the
- * items that it hands out and no others. Of two leaves that share a place the later one has it.
+ * The order of the keys in leaves that this client has scanned. It holds while the leaf's sequence
+ * is the same: no key has come, gone or moved. A scan then sorts nothing, and verifies only the
+ * items that it returns. When two leaves share a place, the later one keeps it.
  */
 export class LeafOrders {
   readonly #geometry: ChimeGeometry;

@@ -18,16 +18,16 @@ import type { LeafOrders } from './leaf-orders.ts';
 const LOWEST = new Uint8Array(0);
 
 /**
- * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4). Where
- * a leaf's keys ended when it was read the next one begins, also when leaves are split or merged
- * since: so a key has one leaf to be met in.
+ * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4). The next
+ * leaf begins where the last one's keys ended when it was read, even if leaves were split or merged
+ * since. So the walk meets each key in one leaf.
  */
 export class LeafWalk {
   readonly #tree: ChimeTree;
   readonly #reverse: boolean;
-  /** What lies behind it is not wanted, as far as one can tell before it is read. */
+  /** The walk need not go beyond this key, as far as it can tell before it reads a leaf. */
   readonly #end: Uint8Array | undefined;
-  /** Of leaves that need not be verified whole. */
+  /** Remembered orders, for leaves that need not be verified whole. */
   readonly #orders: LeafOrders | undefined;
   readonly #requests: ChimeRequest[] = [];
   #done: boolean;

@@ -42,8 +42,8 @@ interface Step {
  *     -> READ records of longer items                                                2
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
- * moment of the scan: it has one leaf to be met in. A step that fails is not taken: a caller that
- * goes on all the same meets again what it has visited.
+ * moment of the scan, because the scan meets each key in exactly one leaf. A step that fails does
+ * not count: a caller that continues meets again what it has visited.
  */
 export class ChimeScan implements IndexScan {
   readonly #tree: ChimeTree;
@@ -129,7 +129,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  /** The items of the next leaves. Of each leaf at most one order that was remembered fails. */
+  /** The items of the next leaves. At most one remembered order of each leaf fails. */
   *#readStep(step: Step, limit: number, keysOnly: boolean): Operation<LeafItems[]> {
     const wanted = { range: this.#range, limit, reverse: this.#reverse, keysOnly };
     const width = limit === Number.POSITIVE_INFINITY ? this.#width : this.#leavesNeeded();
@@ -149,7 +149,7 @@ export class ChimeScan implements IndexScan {
     return { position, left: this.#left, request, isTaken: false };
   }
 
-  /** A step that failed, or that its caller gave up, was none: the next one begins where it did. */
+  /** A step that failed, or that its caller gave up, does not count: the next one repeats it. */
   #endStep({ position, left, request, isTaken }: Step): void {
     if (!isTaken) {
       this.#leaves.returnTo(position);
@@ -285,8 +285,8 @@ const LOWEST = new Uint8Array(0);
 
 /**
  * The key that a cursor stands for: one that this client gave out, else a separator that it
- * remembers, else one in the tree. A separator that another client's walk stopped at may have gone
- * since, when leaves were merged: then the walk begins anew, so that it misses nothing.
+ * remembers, else one in the tree. A merge of leaves may have removed the separator at which
+ * another client's walk stopped. The walk then starts again, so that it misses nothing.
  */
 function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
   const given = tree.cursors.recall(cursor);

@@ -92,7 +92,7 @@ export class HStoreScan implements IndexScan {
     this.#pass(within, count);
   }
 
-  /** Only of a step that was visited: one that failed is visited again. */
+  /** Moves on behind a step that was visited; a step that failed is visited again. */
   #pass(within: readonly OrderedSlot[], count: number): void {
     this.#left -= within.length;
     this.done = this.#left <= 0 || within.length < count;
@@ -102,7 +102,7 @@ export class HStoreScan implements IndexScan {
     this.#range = this.#reverse ? { from, to: last } : { from: edge(last, true), to };
   }
 
-  /** Of a key that lies behind where the step began. */
+  /** Whether a key that lies behind the start of the step is in the range. */
   #isInRange(key: string): boolean {
     const { from, to } = this.#range;
     return this.#reverse ? key >= textOfKey(from) : to === undefined || key < textOfKey(to);
@@ -110,8 +110,8 @@ export class HStoreScan implements IndexScan {
 }
 
 /**
- * The next keys of a pair, from the skiplist server if there is one, else from this client's own
- * skiplist: so a SCAN is served while the server is down, as GETs and PUTs are.
+ * The next keys of a pair, from its skiplist server or, without one, from this client's own
+ * skiplist. So a SCAN is served while the server is down, as GETs and PUTs are.
  */
 function* scanPair(
   table: HStoreTable,
@@ -207,8 +207,8 @@ function* waitForScan(
 }
 
 /**
- * Takes back a request that a server which is gone has not answered: as the holder of its lease,
- * because the next server would answer it into blocks that are used for something else by then.
+ * Takes back a request that a dead server has not answered, as the holder of that server's lease.
+ * Otherwise the next server would answer into blocks that have another use by then.
  */
 function* withdraw(
   { skiplistLease, skiplistMailbox }: Pair,

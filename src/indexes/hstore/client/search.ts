@@ -181,7 +181,7 @@ function matches(request: HStoreRequest): boolean {
   return true;
 }
 
-/** Of what is a bucket. */
+/** The next bucket of the chain; the words must hold a bucket. */
 function nextBucket({ words }: HStoreRequest): Address {
   return nextOf(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
 }

@@ -20,7 +20,7 @@ export const SWAP_AT = 192;
 export const LEASE_AT = 224;
 const WORD_BYTES = 256;
 
-/** At ordinary load, so many buckets hold about 16 records. */
+/** At ordinary load, this many buckets hold about 16 records. */
 const SAMPLED_AT_FIRST = 4;
 
 /** A request with what HStore operations remember between their round trips. */
@@ -30,7 +30,7 @@ export class HStoreRequest extends Request implements FoundSlot {
   slotHigh = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);
-  /** Of the chain of buckets that a search follows. */
+  /** Guards the walk along the chain of buckets that a search follows. */
   readonly cycleGuard = new CycleGuard();
 
   constructor() {

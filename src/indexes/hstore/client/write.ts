@@ -72,7 +72,7 @@ export function* write(
   }
 }
 
-/** What is no version cannot be one; a message would cut it to 32 bits. */
+/** Any other number matches no record's version, and a message would cut it to 32 bits. */
 function isVersion(expected: number): boolean {
   return expected === expected >>> 0;
 }
@@ -248,9 +248,9 @@ function* retireFound(table: HStoreTable, request: HStoreRequest): Operation<voi
  * 1. One doorbell WRITEs the record, the request and its number, and tries to take the lease.
  * 2. A client that gets the lease is the server for as long as it takes to answer this and all else
  *    that waits: its turns combine the calls of all clients, without a server process.
- * 3. A client that does not waits for the answer. Of one client's calls one polls for all (see
- *    Replies), and none while the client is the server itself. When the server gives up the lease
- *    or is gone, the client takes the lease, and nothing is lost: the request stands in the
+ * 3. Any other client waits for the answer. One call of a client polls for all of them (see
+ *    Replies), and none does while the client is the server itself. When the server gives up the
+ *    lease or is gone, the client takes the lease. Nothing is lost: the request stands in the
  *    mailbox, and what a dead server had begun in the record of its turn.
  */
 export function* callHashServer(
@@ -351,7 +351,7 @@ function* wait(
       const { holder, progress } = state;
       yield* waiting.poll(holder, progress);
       const isOwn = holder.client === hashLease.own;
-      // Of operations that have heard of a free lease one tries for it: the one that has looked.
+      // Several operations may have heard of a free lease: the one that has looked tries for it.
       const tries = holder.client === 0 ? looks : !isOwn && waiting.isTime;
       if (tries && (yield* hashLease.takeForTurns(waiting.seen(holder)))) {
         if (holder.client !== 0) retries.takeovers++;

@@ -48,7 +48,7 @@ interface Mark {
   isCurrent: boolean;
 }
 
-/** What is read for one decision: bucket, header, reply, number of the last answered request. */
+/** Words that a decision reads: bucket, header, reply, number of the last answered request. */
 const HEADER_AT = BUCKET_BYTES;
 const REPLY_AT = HEADER_AT + HEADER_BYTES;
 const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
@@ -89,7 +89,7 @@ export class Commit {
   /** This turn, and the one that was done before it. */
   #turn: Word = wordOf(0);
   #before: Word = wordOf(0);
-  /** What the turn decides, what becomes of each slot, and which marks change. */
+  /** The turn's decisions, the change of each slot, and the marks that change. */
   #decided: TurnRecord = { before: 0, decisions: [] };
   #changes: readonly NetChange[] = [];
   #marks: readonly Mark[] = [];

@@ -63,9 +63,9 @@ export class HashServer {
 
   /**
    * Whether this client has memory of its own for the records of turns, however full the pool is: a
-   * chunk that it keeps, from which blocks are taken when there are no others, and to which they
-   * come back as epochs pass. A server process asks for it before it takes the lease: a server
-   * without it could not even delete anything.
+   * chunk that it keeps. Turns take its blocks when there are no others, and get them back as
+   * epochs pass. A server process calls this before it takes the lease: a server without such
+   * memory could not even delete anything.
    */
   *isProvided(): Operation<boolean> {
     const units = unitsOfRecord(this.#pair.geometry.turnMax);
@@ -138,10 +138,10 @@ export class HashServer {
  * Places for records of turns in the memory of the pair: each client has a few. So a client that
  * owns no block, and finds the pool full, can still delete.
  *
- * Only the client of the row writes there. A place is used again when no client can hold a turn
- * word that names it: three epochs after this client has seen that the last turn has another
- * record, as a block that is retired then. What a client left there that had the row before counts
- * as seen when this client looks first: it is gone, and starts no further turn.
+ * Only the client of the row writes there. It uses a place again when no client can hold a turn
+ * word that names it, as with a retired block: three epochs after it saw the last turn with another
+ * record. A place that an earlier client of the row left counts as seen at this client's first
+ * look: the earlier client is gone, and starts no further turn.
  */
 export class OwnRecords {
   readonly #pair: PairAccess;

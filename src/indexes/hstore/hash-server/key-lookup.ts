@@ -48,7 +48,7 @@ export class PostedRequest {
   first: PostedRequest = this;
   /** Its key, and the heads of the candidates. */
   readonly frame = new Request(BUCKET_BYTES);
-  /** Of the first: the slots of its chain with the signature, and the first empty one or 0. */
+  /** In `first`: the slots of its chain with the signature, and the first empty one or 0. */
   readonly candidates: NamedSlot[] = [];
   empty: Address = 0;
   readonly guard = new CycleGuard();

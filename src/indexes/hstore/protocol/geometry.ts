@@ -32,7 +32,7 @@ export const REPLY_BYTES = 32;
 
 /** Places for records of turns that each client has; see hash-server.ts. */
 const OWN_RECORDS = 16;
-/** Of the record of a turn of one request. */
+/** Bytes of the record of a turn with one request. */
 const OWN_RECORD_BYTES = 2 * LINE;
 
 /** Requests that are answered together: one batch of the log. */
@@ -110,11 +110,11 @@ export class PairGeometry {
   readonly segmentTable: Address;
   readonly #log: Address;
   readonly #ownRecords: Address;
-  /** Of all that the pair has but its table. */
+  /** End of all that the pair has, except its table. */
   readonly end: Address;
   readonly shape: HStoreShape;
 
-  /** Of a pool for so many clients. */
+  /** `clients`: the most that the pool can have. */
   constructor(shape: HStoreShape, base: Address, number: number, clients: number) {
     this.shape = shape;
     this.number = number;

@@ -95,7 +95,7 @@ export function encodeRequest(
   i32[word + 13] = slotHigh;
 }
 
-/** Of a row whose request is complete. Raises SW_POOL_CORRUPT. */
+/** Decodes a row whose request is complete. Raises SW_POOL_CORRUPT. */
 export function decodeRequest(words: Scratch, at: number): HashRequest {
   const { i32 } = words;
   const word = at >> 2;
@@ -140,7 +140,7 @@ export interface HashReply {
   /** The slot as it was, 0 when the key was absent. */
   oldLow: number;
   oldHigh: number;
-  /** Of the change in the log; 0 for none. */
+  /** Sequence of the change in the log; 0 for none. */
   sequence: number;
 }
 

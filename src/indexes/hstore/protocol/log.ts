@@ -30,8 +30,8 @@ export interface LogEntry extends NamedSlot {
  *   16 the slot's word, low half      24 its high half
  *
  * The key is in the record that the slot's word names. A server that was overtaken may WRITE an
- * entry after the ring has come round. The sequence in each word tells such an entry from the one
- * that a reader expects; the reader then builds its skiplist anew.
+ * entry after the ring has come round. A reader recognises such an entry by the sequence in each
+ * word, and then builds its skiplist again.
  */
 export function encodeEntry(entry: LogEntry, sequence: number, words: Scratch, at: number): void {
   const { event, slot, low, high } = entry;
@@ -62,13 +62,13 @@ function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | u
   };
 }
 
-/** What the entries of a slot come to, one after the other. */
+/** The net result of a slot's entries. */
 export interface Folded extends NamedSlot {
   /** Whether the slot has lost the key that it had before, if it had one. */
   rekeyed: boolean;
 }
 
-/** What the log has said since a sequence: each slot's last word, and whether its key changed. */
+/** The log since a sequence, folded: each slot's last word, and whether its key changed. */
 export class FoldedLog {
   readonly #geometry: PairGeometry;
   readonly #bySlot = new Map<Address, Folded>();
@@ -86,10 +86,10 @@ export class FoldedLog {
   }
 
   /**
-   * Reads on to a committed sequence while the log goes on; false when newer entries have
-   * overwritten what is missing. A server writes entries of at most one turn ahead of `begun`, so
-   * what was read is whole unless `begun`, read after it, is as far ahead as the ring is long, less
-   * a turn.
+   * Reads on to a committed sequence while the log grows; false when newer entries have overwritten
+   * some that it needs. A server writes entries of at most one turn ahead of `begun`. So the
+   * entries read are whole unless `begun`, read after them, is ahead by the ring's length less a
+   * turn.
    */
   *follow(target: number): Operation<boolean> {
     const kept = this.#geometry.entriesKept;

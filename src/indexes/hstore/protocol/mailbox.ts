@@ -6,7 +6,7 @@ import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/inde
 import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
 import { PATIENCE, pauseAfter } from './waiting.ts';
 
-/** Rows that one client keeps at most: so many requests of it can wait in a mailbox at once. */
+/** Most rows of one client, and so most of its requests that can wait in a mailbox at once. */
 const OWN_ROWS_MAX = 64;
 
 /** A request that is not answered. */
@@ -79,7 +79,7 @@ export class Mailbox {
   readonly #last = new Map<number, number>();
   /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
   readonly #givenUp: number[] = [];
-  /** Rows from this one on are for clients that have none: one for each that there can be. */
+  /** Rows from this one on are kept for clients without a row: one for each possible client. */
   readonly #firstKept: number;
   #claiming = false;
 
@@ -90,7 +90,7 @@ export class Mailbox {
     this.#firstKept = Math.max(0, geometry.rows - membership.clientsMax);
   }
 
-  /** A row for one request. Raises SW_CONTENTION when there is none for so long. */
+  /** A row for one request. Raises SW_CONTENTION when none comes free in time. */
   *take(waitsMax = PATIENCE.waitsMax): Operation<number> {
     for (let waits = 0; waits < waitsMax; waits++) {
       const row = this.#free.pop() ?? (yield* this.#takeBack()) ?? (yield* this.#claim());
@@ -105,18 +105,18 @@ export class Mailbox {
     this.#free.push(row);
   }
 
-  /** The row of a request that may still be answered, but for which no operation waits. */
+  /** Keeps apart the row of a request that may still be answered, although no operation waits. */
   giveUp(row: number): void {
     this.#givenUp.push(row);
   }
 
   /**
-   * A row whose request was answered after all. Only this client writes to it then: a server that
-   * does a turn again, or too late, CASes from what the row was before. What its request
-   * named and replaced is for a sweep, which has spared it until now.
+   * A row whose request was answered after all. From then on only this client writes to it: a
+   * server that repeats a turn, or is late, CASes from what the row was before. A sweep collects
+   * what the request named and replaced, which it has spared until now.
    */
   *#takeBack(): Operation<number | undefined> {
-    // Of interleaved operations one looks at a row; an error leaves all as it was.
+    // Interleaved operations look at a row one at a time; an error leaves all as it was.
     let late = this.#givenUp.splice(0);
     if (late.length === 0) return undefined;
     try {
@@ -143,7 +143,7 @@ export class Mailbox {
     return last + 1;
   }
 
-  /** Of interleaved operations one looks for rows: two would take each other's for lost. */
+  /** One operation at a time looks for rows: two would take each other's for lost. */
   *#claim(): Operation<number | undefined> {
     if (this.#claiming || this.#last.size >= OWN_ROWS_MAX) return undefined;
     this.#claiming = true;
@@ -167,8 +167,8 @@ export class Mailbox {
       const owner = readInteger(owners, 8 * row);
       if (this.#last.has(row) || owner === own) continue;
       if (owner !== 0 && !(yield* gone.has(owner))) continue;
-      // Only now that its owner posts no more: an older look would miss its last request, whose
-      // answer would then pass for that to the first one of this client.
+      // Its owner posts no more: an older look would miss its last request, whose answer would then
+      // pass for the answer to this client's first one.
       const last = yield* this.#lastAnswered(row);
       if (last === undefined) continue;
       if (!(yield* control.swap(geometry.owner(row), BigInt(owner), BigInt(own)))) continue;

@@ -27,16 +27,16 @@ export class PairAccess {
   patience: Patience = PATIENCE;
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;
-  /** Of this client as a server: buckets chained, and decisions of other servers done again. */
+  /** As a server: buckets that this client chained, and decisions of others that it did again. */
   chained = 0;
   repeated = 0;
   /** Whether this client holds the hash server's lease for a repair. */
   holds = false;
   /** Whether an operation of this client, which is the hash server, does more than turns. */
   works = false;
-  /** What a server process does now and then in the midst of long work. */
+  /** A server process does this now and then in the midst of long work. */
   duties: (() => Operation<void>) | undefined;
-  /** Shows that this client is at work, which takes longer than a holder may stand still. */
+  /** Shows that this client makes progress in work that takes longer than a holder may stall. */
   readonly meanwhile = () => this.#meanwhile();
 
   #fullUntilFreed = 0;
@@ -56,8 +56,8 @@ export class PairAccess {
   }
 
   /**
-   * Looks how far the servers are, again and again, until `attempt` has come to something; see
-   * Waiting for what this does to the server of the role, and how it ends in vain.
+   * Reads the state of the servers again and again until `attempt` has a result. Meanwhile
+   * `Waiting` may fence the server of the role; it raises the error when the wait fails.
    */
   *waitFor<T>(
     role: 'hash' | 'skiplist',
@@ -93,7 +93,7 @@ export class PairAccess {
     this.#fullUntilFreed = this.pool.allocator.freed + FREED_BEFORE_ASKING;
   }
 
-  /** A block of so many lines; undefined when the pool is full. */
+  /** A block of `units` lines; undefined when the pool is full. */
   *allocate(units: number): Operation<Address | undefined> {
     try {
       return yield* this.pool.allocator.allocate(this.catalog, units);

@@ -26,7 +26,7 @@ export function signatureOf(h2: number): number {
   return h2 >>> 24;
 }
 
-/** The word of a slot that names a record of so many lines. */
+/** The word of a slot that names a record of `units` lines. */
 export function slotWord(record: Address, units: number, signature: number): Word {
   const line = record / UNIT_BYTES;
   const high = (signature << 24) | (units << ADDRESS_HIGH_BITS) | Math.floor(line / LOW_VALUES);
@@ -41,7 +41,7 @@ export function unitsOfSlot(high: number): number {
   return (high >>> ADDRESS_HIGH_BITS) & 0xff;
 }
 
-/** Of a slot's high half: a record has at least one line. */
+/** Whether the slot with this high half is empty: a record has at least one line. */
 export function isEmpty(high: number): boolean {
   return unitsOfSlot(high) === 0;
 }
@@ -55,8 +55,8 @@ export function emptySlotIn({ i32 }: Scratch, at: number): number {
 }
 
 /**
- * The word of a slot whose key is deleted by the change of this number: an empty slot that is never
- * the same as before, so that a late CAS which puts the first key into it fails.
+ * The word of a slot that the change with this number has emptied. No two such words are the same,
+ * so that a late CAS which puts the first key into the slot fails.
  */
 export function vacated(sequence: number): Word {
   const high = Math.floor(sequence / LOW_VALUES) & (2 ** ADDRESS_HIGH_BITS - 1);

@@ -66,7 +66,7 @@ export function blockOfTurn({ low, high }: Word): RecordBlock {
 const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
-/** What a turn decides of one request: a change, with event 0 for none, and the reply. */
+/** A turn's decision on one request: a change, with event 0 for none, and the reply. */
 export interface Decision extends LogEntry {
   row: number;
   number: number;
@@ -108,15 +108,15 @@ export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
   return changes;
 }
 
-/** Lines of the block of a turn of so many decisions. */
+/** Lines of the block of a turn with this many decisions. */
 export function unitsOfRecord(decisions: number): number {
   return sizeClassOf(Math.ceil((HEAD_BYTES + decisions * DECISION_BYTES) / UNIT_BYTES));
 }
 
 /**
- * Of the block of a chained bucket, which needs half of it. Each store that was written to has a
- * chunk with blocks of this size: a pool whose other chunks all hold records has room for the chain
- * that a new key needs.
+ * Lines of the block of a chained bucket, which needs half of them. Each store that was written to
+ * has a chunk with blocks of this size. A pool whose other chunks all hold records still has room
+ * for the chain that a new key needs.
  */
 export const CHAINED_BUCKET_UNITS: number = unitsOfRecord(1);
 

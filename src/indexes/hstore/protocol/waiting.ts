@@ -4,7 +4,7 @@ import { type Holder, type Lease, Stillness } from './lease.ts';
 
 /** Polls without a pause: on one machine the answer comes soon. */
 const POLLS_WITHOUT_PAUSE = 32;
-/** From so many polls on the answer is known to take long. */
+/** After this many polls the answer is known to take long. */
 const POLLS_BEFORE_LONG_PAUSES = 2000;
 
 /**
@@ -15,7 +15,7 @@ const POLLS_BEFORE_LONG_PAUSES = 2000;
  *   lapse             polls without progress after which a server stands still and is fenced
  *   pollsMax          polls after which the client gives up
  *   waitsMax          looks for a row of a mailbox after which it gives up
- *   microseconds      pause between two polls, but for the first ones
+ *   microseconds      pause between two polls, except the first ones
  *   longMicroseconds  the same after many polls
  */
 export type Patience = Readonly<
@@ -26,8 +26,8 @@ export type Patience = Readonly<
 >;
 
 /**
- * Long pauses are what time is told by: 5000 polls take at least 3 seconds on every fabric. For a
- * row a client waits longer than for an answer: until it is free a server may have to be fenced.
+ * Long pauses measure the time: 5000 polls take at least 3 seconds on every fabric. A client waits
+ * longer for a row than for an answer: a server may have to be fenced before the row is free.
  */
 export const PATIENCE: Patience = {
   polls: 64,
@@ -39,13 +39,13 @@ export const PATIENCE: Patience = {
   longMicroseconds: 1000,
 };
 
-/** The pause after so many polls. */
+/** The pause after this many polls. */
 export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Patience): number {
   if (poll < POLLS_WITHOUT_PAUSE) return 0;
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
-/** So many times longer than a server may stand still does a client wait without any progress. */
+/** A client waits this many times longer without progress than a server may stand still. */
 const LAPSES = 3;
 
 /** A client cannot take the place of a server whose death it cannot see. */
@@ -54,8 +54,8 @@ const OUT_OF_SIGHT =
   ' namespace): start an index-server that attaches as it did, which can take its place';
 
 /**
- * One client's waiting for the server of a role: bounded, with a look now and then whether the
- * server is still there, and an end to one that stands still.
+ * One client's waiting for the server of a role. The wait is bounded, checks now and then whether
+ * the server is still there, and fences a server that stands still.
  */
 export class Waiting {
   readonly #lease: Lease;
@@ -66,7 +66,7 @@ export class Waiting {
   #still = 0;
   fences = 0;
 
-  /** `what` is the end of the message after waiting in vain. */
+  /** `what` ends the message when the wait fails. */
   constructor(lease: Lease, patience: Patience, what: string) {
     this.#lease = lease;
     this.#patience = patience;

@@ -10,7 +10,7 @@ export function wordIn(words: Scratch, at: number): Word {
   return { low: lowHalf(words, at), high: highHalf(words, at) };
 }
 
-/** Of a non-negative integer. */
+/** `value`: a non-negative integer. */
 export function wordOf(value: number): Word {
   return { low: value | 0, high: Math.floor(value / 2 ** 32) };
 }

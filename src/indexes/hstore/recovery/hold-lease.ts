@@ -5,10 +5,10 @@ import type { Waiting } from '../protocol/waiting.ts';
 import { isSame } from '../protocol/word.ts';
 
 /**
- * Does something as the holder of the hash server's lease, under which no client writes, if it can
- * be had now: it is free, or its holder is gone, or it is this process's own as the hash server, or
- * its holder yields and was seen to stand still. What was begun is completed first, and a server
- * that was overtaken is forestalled. Undefined when another client has it.
+ * Does work as the holder of the hash server's lease, so that no client writes meanwhile. First
+ * completes what was begun, and forestalls an overtaken server. Undefined without the lease. This
+ * client gets it if it is free, if its holder is gone, or yields and was seen to stand still. As
+ * the hash server it has the lease already.
  */
 export function* tryHolding<T>(
   pair: Pair,
@@ -45,8 +45,8 @@ export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>):
 
 /**
  * Reads something while no client writes, as the holder of a lease for turns: others overtake a
- * client that is stopped at it. Undefined when that has happened, or might have: any turn since is
- * one too many. The work beats, so that it is not taken for standing still.
+ * client that is stopped at it. Undefined when they may have, because a turn was done since. The
+ * work beats, so that others do not take it for standing still.
  */
 export function* readingAlone<T>(
   pair: Pair,

@@ -38,7 +38,7 @@ export function* restoreTable(pair: Pair, met: number): Operation<void> {
   });
 }
 
-/** Builds the table anew if that is for this client to do, and can be done now. */
+/** Rebuilds the table if that is for this client to do, and can be done now. */
 export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
   if (yield* hasOtherSkiplistServer(pair)) return false;
   const done = yield* tryHolding(pair, () => rebuildTable(pair), waiting);

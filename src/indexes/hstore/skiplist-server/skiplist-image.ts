@@ -137,7 +137,7 @@ export class SkiplistImage {
 /**
  * The skiplist of a pair in this process's memory: a state machine that follows the log. It holds
  * the keys in order, and for each the slot that has it and the record that the slot names, as of
- * sequence `applied`. It is lost with its process, and built anew from the hash table and the
+ * sequence `applied`. It is lost with its process; another one is built from the hash table and the
  * records in the pool (skiplist-server.ts).
  */
 export class SkiplistCopy {
@@ -150,7 +150,7 @@ export class SkiplistCopy {
   rebuilds = 0;
   /** Whether an operation of this client takes it further. */
   isAdvancing = false;
-  /** Changes as long as that operation gets ahead. */
+  /** Changes while that operation makes progress. */
   progress = 0;
 
   constructor(pair: PairAccess) {

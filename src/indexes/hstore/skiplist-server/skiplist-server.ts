@@ -101,11 +101,11 @@ function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | unde
 
 /** Attempts to follow a log that is overwritten as it is read, before writes are held. */
 const FUZZY_ATTEMPTS = 2;
-/** And attempts that a client which waits to write may end, as it does when this one is stopped. */
+/** Further attempts: a waiting writer may end them, as it does when this client is stopped. */
 const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 
-/** What a walk over the table came to: what is to be changed in it to be as of `committed`. */
+/** The result of a walk over the table: the changes that bring it up to `committed`. */
 interface Built {
   committed: number;
   generation: number;
@@ -113,10 +113,10 @@ interface Built {
 }
 
 /**
- * Applies what the log has. Afterwards all is in the skiplist that any GET or SCAN can have seen
- * before the call (`begun`), and nothing that a GET would not see after it (`committed`). One
- * operation of a client works at a time, the others wait for its result: else each of a hundred
- * scans that begin together would build a skiplist of its own.
+ * Applies the log. Afterwards the skiplist has all that any GET or SCAN can have seen before the
+ * call (`begun`), and nothing that a GET would not see after it (`committed`). One operation of a
+ * client works at a time, and the others wait for its result: otherwise each of a hundred scans
+ * that begin together would build its own skiplist.
  */
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
@@ -183,9 +183,9 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
 }
 
 /**
- * As the holder of the lease, under which no client writes. The list is linked under it as well: in
- * that time the log could come round again. A client that has tried that in vain takes a lease that
- * no other client takes from it, and is fenced when it stands still.
+ * Walks as the holder of the lease, under which no client writes. Links the list under it as well:
+ * the log could come round again in that time. After failed attempts a client takes a lease that no
+ * other client takes from it, and is fenced if it stands still.
  */
 function* walkHolding(
   pair: Pair,

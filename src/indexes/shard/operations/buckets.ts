@@ -33,7 +33,7 @@ import {
 } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 
-/** What a bucket in a request's words says of the version that the request goes by. */
+/** The state of a bucket in a request's words, as seen from the request's version. */
 export const SETTLED = 0;
 /** The bucket has not been moved to that version yet, or is being moved to it. */
 export const BEHIND = 1;
@@ -178,9 +178,9 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
 }
 
 /**
- * Makes the first entry of level 1 that agrees with the key in all that an entry tells the only
- * candidate: nearly always it is the key's, and stands near where the key's scan begins. When there
- * is none, `isSettled` says whether the bucket holds nothing else of the key, as after `gather`.
+ * Takes the first entry of level 1 that matches the key in all its fields as the only candidate.
+ * Nearly always it is the key's, and stands near where the key's scan begins. When none matches,
+ * `isSettled` says whether the bucket holds nothing else of the key, as after `gather`.
  */
 export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): void {
   beginGathering(request);

@@ -51,13 +51,13 @@ import {
 /**
  * Insertion of a key that `locate` did not find (Algorithm 1). `locate` was the first round trip.
  *
- * As long as level 1 has a slot that was never used at this version, the first such slot in the
- * key's rotated order is taken by one CAS (Ordered-CAS, section 3.2): the second and last round
- * trip. Slots are used once a version, so of two inserters of a key that both missed the other the
- * second finds the first in its way: two copies of a key cannot come into being.
+ * While level 1 has a slot that was never used at this version, one CAS takes the first such slot
+ * in the key's rotated order (Ordered-CAS, section 3.2): the second and last round trip. A slot is
+ * used once a version. When two inserters of a key both missed the other, the second finds the
+ * first in its way, so two copies of a key cannot come into being.
  *
- * When every slot has been used, no CAS of that kind can succeed any more in this version. From
- * then on all insertions claim an empty slot, wherever it is.
+ * When every slot has been used, no such CAS can succeed any more in this version. From then on all
+ * insertions claim an empty slot, wherever it is.
  *
  * Returns false when the operation must begin again.
  */

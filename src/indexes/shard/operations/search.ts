@@ -29,11 +29,11 @@ import {
  * the version by which the key's bucket was computed. A key that was there throughout then stood in
  * one of those words when it was read.
  *
- * The first entry that agrees with the key is tried alone. Where it is another key's, which is
- * rare, the other entries of the bucket are looked at: a round trip more if one of them may be it.
+ * A search tries the first entry that agrees with the key alone. If that is another key's, which is
+ * rare, it looks at the bucket's other entries: a round trip more if one may match.
  *
- * Only a bucket that has overflowed makes a search look into levels 2 and 3: one doorbell, and one
- * round trip for each node of a chain.
+ * If the bucket has overflowed, the search also reads levels 2 and 3: one doorbell, and one round
+ * trip for each node of a chain.
  */
 export function* search(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
@@ -58,9 +58,9 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
 }
 
 /**
- * After a hit: a bucket that is behind is moved by its first visitor also when that one only
- * searches (Algorithm 2, line 5), or tables that are hardly written to would never be moved. The
- * answer stands, and the entry alone tells.
+ * After a hit: the first visitor of a bucket that is behind moves it, even if it only searches
+ * (Algorithm 2, line 5). Otherwise tables that are rarely written to would never be moved. The
+ * answer stands, and the found entry alone tells whether the bucket is behind.
  */
 function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
   const place = placeBehind(table, request);

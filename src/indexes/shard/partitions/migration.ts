@@ -18,15 +18,15 @@ import type { ShardTable } from '../table/table.ts';
 import type { Partitions } from './partitions.ts';
 import { Placement } from './placement.ts';
 
-/** Buckets that are looked at in one doorbell, and moved within one operation. */
+/** Buckets to check in one doorbell, and to move within one operation. */
 const BUCKETS_AT_ONCE = 32;
 /** Looks at a table that others resize or migrate all the time. */
 const ROUNDS_MAX = 10_000;
 
 /**
  * Brings one partition's table to the memory node that the placement says, while others use it. It
- * is done by what resizes do (section 3.3), because a table that moves is a table whose every
- * bucket leaves for a new one:
+ * uses the steps of a resize (section 3.3), because every bucket of a table that moves leaves for a
+ * new one:
  *
  *   1  segments like those that there are, and a root, on the new node; no client knows of them
  *   2  one CAS in the old root, where the next segment's address would be: the table has left.
@@ -36,10 +36,10 @@ const ROUNDS_MAX = 10_000;
  *   5  the migration is counted: at its next quiescent point each client looks the root up again
  *   6  the new root forgets the old one, whose segments are retired
  *
- * Everything that is done stands in the pool. After a death, the client that brings the table to
- * its node next goes on: before 2 the segments are lost, for the next resizer or a sweep to find;
- * after it 3 to 6 are done by any client, and done twice they do no harm. The old segments are
- * reachable for a sweep until 6, and so until after 5: no client gives back segments that others
+ * Everything that is done stands in the pool. After a death, the next client that brings the table
+ * to its node goes on. Segments of a client that died before 2 are lost, for the next resizer or a
+ * sweep to find. After 2 any client does 3 to 6, which do no harm when done twice. A sweep can
+ * reach the old segments until 6, and so until after 5: no client gives back segments that others
  * still use.
  */
 class Migration {
@@ -100,7 +100,7 @@ class Migration {
       this.#level = 0;
       this.#bucket = 0;
     }
-    // Of a `finish` that failed: the network did.
+    // An earlier `finish` failed, because of the network.
     if (this.#level === LEVELS) return true;
     const { geometry } = this.#table;
     const all = geometry.bucketsAt(segments.fetchedAt);
@@ -211,7 +211,7 @@ export function placementOf(partitions: Partitions): NodePlacement {
   };
 }
 
-/** What of the tables is on which memory node; of one that is being migrated, what it goes to. */
+/** Each memory node's share of the tables; a table under migration counts where it goes. */
 function* sharesOf({ pool, tables, directory }: Partitions): Operation<NodeShare[]> {
   const { nodes, roots } = yield* directory.read();
   const shares = Array.from({ length: pool.layout.stripe }, (_, node) => ({

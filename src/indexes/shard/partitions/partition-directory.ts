@@ -21,7 +21,7 @@ import {
 } from '../table/segments.ts';
 
 /**
- * What a store's root is: the directory of its tables, one for each partition of the keys.
+ * The root of a store: the directory of its tables, one for each partition of the keys.
  *
  *    0  the memory nodes of the placement, one bit each
  *   64  the name of each partition's root, 8 bytes each: see RootName

@@ -44,9 +44,9 @@ export class Partitions {
   }
 
   /**
-   * Whether the addresses that this client has of the tables are still theirs. A table that is
-   * being migrated is met by what stands in its old place; when it has been, that place is given
-   * up, and a client that goes by it must not look there any more: see Reclamation.migrations.
+   * Whether the addresses that this client has of the tables are still theirs. During a migration,
+   * the words in a table's old place lead clients on. Afterwards the old place is given back, and a
+   * client must not look there any more: see Reclamation.migrations.
    */
   get isCurrent(): boolean {
     return this.#seen === this.pool.reclamation.migrations;

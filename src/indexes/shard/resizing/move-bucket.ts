@@ -302,7 +302,7 @@ export class Move {
     this.#old.postSwap(this.#address + at, this.#old.low(at), this.#old.high(at), low, high);
   }
 
-  /** What a word becomes in the new bucket, or in the old one at the next version. */
+  /** The word's successor in the new bucket, or in the old one at the next version. */
   #next(at: number, inNew: boolean): { low: number; high: number } {
     const low = this.#old.low(at);
     const high = this.#old.high(at);

@@ -32,7 +32,7 @@ const POLLS_WITHOUT_PAUSE = 8;
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
-/** What a move of buckets needs of the table that it is for. */
+/** The parts of a table that a move of its buckets needs. */
 export interface MovedTable {
   readonly pool: Pool;
   readonly allocator: Allocator;
@@ -75,14 +75,13 @@ export function* learnRelocations(
 }
 
 /**
- * The bucket that a move fills. One WRITE fills it, so only one mover may ever write to its place:
- * the one whose name stands in the first word (TAKEN), which is also what publishes the bucket, by
- * a CAS behind the WRITE in the same doorbell. A WRITE that comes late must not hit a bucket in
- * use. So when the taker does not go on, the others ask whether it is gone, which means that
- * nothing comes from it any more: then one of them takes its place over. If it lives, they do not
- * touch the place: one writes the same bucket into a block and turns the first word from TAKEN to
- * RELOCATED. From then on the bucket is there for ever, and no client looks at what the late one
- * writes.
+ * The bucket that a move fills by one WRITE. The one client that may ever write to its place has
+ * its name in the first word (TAKEN). A CAS of that word, behind the WRITE in the same doorbell,
+ * publishes the bucket. A late WRITE must not hit a bucket in use. So when the taker does not go
+ * on, the others ask whether it is gone: then nothing comes from it any more, and one of them takes
+ * its place over. If it lives, they do not touch the place: one writes the same bucket into a block
+ * and turns the first word from TAKEN to RELOCATED. From then on the bucket is there for ever, and
+ * no client reads what the late mover writes.
  *
  *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
  *            |-> TAKEN by B                      A is gone
@@ -205,9 +204,9 @@ export class NewBucket {
   }
 
   /**
-   * A block on the table's memory node or, when that one is full, on another one of the placement:
-   * never on one that was removed, which holds nothing of the table any more once it has migrated.
-   * While none is, any block does, also one of this client's own that it has free.
+   * A block on the table's memory node or, when that is full, on another one of the placement. A
+   * removed node is never used: it holds nothing of the table any more once that has migrated.
+   * While no node is removed, any block does, also one of this client's own that it has free.
    */
   *#block(units: number): Operation<Address> {
     const { allocator, catalog, directory, node, pool } = this.#table;

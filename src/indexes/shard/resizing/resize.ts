@@ -14,22 +14,22 @@ import { bringTo } from './catch-up.ts';
 
 /** Alpha is kept in ten-thousandths. */
 const ALPHA_UNIT = 10_000;
-/** Of the threshold: with chains, a table of this load is resized too. */
+/** Divides the threshold for a table with chains, which is resized at that lower load. */
 const CROWDED_SHARE = 2;
 /**
- * Of the threshold: a table of this load is cleared of overflow bits, once after each resize.
+ * Part of the threshold at which a table is cleared of overflow bits, once after each resize.
  * Earlier most buckets have not been moved, and a key may still be below for each of them.
  */
 const CLEARING_SHARE = 0.75;
-/** Synchronisations that a client has still before it, as far as it can tell, at any time. */
+/** Synchronisations that a client expects to make before the table fills up, at any time. */
 const AHEAD = 2;
 
-/** Whether `recordsChanged` would synchronise after so many writes more. */
+/** Whether `recordsChanged` would synchronise after this many more writes. */
 function isReportDue(table: ShardTable, writes = 0): boolean {
   return table.crowded || table.writes + writes >= table.syncEvery;
 }
 
-/** After an insertion or a removal; now and then the time for a synchronisation has come. */
+/** Called after each insertion and removal; synchronises now and then. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
   table.unreported += difference;
   table.writes++;
@@ -38,17 +38,17 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
 
 /**
  * Adaptive frequency synchronisation (section 3.4): every F writes a client reports how many
- * records it has inserted and reads the root, one doorbell, with F = alpha * T * (R - L) for T
- * entries, the threshold R and the load L. It decides only how soon a resize is triggered and
- * known; no operation depends on it, so searches do without.
+ * records it has inserted and reads the root, in one doorbell. F = alpha * T * (R - L) for T
+ * entries, the threshold R and the load L. F decides only how soon a resize is triggered and known;
+ * no operation depends on it, so searches do without.
  *
- * A client begins with every write and doubles the distance up to F, so that one that lives for a
- * few writes only leaves at most half of them unreported. When chains grow although the reported
- * load is only half of the threshold, that is taken for such a loss.
+ * A client begins with every write and doubles the distance up to F. So a client that lives for a
+ * few writes leaves at most half of them unreported. When chains grow although the reported load is
+ * only half of the threshold, the client assumes such a loss.
  *
- * F is each client's own: of n clients the last report may come n * F insertions after the first,
- * which for n * alpha > 1 is beyond the threshold, and far beyond in a small table. So a client
- * also reports before its share of the insertions since its last report lets the table fill up.
+ * Each client has its own F: the last of n clients may report n * F insertions after the first. For
+ * n * alpha > 1 that is beyond the threshold, and far beyond in a small table. So a client also
+ * reports before its share of the insertions since its last report lets the table fill up.
  */
 function* synchronise(table: ShardTable): Operation<void> {
   const { geometry } = table;
@@ -104,9 +104,9 @@ function limitOf({ segments, geometry }: ShardTable): number {
 const CLAIM_PATIENCE_MAX = 128;
 
 /**
- * Doubles the table (section 3.3): a segment as large as all before it, and one CAS that publishes
- * it. There is no table lock and no barrier: a client that knows only the earlier version goes on
- * with the buckets that have not been moved, and finds out at the first that has.
+ * Doubles the table (section 3.3): one CAS publishes a segment as large as all before it. There is
+ * no table lock and no barrier. A client that knows only the earlier version keeps using the
+ * buckets that have not been moved, and finds out at the first that has.
  *
  * One client at a time makes a segment, so that memory is not taken many times over. The claim
  * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
@@ -151,8 +151,8 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
 }
 
 /**
- * Without lazy resizing: all buckets at once, level by level. Of the segments that were resized:
- * the table's own may be read anew by another operation of this client, from before that.
+ * Without lazy resizing: moves all buckets at once, level by level. `segments` are those that were
+ * resized: another operation of this client may replace the table's own by an earlier reading.
  */
 function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
   const buckets = table.geometry.bucketsAt(version - 1);
@@ -182,12 +182,12 @@ function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentP
 
 /**
  * Corrects the number of records that clients have reported to the table's root, and returns it. A
- * client that dies takes with it what it has not reported. Its removals let the number stay too
- * high, and by many deaths the table would be resized again and again with few records in it.
+ * client that dies never reports its last removals, so the number stays too high. After many deaths
+ * the table would be resized again and again with few records in it.
  *
- * What living clients have not reported yet is counted here and reported later: the number is too
- * high by that until the next count. Two clients that count at once correct it twice. Neither
- * matters: the number decides only how soon the table is resized.
+ * This counts what living clients have yet to report: the number is too high by that until the next
+ * count. Two clients that count at once correct it twice. Neither matters: the number decides only
+ * how soon the table is resized.
  */
 export function* recount(table: ShardTable): Operation<number> {
   table.unreported = 0;

@@ -20,12 +20,12 @@ const REGION_SHARE_MAX = 1 / 4;
 
 /**
  * Three levels with the same number of buckets, which doubles with every resize. Segment 0 holds
- * the first buckets of all levels, segment k >= 1 those that the k-th resize has added: buckets
- * [2^(k-1), 2^k) times the first number. At version v (so many resizes) the bucket of a hash is its
- * lowest log2(buckets) + v bits; going to v + 1, bucket b is split into b and b + buckets * 2^v.
+ * the first buckets of all levels. Segment k >= 1 holds those that the k-th resize adds: buckets
+ * [2^(k-1), 2^k) times the first number. After v resizes, at version v, a hash's bucket is its
+ * lowest log2(buckets) + v bits. Version v + 1 splits bucket b into b and b + buckets * 2^v.
  *
- * Segments stand in the pool in pieces: a segment that a quarter of a region has room for is one
- * piece, a larger one is cut into pieces of as many buckets as the largest that is one. Each piece
+ * Segments stand in the pool in pieces. A segment that a quarter of a region has room for is one
+ * piece. A larger one is cut into pieces of as many buckets as the largest uncut one. Each piece
  * has its own three levels, so a bucket is never in two of them.
  */
 export class ShardGeometry {

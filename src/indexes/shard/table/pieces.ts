@@ -32,7 +32,7 @@ export function listUnits(pieces: number): number {
   return Math.ceil(listBytes(pieces) / UNIT_BYTES);
 }
 
-/** Raises SW_POOL_CORRUPT when the list does not tell of so many pieces, or of others. */
+/** Raises SW_POOL_CORRUPT when the list has another number of pieces, or other ones. */
 export function* readList(list: Address, count: number): Operation<Address[]> {
   const words = new Scratch(listBytes(count));
   yield new Batch().read(list, listBytes(count), words, 0);

@@ -10,7 +10,7 @@ const NODES_EXPECTED = 2;
 
 /** A request with what SHARD operations remember between their round trips. */
 export class ShardRequest extends SlotRequest {
-  /** What this attempt goes by: segments and version, and by place the key's bucket and address. */
+  /** The segments and version of this attempt, and by place the key's bucket and address. */
   segments: Segments | undefined;
   version = 0;
   readonly buckets = new Int32Array(PLACES);
@@ -54,7 +54,7 @@ export class ShardRequest extends SlotRequest {
     setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
   }
 
-  /** Only when there are any: setting an array's length is a call of its own. */
+  /** Tests the length first, because setting an array's length is a call of its own. */
   forgetNodes(): void {
     if (this.nodes.length > 0) this.nodes.length = 0;
   }

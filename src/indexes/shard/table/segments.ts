@@ -58,7 +58,7 @@ export function rootNamed(name: RootName): Address {
   return name % ADDRESSES;
 }
 
-/** The name of a root of the same table, so many migrations later. */
+/** The name of a root of the same table after this many more migrations. */
 export function nameAfter(name: RootName, migrations: 1 | -1, root: Address): RootName {
   const all = Math.floor(name / ADDRESSES) + migrations;
   return root + ADDRESSES * ((all + MIGRATIONS) % MIGRATIONS);
@@ -98,12 +98,12 @@ export class Segments {
     return this.#version;
   }
 
-  /** Of all pieces of the segments, in their order. */
+  /** The addresses of all pieces of the segments, in their order. */
   get addresses(): readonly Address[] {
     return this.#addresses;
   }
 
-  /** What the segments take: their pieces and the lists of them. */
+  /** The blocks of the segments: their pieces and the lists of them. */
   *blocks(): Generator<{ address: Address; units: number }, void, undefined> {
     const units = (piece: number) => this.#geometry.pieceUnits(piece);
     for (const [piece, address] of this.#addresses.entries())
@@ -171,7 +171,7 @@ export class Segments {
     return readSigned(words, at + RECORDS);
   }
 
-  /** Reports so many records more, and reads the root, in one doorbell (section 3.4). */
+  /** Reports this many more records and reads the root, in one doorbell (section 3.4). */
   *report(records: number): Operation<number> {
     const bytes = ROOT_BYTES - SEGMENTS;
     const words = new Scratch(SEGMENTS_AT + bytes);
@@ -193,7 +193,7 @@ export class Segments {
       if (word % UNIT_BYTES === LEFT) {
         this.successor = word - LEFT;
         refuseNoRoot(this.successor);
-        // Only a table leaves that has fetched everything: what it came from may be re-used now.
+        // A table leaves only once it has fetched all: its former blocks may be re-used now.
         this.former = undefined;
         return;
       }
@@ -232,7 +232,7 @@ export class Segments {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
 
-  /** The segment is not made after all. */
+  /** Takes the claim back: the segment is not made after all. */
   *unclaim(segment: number): Operation<void> {
     yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
   }
@@ -245,7 +245,7 @@ export class Segments {
     return won;
   }
 
-  /** The table of so many segments leaves for others, unless it has been resized since. */
+  /** The table with this many segments leaves for others, unless it was resized since. */
   *leaveFor(root: Address, segments: number): Operation<boolean> {
     invariant(root > 0 && root % UNIT_BYTES === 0, 'a table leaves for what is no root');
     return yield* control.swap(this.root + SEGMENTS + 8 * segments, 0n, BigInt(root + LEFT));

@@ -16,9 +16,9 @@ import {
  *
  * The stamp is the version of the bucket plus one; a word of 0 has never been initialised. The
  * paper spreads a version over the lock bits of a line's eight entries. Here READ and WRITE are
- * atomic by the word only, so every word carries the whole version: a bucket whose words are read
- * at different times still tells of each word when it was true, and a CAS that expects a word of
- * an earlier version fails.
+ * atomic by the word only, so every word carries the whole version. When a bucket's words are read
+ * at different times, each still tells when it was true. A CAS that expects a word of an earlier
+ * version fails.
  *
  * The segment id holds the four bits of the key's hash that decide the next resizes, so that a
  * mover need not read the record. They belong to the group of four versions that the stamp is in.
@@ -63,9 +63,9 @@ export const SHARD_SLOTS: SlotFormat = {
 export const VERSION_MAX = 30;
 
 /**
- * The first word of a new bucket before its words mean anything: nothing, or TAKEN by the one mover
- * that may write to it (its name is the low half), or RELOCATED to another place because that one
- * was slow. All are of stamp 0; see new-bucket.ts.
+ * The first word of a new bucket before its words mean anything. It is nothing, or TAKEN by the one
+ * mover that may write to it (its name is the low half), or RELOCATED to another place because that
+ * mover was slow. All are of stamp 0; see new-bucket.ts.
  */
 export const TAKEN_HIGH = FROZEN;
 const RELOCATED_FLAGS = FROZEN | PENDING;
@@ -101,7 +101,7 @@ export function isEmpty(low: number, high: number): boolean {
   return isVacantIn(SHARD_SLOTS, low, high);
 }
 
-/** Whether the slot may be claimed: those of a chain that is given up are frozen. */
+/** Whether the slot may be claimed: slots of a chain that is being given back are frozen. */
 export function isOpen(low: number, high: number): boolean {
   return isEmpty(low, high) && (high & FROZEN) === 0;
 }
@@ -156,8 +156,8 @@ export function gone(high: number, version: number): number {
 }
 
 /**
- * Whether a frozen word says nothing of its record any more to a client that goes by `version`: it
- * leaves for the new bucket, or its bucket is migrated, which may have a newer word.
+ * Whether a frozen word no longer counts for a client that goes by `version`: the word leaves for
+ * the new bucket, or its bucket is being migrated. The new place may have a newer word.
  */
 export function isOutdated(high: number, version: number): boolean {
   return (high & FROZEN) !== 0 && (leaves(high) || stampOf(high) > version + 1);

@@ -115,7 +115,7 @@ export class ShardTable {
     this.#segments = segments;
   }
 
-  /** What the client knows of the table; another object after the table was migrated. */
+  /** This client's knowledge of the table; a migrated table gets another object. */
   get segments(): Segments {
     return this.#segments;
   }
@@ -148,12 +148,12 @@ export class ShardTable {
     }
   }
 
-  /** Reports so many records more, and learns what `load` does: one doorbell. */
+  /** Reports this many more records, and learns what `load` does: one doorbell. */
   *report(records: number): Operation<number> {
     const segments = this.#segments;
     const reported = yield* segments.report(records);
     if (segments.successor === NULL_ADDRESS) return reported;
-    // It was reported to a root that is about to be given up.
+    // It was reported to a root that the table has left.
     yield* this.#follow(segments);
     return yield* this.#segments.report(records);
   }

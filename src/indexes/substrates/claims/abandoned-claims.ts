@@ -43,21 +43,21 @@ interface Claim {
 }
 
 /**
- * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. No client
- * meets such a claim but an inserter of the same key, so without this it stays for ever, and the
- * record that it names pins a chunk to its block size.
+ * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. An inserter
+ * of the same key is the only client to meet such a claim. Otherwise it would stay for ever, and
+ * its record would pin a chunk to its block size.
  *
  *   READ all slots -> grace -> READ all slots -> CAS what is still the same, pending -> empty
  *
- * A claim is of one operation, and no operation outlasts the grace period unless its client stands
- * still. Anyone may withdraw anyone's claim, so no interleaving loses more than an attempt:
- * - The owner lives and is slow: its commit fails, and it begins again with another record. It
- *   retires the record of this attempt itself, and a sweep waits for its epoch.
- * - The owner commits, or another client withdraws, before the CAS: the CAS fails.
- * - Another claim with the same word came into the slot: it is as good as a slow one.
+ * A claim belongs to one operation, and no operation outlasts the grace period unless its client
+ * stalls. Any client may withdraw any claim, so every interleaving loses at most one attempt:
+ * - The owner is alive but slow: its commit fails, and it starts over with another record. It
+ *   retires this attempt's record itself, and a sweep waits for its epoch.
+ * - The owner commits, or another client withdraws the claim, before the CAS: the CAS fails.
+ * - Another claim with the same word came into the slot: its owner counts as slow.
  * - The bucket is moved or frozen: its words get another stamp, the CAS fails; movers drop claims.
- * - The client that withdraws dies after any CAS: the others find fewer claims. Records of claims
- *   that are gone are unreachable, and a sweep finds them.
+ * - The withdrawing client dies after any CAS: the next one finds fewer claims. A sweep frees the
+ *   records of withdrawn claims, which are unreachable.
  *
  * Returns how many claims were withdrawn.
  */

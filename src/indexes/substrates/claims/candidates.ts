@@ -11,9 +11,9 @@ import { type Batch, UNIT_BYTES } from '../../../verbs/index.ts';
 import type { Request } from '../request.ts';
 
 /**
- * Candidates: records whose fingerprints match, of which one may have the key. An index notes where
- * they are (`candidateRecord`) and how long its slots say that they are (`candidateUnits`); all of
- * them are read in one doorbell, so a collision costs a READ, not a round trip.
+ * Candidates are records whose fingerprints match; one of them may have the key. An index notes
+ * their addresses (`candidateRecord`) and the lengths that their slots give (`candidateUnits`). One
+ * doorbell reads all of them, so a collision costs a READ, not a round trip.
  *
  * `unitsMax` is the largest length that a slot of the index can express: "this much or more".
  */

@@ -57,7 +57,7 @@ export function* vacateSlot<R extends SlotRequest>(
   return yield* retireFound(slots, request, attempt);
 }
 
-/** Only what `locate` may find is replaced or emptied: claims are withdrawn, frozen words moved. */
+/** The slot must hold a committed record: claims are withdrawn, and frozen words are moved. */
 function checkFound({ words, slotAt, format }: SlotRequest): void {
   const high = highHalf(words, slotAt);
   const isCommitted = (high & (format.pending | format.frozen)) === 0;

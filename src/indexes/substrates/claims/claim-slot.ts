@@ -13,16 +13,16 @@ import { findRival, outwait } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
-/** Between two changes of shared bits by others lies a look at all of the table. */
+/** Between two changes of shared bits another client reads the whole table. */
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**
  * Inserts the outgoing record into the vacant slot at `at`: the second and third round trip of
- * RACE's insertion (section 3.3, "Lock-free Insertion", Algorithm 1), and step 4 of SHARD's
- * (section 3.2.1) where Ordered-CAS does not do. The paper's RACE makes the slot live by its CAS
- * and removes duplicates after its re-read. Here the slot is pending until its owner has read,
- * after claiming it, every slot in which the key may be. So two copies of a key are never visible,
- * and a client that dies leaves a claim, never a duplicate.
+ * RACE's insertion (section 3.3, "Lock-free Insertion", Algorithm 1). SHARD uses it for step 4 of
+ * its own (section 3.2.1) when Ordered-CAS cannot succeed. The paper's RACE makes the slot live by
+ * its CAS and removes duplicates after a re-read. Here the slot is pending until its owner has
+ * read, after the claim, every slot that may hold the key. So two copies of a key are never
+ * visible, and a client that dies leaves a claim, never a duplicate.
  *
  *   D[WRITE record; CAS vacant -> pending; READ the key's places]
  *   READ the records that may have the key                             only when there are any

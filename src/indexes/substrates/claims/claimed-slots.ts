@@ -2,7 +2,7 @@ import type { Address, Batch, Operation } from '../../../verbs/index.ts';
 import type { RecordIo } from '../record-io.ts';
 import type { SlotRequest } from './slot-request.ts';
 
-/** What claiming, replacing and emptying slots (claim-slot.ts, change-slot.ts) ask of an index. */
+/** The operations that claim-slot.ts and change-slot.ts need from an index. */
 export interface ClaimedSlots<R extends SlotRequest> {
   readonly records: RecordIo;
   readonly patience: Patience;
@@ -15,11 +15,11 @@ export interface ClaimedSlots<R extends SlotRequest> {
   /** Adds the READs of every slot in which the key may be. */
   postPlaces(request: R, batch: Batch): Batch;
   /**
-   * Whether what was read behind a claim is the whole truth about the key. May read more. Left out
-   * where it always is.
+   * Whether what was read behind a claim is the whole truth about the key. May read more. An index
+   * leaves this out if it always is.
    */
   isCertain?(request: R): Operation<boolean>;
-  /** When it is not, and the claim has been withdrawn. */
+  /** Called when it is not certain, after the claim was withdrawn. */
   catchUp?(request: R, attempt: number): Operation<void>;
   /** Gathers the slots that may have the key, pending or not, without the request's own. */
   gatherRivals(request: R): number;

@@ -70,7 +70,7 @@ export function encodeItem(
   client.sums.seal(memory, entry, request.idLow, request.idHigh);
 }
 
-/** Bytes that are written of an entry with such an item: with the access word all of them. */
+/** Bytes to write of an entry with this item; the whole entry if it has an access word. */
 export function writtenBytes({ geometry, sums }: LeafClient, item: number): number {
   return geometry.accessAt > 0 ? geometry.entryBytes : sums.usedBytes(item);
 }
@@ -98,7 +98,7 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
   yield* retireOld(client, request);
 }
 
-/** D[intent; access word; owner]: the found inline item was read, and begins its time anew. */
+/** D[intent; access word; owner]: the found inline item was read, which restarts its expiry. */
 export function* touchItem(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intent, leaf, timesAt } = request;
   const at = intent.add(FIRST_LEAF, leaf + timesAt - IMAGE_AT, 8);

@@ -21,9 +21,9 @@ import { imageOf } from './read-leaf.ts';
 type Belongs = (key: Uint8Array, h1: number) => boolean;
 
 /**
- * Verifies pictures of leaves, whose items have been found whole: each record is intact, each key
- * in its leaf, in its neighbourhood as its home's hop bitmap says, and there only once; each empty
- * entry is told by the vacancy.
+ * Verifies pictures of leaves whose items were found whole. Each record is intact. Each key is in
+ * its leaf, in its neighbourhood as its home's hop bitmap says, and only there. The vacancy shows
+ * each empty entry.
  */
 export class LeafCheck {
   readonly #client: LeafClient;

@@ -7,7 +7,7 @@ import { CONTENT_AT, ITEM_AT, SUM_AT } from './layout.ts';
 /** Flags of an item; the high half of an occupied entry's item word is never 0. */
 const OCCUPIED = 1 << 31;
 const INDIRECT = 1 << 30;
-/** Of an inline item, where the flags of a record that begins with times stand: FLAG_TIMED … */
+/** Where an inline item has the flags of a record that begins with times: FLAG_TIMED … */
 const FLAGS_SHIFT = 24;
 const FLAGS = FLAG_TIMED | FLAG_SLIDING;
 const HOP_SHIFT = 16;
@@ -29,7 +29,7 @@ export function inlineItem(
   return OCCUPIED | (flags << FLAGS_SHIFT) | (codec << 16) | (valueBytes << 8) | keyBytes;
 }
 
-/** The same of an indirect one, with the lowest bits of the key's length. */
+/** The item word of an indirect entry, with the lowest 8 bits of the key's length. */
 export function indirectItem(keyBytes: number): number {
   return OCCUPIED | INDIRECT | (keyBytes & 0xff);
 }
@@ -46,7 +46,7 @@ export function isIndirect(item: number): boolean {
   return (item & INDIRECT) !== 0;
 }
 
-/** Of an inline item; of an indirect one the lowest 8 bits. */
+/** Length of an inline item's key; of an indirect item's key only the lowest 8 bits. */
 export function keyBytesOf(item: number): number {
   return item & 0xff;
 }
@@ -60,7 +60,7 @@ export function codecOf(item: number): number {
   return (item >>> 16) & 0xff;
 }
 
-/** What a record with the times of an inline item would have for flags. */
+/** The flags that a record with the times of an inline item would have. */
 export function flagsIn(item: number): number {
   return (item >>> FLAGS_SHIFT) & FLAGS;
 }
@@ -96,7 +96,7 @@ export function valueAt(item: number): number {
 }
 
 /**
- * Checksums of the entries of a leaf: 48 bits over an item, but for the access word of its times,
+ * Checksums of the entries of a leaf: 48 bits over an item without the access word of its times,
  * seeded with the leaf's identity.
  */
 export class EntrySums {

@@ -2,21 +2,21 @@
 const WAYS = 8;
 const COUNT_MAX = 255;
 
-/** What came of the reads of a client that asked its hotspot buffer. */
+/** How well a client's hotspot buffer predicted where its searches would find their keys. */
 export interface Speculation {
   /** Searches that asked. */
   asked: number;
-  /** Of these, those whose key the buffer had. */
+  /** Searches whose key the buffer had. */
   known: number;
-  /** Of these, those whose key was still where it is remembered. */
+  /** Searches whose key was still where the buffer remembered it. */
   right: number;
 }
 
 /**
- * The hotspot buffer (CHIME section 4.3): of the keys that a client searches for most, the leaf and
- * the entry in it. A search for one of them READs that entry alone; when the key is still there,
- * that was all. Least frequently used keys give way, in sets of eight: a newcomer wears the least
- * used one down before it takes its place.
+ * The hotspot buffer (CHIME section 4.3) holds leaf and entry of the keys that a client searches
+ * for most. A search for one of them READs that entry alone, and is done if the key is still there.
+ * Each set of eight evicts its least frequently used key: a newcomer first wears that key's count
+ * down.
  */
 export class Hotspots {
   readonly #sets: number;

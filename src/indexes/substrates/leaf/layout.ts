@@ -43,16 +43,16 @@ const REPLICA_BYTES = 8;
 const ACCESS_BYTES = 8;
 
 const SPAN_MAX = 1024;
-/** The hop bitmap has so many bits. */
+/** Bits of the hop bitmap. */
 const NEIGHBOURHOOD_MAX = 16;
 /** Lengths of inline keys and values have 8 bits. */
 const INLINE_MAX = 240;
 /** Default of `inlineBytes`. */
 const INLINE_BYTES = 48;
-/** What an indirect item needs. */
+/** Bytes of an indirect item. */
 const INDIRECT_BYTES = 24;
 const VACANCY_BITS = 64;
-/** Of an insertion, beside entries and hop bitmaps: the sequence twice, vacancy and owner. */
+/** Words an insertion writes beside entries and hop bitmaps: sequence twice, vacancy, owner. */
 const WORDS_WRITTEN = 4;
 
 /** Parameters of every index with these leaves; kept in the catalog. */
@@ -61,7 +61,7 @@ export interface LeafShape {
   span: number;
   /** Entries, from its home on, in which a key may be. */
   neighbourhood: number;
-  /** A key and a value, padded, of up to so many bytes stand in the leaf itself. */
+  /** Most bytes of a key and a value, padded, that stand in the leaf itself. */
   inlineBytes: number;
   /** 1 when entries have access words, for eviction; else 0. */
   accessWords: number;
@@ -71,7 +71,7 @@ export interface LeafShape {
 export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly shape: S;
   readonly entryBytes: number;
-  /** Of an entry, what its item can take. */
+  /** Bytes of an entry that its item can take. */
   readonly itemBytes: number;
   readonly leafBytes: number;
   readonly leafUnits: number;
@@ -185,7 +185,7 @@ export function leafShape(wishes: Partial<Omit<LeafShape, 'seed'>>, seed: number
 }
 
 /**
- * The identity of a leaf: what no other leaf, and no other use of the block, has. `tag` tells a
+ * The identity of a leaf, which no other leaf has, and no other use of its block. `tag` tells a
  * block's uses from each other.
  */
 export function identityLow(address: Address, tag: number, seed: number): number {

@@ -60,7 +60,7 @@ export abstract class LeafClient<
   /** See ClientSettings. */
   delegation = false;
   proofOnMiss = false;
-  /** Where the keys stand that this client searches for most. */
+  /** Where the keys stand that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
     otherLeaf: 0,
@@ -72,11 +72,11 @@ export abstract class LeafClient<
     otherCarrier: 0,
   };
   /**
-   * How often a client tries a lock again at once, then how often and how long at a time it looks
-   * whether the lock was released, before it asks whether the holder is still there.
+   * How a client waits for a lock: it tries again `spins` times at once, then polls `polls` times,
+   * `microseconds` apart, and then checks whether the holder is still alive.
    */
   patience = { spins: 4, polls: 40, microseconds: 50 };
-  /** Milliseconds after which an operation gives up that waits for one and the same lock holder. */
+  /** Milliseconds after which an operation gives up waiting for one and the same lock holder. */
   lockTimeoutMs = LOCK_TIMEOUT_MS;
   splits = 0;
   /** Insertions that moved other items. */
@@ -116,15 +116,15 @@ export abstract class LeafClient<
   abstract redirect(request: R, attempt: number): Operation<void>;
 
   /**
-   * Aims at the leaf at a place of [0, 1) of the index; returns the place in the leaf. Of the leaf
-   * nothing is known but that it was one.
+   * Aims at the leaf at a place of [0, 1) of the index; returns the place in the leaf. The leaf may
+   * have been replaced since this client learnt of it.
    */
   abstract aimAtPlace(request: R, place: number): Operation<number>;
 
   /** Whether the leaf at a place, as its header in the image says, is all that stands there. */
   abstract isAsAimed(request: R): boolean;
 
-  /** What this client knows of the leaf's place is too old: learns it anew. */
+  /** Learns the leaf's place again, because what this client knows of it is too old. */
   abstract relearn(request: R): Operation<void>;
 
   /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
@@ -138,7 +138,7 @@ export abstract class LeafClient<
 
   /**
    * Says in `request.upper` which items of the locked leaf go to the sibling. False when the split
-   * has to be prepared anew.
+   * has to be prepared again.
    */
   abstract divide(request: R): Operation<boolean>;
 

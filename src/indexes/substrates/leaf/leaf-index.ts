@@ -23,7 +23,7 @@ import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
-/** What the index contract asks for of operations on one key, over a client's handle. */
+/** The index contract's operations on one key, over a client's handle. */
 export abstract class LeafIndex<C extends LeafClient>
   extends ClientIndex<LeafRequest, C>
   implements Index, UsesInTable
@@ -31,7 +31,7 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract readonly manifest: IndexManifest;
   readonly #protocol: SlotProtocol<LeafRequest>;
   readonly #locks = new LockTable<LeafRequest>();
-  /** What samples read leaves into. */
+  /** Requests into which samples read leaves. */
   readonly #sampled: LeafRequest[][] = [];
 
   constructor(client: C, tableUnits = () => [client.geometry.leafUnits]) {
@@ -60,8 +60,8 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   /**
-   * One WRITE that is not waited for, without the lock: the item may have moved, and another one be
-   * there. Then that one counts as used: nothing but the choice of what is evicted goes by it.
+   * One WRITE without the lock, which no operation waits for. If the item has moved and another one
+   * is there, that one counts as used: the choice of what to evict is all that depends on it.
    */
   *inheritUses(request: LeafRequest): Operation<void> {
     const { accessAt } = this.client.geometry;

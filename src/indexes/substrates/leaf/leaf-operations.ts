@@ -139,15 +139,14 @@ export function* modifyItem(
 }
 
 /**
- * `RecordIo.touch` of an item that stands in the leaf, under the lock: an access word written
- * without it could be another item's by now. Nothing when the item was changed since it was found,
- * or has expired, which others may have seen, or when the lock is stuck: what was read counts all
- * the same.
+ * `RecordIo.touch` of an item that stands in the leaf. It takes the lock: without it the access
+ * word could be another item's by now. It does nothing when the item was changed since, has expired
+ * (which others may have seen), or the lock is stuck. What was read counts all the same.
  */
 export function* touchInline(client: LeafClient, found: LeafRequest): Operation<void> {
   const { outgoing, keyBytes, foundVersion } = found;
   const sum = sumOf(found);
-  // What `found` has found is still to be handed out: its words must stay.
+  // The caller has yet to return what `found` holds, so its words must stay.
   const request = client.newRequest();
   const key = RECORD_HEADER_BYTES;
   request.setKey(outgoing.u8.subarray(key, key + keyBytes), client.geometry.shape.seed);
@@ -167,9 +166,8 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
 }
 
 /**
- * What write combining, and `modify` of items with records, are made of: a search first, because
- * what they compute from is known only then; then a change under the lock, if the item is still the
- * same.
+ * The steps of write combining, and of `modify` of items with records. A search comes first: the
+ * new value depends on what it finds. Then a change under the lock, if the item is the same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
   const { records } = client;
@@ -231,7 +229,7 @@ function* changeIfSame(
   attempt: number,
   removes: boolean,
 ): Operation<boolean> {
-  // Of writes that were merged the last one counts on from those before it.
+  // When writes were merged, the last one counts on from the versions before it.
   const wanted = request.foundVersion;
   const seen = versionOf(request.words, request.entry);
   const sum = sumOf(request);

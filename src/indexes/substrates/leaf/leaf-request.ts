@@ -47,7 +47,7 @@ export class LeafRequest extends Request implements LeafTurn {
   moves = 0;
   readonly moved: Int32Array;
   readonly homes: Int32Array;
-  /** Of a leaf that is split: by entry, whether its item goes to the sibling. */
+  /** By entry of a leaf that is split: whether its item goes to the sibling. */
   readonly upper: Uint8Array;
   readonly #accessAt: number;
   readonly intent = new Intent();
@@ -70,7 +70,7 @@ export class LeafRequest extends Request implements LeafTurn {
     this.#accessAt = geometry.accessAt;
   }
 
-  /** Of an inline item it is the last word of the entry, which may be written without a lock. */
+  /** The last word of an inline item's entry, if it has one: written without a lock. */
   override get accessAt(): number {
     const isInEntry = this.foundInline && this.#accessAt > 0;
     return isInEntry ? this.entry + this.#accessAt : super.accessAt;

@@ -1,7 +1,7 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 
-/** Looks of an operation that waits in vain, however slow its client is. */
+/** Polls before a waiting operation may give up, however slow its client is. */
 const LOOKS_MIN = 100_000;
 
 /** An operation's place among those of its client that want to lock one leaf. */

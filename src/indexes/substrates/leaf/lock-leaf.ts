@@ -18,18 +18,18 @@ import { isLeafStill, postEntries } from './read-leaf.ts';
 
 /** Locks of others that one operation outlives. */
 const HOLDERS_MAX = 100_000;
-/** Looks for a slot of a client that waits in vain, however slow it is. */
+/** Polls for a slot before a client may give up, however slow it is. */
 const SLOT_LOOKS_MIN = 500;
 
 /**
  * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
- * and entries]. The READs are behind a CAS that has succeeded, so under the
- * lock. True when the operation holds the leaf and the leaf is the key's.
+ * and entries]. The READs follow a successful CAS, so they are under the lock. True when the
+ * operation holds the leaf and the leaf is the key's.
  *
  * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
  * older intent in the slot can be taken for its.
  *
- * With blocks, which a split has claimed, the READ is of the whole leaf. They are written to before
+ * When a split has claimed blocks, the READ covers the whole leaf. The blocks are written before
  * the CAS: a region that cannot be mapped must fail this batch, not the one under the lock.
  */
 export function* lockLeaf(
@@ -121,9 +121,9 @@ function* afterRefusal(client: LeafClient, request: LeafRequest, attempt: number
 }
 
 /**
- * Waits while another client holds the request's leaf, and does what that one was about to do when
- * it is gone. The identity is read behind the owner: only where it is the leaf's the word before it
- * is an owner.
+ * Waits while another client holds the request's leaf. If that client is gone, does what it was
+ * about to do. The identity is read behind the owner: if it is not the leaf's, the word before it
+ * is no owner.
  */
 export function* outwait(
   client: LeafClient,

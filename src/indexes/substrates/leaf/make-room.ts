@@ -52,7 +52,7 @@ function* readToVacancy(client: LeafClient, request: LeafRequest): Operation<num
   const { home, known, batch } = request;
   const first = vacancyFrom(client, request, known);
   if (first === NONE) return NONE;
-  // Where several entries share a bit, which of them it is for only the entries tell.
+  // Where several entries share a bit, the entries must be read to know which is empty.
   const end = geometry.perVacancyBit === 1 ? first + 1 : span;
   yield postEntries(client, request, geometry.after(home, known), end - known, batch.clear());
   request.known = end;

@@ -106,10 +106,10 @@ export function isLeafStill({ words, idLow, idHigh }: LeafRequest): boolean {
 }
 
 /**
- * Whether no key of the leaf came, went or moved while its entries, and its bounds, were read: the
- * sequence was the same before and after, and even. The bounds have a READ of their own in between:
- * words of one READ come in any order, so bounds that are read beside the last sequence may be of a
- * split that came behind it.
+ * Whether no key of the leaf came, went or moved while its entries and its bounds were read: the
+ * sequence was the same before and after, and even. The bounds have a READ of their own in between,
+ * because words of one READ come in any order. Bounds read together with the last sequence could
+ * belong to a split that came after it.
  */
 export function isStill({ words }: LeafRequest): boolean {
   const { i32 } = words;

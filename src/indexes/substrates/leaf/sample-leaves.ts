@@ -17,8 +17,8 @@ import {
 import { lookAgain } from './search-leaf.ts';
 
 /**
- * A place is some entries of some leaves: keys that stand side by side in an ordered leaf are often
- * used alike, so that a sample of one leaf would compare popular keys with popular ones.
+ * A place is a few entries of several leaves. Neighbouring keys of an ordered leaf are often used
+ * alike, so a sample of one leaf would compare popular keys with popular ones.
  */
 const LEAVES = 8;
 const ENTRIES = 3;

@@ -76,7 +76,7 @@ function isAbsent(client: LeafClient, request: LeafRequest): boolean {
   );
 }
 
-/** What was read proves nothing: the leaf is another one, or a client is changing it. */
+/** Prepares another read after one that proved nothing: the leaf is another one, or is changing. */
 export function* lookAgain(
   client: LeafClient,
   request: LeafRequest,

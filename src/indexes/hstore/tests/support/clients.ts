@@ -17,7 +17,7 @@ export type Client = ByHand<HStoreIndex>;
 
 /** So few buckets that keys share them. */
 export const SHAPE = { buckets: 4, rows: 16, log: 16 };
-/** Nothing takes time, and whoever stands still is soon overtaken. */
+/** Nothing takes time, and a client that stands still is soon overtaken. */
 const PATIENCE = {
   polls: 1,
   stand: 20,
