@@ -33,9 +33,10 @@ interface Sighting {
 /**
  * Translates a walk into searches, so that the history of each key judges it. A record that a step
  * hands out is a search in that step that found it. A key that the walk did not hand out is a
- * search during the walk that missed, because a walk meets a key that is present throughout. Where it
- * meets such a key exactly once, a key that it met twice was absent at a moment in between. A scan
- * tells this only of the keys that it has passed: from where it began to where its limit ended it.
+ * search during the walk that missed, because a walk meets a key that is present throughout. Where
+ * it meets such a key exactly once, a key that it met twice was absent at a moment in between. A
+ * scan tells this only of the keys that it has passed: from where it began to where its limit ended
+ * it.
  */
 export class Walker {
   readonly #name: string;
