@@ -280,7 +280,10 @@ export class FullPool {
     const evictor = this.#evictor as Evictor;
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
     if (!(yield* evictor.areYoungBeside(request))) return false;
-    if (this.#emptier !== undefined) return yield* this.#waitForTable(tried);
+    if (this.#emptier !== undefined) {
+      // On one machine this call comes from a callback inside that write, and would wait in vain.
+      return this.#attachment.width > 1 && (yield* this.#waitForTable(tried));
+    }
     this.#emptier = tried;
     let cameFree = false;
     try {

@@ -20,6 +20,7 @@ import {
   encodeNode,
   LINKS_AT,
   type NewChild,
+  NODE_BYTES_MAX,
   NODE_SIZE_MAX,
   nodeBytes,
   PAIR_FROZEN,
@@ -269,14 +270,14 @@ export class NewNodes {
    * bytes. Before the node is frozen: without memory for its copy it would stay frozen, and no leaf
    * below it could be linked or merged. Nothing if there is a reserve.
    */
-  *reserveCopy({ high, image }: Visit, more?: number): Operation<void> {
+  *reserveCopy({ image }: Visit, more?: number): Operation<void> {
     if (this.#spare.length > 0) return;
     const { fanout } = this.#tree.geometry.shape;
-    const isCut = more !== undefined && childrenIn(image) >= fanout;
+    const bytes = more === undefined ? splicedBytes(image, []) : bytesWithOneMore(image, more);
+    const isCut = more !== undefined && (childrenIn(image) >= fanout || bytes > NODE_BYTES_MAX);
     if (isCut) yield* this.reserve(sizeFor(nodeBytes(2, more)));
-    const size = more === undefined ? sizeOfLink(high) : sizeFor(bytesWithOneMore(image, more));
     for (let copies = isCut ? 2 : 1; copies > 0; copies--) {
-      yield* this.reserve(Math.min(size, NODE_SIZE_MAX));
+      yield* this.reserve(sizeFor(Math.min(bytes, NODE_BYTES_MAX)));
     }
   }
 

@@ -1,6 +1,6 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { childrenIn, cutRoutes, type Routes } from './internal-node.ts';
+import { childrenIn, cutRoutes, linkIn, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, swing, type Visit } from './node-io.ts';
@@ -33,7 +33,7 @@ export function* rebuildNode(
   nodes = new NewNodes(tree),
 ): Operation<Rebuilt | undefined> {
   try {
-    if (!isLone(node)) yield* nodes.reserveCopy(node);
+    if (!isLone(tree, node)) yield* nodes.reserveCopy(node);
     const gone: Link[] = [node];
     const frozen = yield* freeze(tree, node);
     const { routes: known, merged } = isInternal(frozen.links[1])
@@ -52,9 +52,14 @@ export function* rebuildNode(
   }
 }
 
-/** Whether the node has a single child: such a root is replaced by it, and needs no copy. */
-function isLone({ image }: Visit): boolean {
-  return childrenIn(image) === 1;
+/** Whether the node is a root above a single internal node, which replaces it without a copy. */
+function isLone({ root }: NodeClient, { owner, image }: Visit): boolean {
+  return owner === root && childrenIn(image) === 1 && isWhole(linkIn(image, 0).high);
+}
+
+/** Whether a link leads to an internal node that its parent need not absorb. */
+function isWhole(high: number): boolean {
+  return isInternal(high) && (high & ABSORB) === 0;
 }
 
 /** As `rebuildNode`, with memory for one more child: a sibling of the key's leaf. */
@@ -65,7 +70,7 @@ export function* rebuildWithOneMore(
 ): Operation<Rebuilt | undefined> {
   const nodes = new NewNodes(tree);
   try {
-    if (!isLone(node)) yield* nodes.reserveCopy(node, target.key.bytes);
+    if (!isLone(tree, node)) yield* nodes.reserveCopy(node, target.key.bytes);
     return yield* rebuildNode(tree, node, target, nodes);
   } finally {
     nodes.discard();
@@ -99,7 +104,7 @@ function* build(
   const [low, high] = routes.links;
   // A root stays the root while it is in use, so all clients decide the same here.
   const isRoot = node.owner === tree.root;
-  const lone = isRoot && routes.links.length === 2 && isInternal(high) && (high & ABSORB) === 0;
+  const lone = isRoot && routes.links.length === 2 && isWhole(high);
   if (lone) return { to: { low, high }, routes: undefined };
   const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
   const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
