@@ -32,7 +32,7 @@ import {
   swing,
   type Visit,
 } from './nodes/node-io.ts';
-import { rebuildWithOneMore } from './nodes/rebuild-node.ts';
+import { rebuildNode } from './nodes/rebuild-node.ts';
 import { keyOf, missingSiblings, type Target } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
@@ -148,7 +148,8 @@ interface Linked {
 /**
  * What `rebuildNode` does for most splits: the node has room for the siblings that its key's leaf
  * leads to, and no pair of its children is marked. Undefined for the others, and when another
- * client was faster; the node may be frozen then.
+ * client was faster, and the node may be frozen then; and in a full pool, where it is not known
+ * before whether there is memory for all siblings.
  */
 function* spliceSiblings(
   tree: NodeClient,
@@ -160,9 +161,10 @@ function* spliceSiblings(
   const { fanout } = tree.geometry.shape;
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
+  if (tree.allocator.isUsedUp) return undefined;
   const nodes = new NewNodes(tree);
   try {
-    yield* nodes.reserveCopy(node, key.bytes);
+    yield* nodes.reserveCopy(node);
     if (!(yield* freezeUnmarked(tree, node))) return undefined;
     const child = childIn(image, key.u8, key.at, key.bytes);
     const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
@@ -178,7 +180,7 @@ function* spliceSiblings(
 }
 
 function* rebuild(tree: NodeClient, node: Visit, target: Target): Operation<Linked | undefined> {
-  const rebuilt = yield* rebuildWithOneMore(tree, node, target);
+  const rebuilt = yield* rebuildNode(tree, node, target);
   if (rebuilt?.routes === undefined || !rebuilt.linked) return undefined;
   return { to: rebuilt.to, routes: packRoutes(rebuilt.routes) };
 }
