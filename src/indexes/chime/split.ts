@@ -32,7 +32,7 @@ import {
   swing,
   type Visit,
 } from './nodes/node-io.ts';
-import { rebuildWithOneMore } from './nodes/rebuild-node.ts';
+import { rebuildNode } from './nodes/rebuild-node.ts';
 import { keyOf, missingSiblings, type Target } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
@@ -147,8 +147,9 @@ interface Linked {
 
 /**
  * Does what `rebuildNode` does, for most splits: the node has room for the siblings of its key's
- * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
- * was faster; the node may be frozen then.
+ * leaf, and no pair of its children is marked. Undefined for other splits, when another client was
+ * faster (then the node may be frozen), and in a full pool, where the client does not know yet
+ * whether there is memory for all siblings.
  */
 function* spliceSiblings(
   tree: NodeClient,
@@ -160,9 +161,10 @@ function* spliceSiblings(
   const { fanout } = tree.geometry.shape;
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
+  if (tree.allocator.isUsedUp) return undefined;
   const nodes = new NewNodes(tree);
   try {
-    yield* nodes.reserveCopy(node, key.bytes);
+    yield* nodes.reserveCopy(node);
     if (!(yield* freezeUnmarked(tree, node))) return undefined;
     const child = childIn(image, key.u8, key.at, key.bytes);
     const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
@@ -178,7 +180,7 @@ function* spliceSiblings(
 }
 
 function* rebuild(tree: NodeClient, node: Visit, target: Target): Operation<Linked | undefined> {
-  const rebuilt = yield* rebuildWithOneMore(tree, node, target);
+  const rebuilt = yield* rebuildNode(tree, node, target);
   if (rebuilt?.routes === undefined || !rebuilt.linked) return undefined;
   return { to: rebuilt.to, routes: packRoutes(rebuilt.routes) };
 }

@@ -280,9 +280,10 @@ export class FullPool {
     const evictor = this.#evictor as Evictor;
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
     if (!(yield* evictor.areYoungBeside(request))) return false;
-    // Where each verb finishes at once, the other operation is one that has called this one.
-    const isOthers = this.#emptier !== undefined && this.#attachment.width > 1;
-    if (isOthers) return yield* this.#waitForTable(tried);
+    if (this.#emptier !== undefined) {
+      // On one machine this call comes from a callback inside that write, and would wait in vain.
+      return this.#attachment.width > 1 && (yield* this.#waitForTable(tried));
+    }
     this.#emptier = tried;
     let cameFree = false;
     try {

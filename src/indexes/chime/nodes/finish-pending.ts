@@ -23,7 +23,7 @@ import {
   visit,
 } from './node-io.ts';
 import { goneWith } from './plan-node.ts';
-import { rebuildWithOneMore } from './rebuild-node.ts';
+import { rebuildNode } from './rebuild-node.ts';
 import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
 
 /**
@@ -100,7 +100,7 @@ function* rebuildIfRoom(
   state: PendingState,
 ): Operation<boolean> {
   try {
-    yield* rebuildWithOneMore(tree, node, target);
+    yield* rebuildNode(tree, node, target);
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     state.lean = true;

@@ -79,20 +79,11 @@ export interface NewChild {
 }
 
 /** Bytes of a node that was read, with these children more. */
-export function splicedBytes(node: Scratch, added: readonly NewChild[]): number {
-  let keyBytes = keyBytesIn(node);
+export function splicedBytes({ i32 }: Scratch, added: readonly NewChild[]): number {
+  const children = i32[CHILDREN_AT >> 2];
+  let keyBytes = children > 1 ? i32[endsAtOf(children) + children - 2] : 0;
   for (const { separator } of added) keyBytes += separator.length;
-  return nodeBytes(childrenIn(node) + added.length, keyBytes);
-}
-
-/** The same with one more whose separator has so many bytes. */
-export function bytesWithOneMore(node: Scratch, separatorBytes: number): number {
-  return nodeBytes(childrenIn(node) + 1, keyBytesIn(node) + separatorBytes);
-}
-
-function keyBytesIn(node: Scratch): number {
-  const children = childrenIn(node);
-  return children > 1 ? node.i32[endsAtOf(children) + children - 2] : 0;
+  return nodeBytes(children + added.length, keyBytes);
 }
 
 /**

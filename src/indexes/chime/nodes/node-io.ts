@@ -12,16 +12,15 @@ import {
 import { unitsBeside } from '../geometry.ts';
 import {
   bytesOfNode,
-  bytesWithOneMore,
   CHILDREN_AT,
   checkNode,
   childrenIn,
+  cutRoutes,
   decodeNode,
   encodeNode,
   LINKS_AT,
   type NewChild,
   NODE_SIZE_MAX,
-  nodeBytes,
   PAIR_FROZEN,
   type PackedRoutes,
   packedNode,
@@ -234,6 +233,9 @@ interface NodeBlock {
 /** The largest block that a smaller node takes: 16 KiB. */
 const LARGER_MAX = 8;
 
+/** Bytes of most children: the link, the separator, and where it ends. */
+const CHILD_BYTES = 64;
+
 /** Nodes that no other client knows yet: written, then linked or given back all together. */
 export class NewNodes {
   readonly #tree: NodeClient;
@@ -264,19 +266,23 @@ export class NewNodes {
     this.#spare.push(block);
   }
 
-  /**
-   * Claims what the copy of a node takes, also with one child `more` whose separator has so many
-   * bytes. Before the node is frozen: without memory for its copy it would stay frozen, and no leaf
-   * below it could be linked or merged. Nothing if there is a reserve.
-   */
-  *reserveCopy({ high, image }: Visit, more?: number): Operation<void> {
-    if (this.#spare.length > 0) return;
-    const { fanout } = this.#tree.geometry.shape;
-    const isCut = more !== undefined && childrenIn(image) >= fanout;
-    if (isCut) yield* this.reserve(sizeFor(nodeBytes(2, more)));
-    const size = more === undefined ? sizeOfLink(high) : sizeFor(bytesWithOneMore(image, more));
-    for (let copies = isCut ? 2 : 1; copies > 0; copies--) {
-      yield* this.reserve(Math.min(size, NODE_SIZE_MAX));
+  get hasReserve(): boolean {
+    return this.#spare.length > 0;
+  }
+
+  /** Claims a block for a copy of a node that may get another child. */
+  reserveCopy({ image }: Visit): Operation<void> {
+    const size = sizeFor(splicedBytes(image, []) + CHILD_BYTES);
+    return this.reserve(Math.min(size, NODE_SIZE_MAX));
+  }
+
+  /** Claims blocks for all nodes that these routes take: see `cutAndStack`. */
+  *reserveFor(routes: Routes): Operation<void> {
+    for (let level = routes; ; ) {
+      const { nodes, between } = cutRoutes(level, this.#tree.geometry.shape.fanout);
+      for (const one of nodes) yield* this.reserve(sizeOf(one));
+      if (nodes.length === 1) return;
+      level = { links: new Int32Array(2 * nodes.length), separators: between, pair: 0 };
     }
   }
 

@@ -1,9 +1,9 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { childrenIn, cutRoutes, type Routes } from './internal-node.ts';
+import { childrenIn, cutRoutes, linkIn, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
-import { freeze, NewNodes, publish, swing, type Visit } from './node-io.ts';
+import { freeze, NewNodes, publish, routesOf, swing, type Visit } from './node-io.ts';
 import { type Piece, type Plan, planOf } from './plan-node.ts';
 import { type Target, withSiblings } from './siblings.ts';
 
@@ -33,7 +33,7 @@ export function* rebuildNode(
   nodes = new NewNodes(tree),
 ): Operation<Rebuilt | undefined> {
   try {
-    if (!isLone(node)) yield* nodes.reserveCopy(node);
+    yield* reserve(tree, node, target, nodes);
     const gone: Link[] = [node];
     const frozen = yield* freeze(tree, node);
     const { routes: known, merged } = isInternal(frozen.links[1])
@@ -52,24 +52,44 @@ export function* rebuildNode(
   }
 }
 
-/** Whether the node has a single child: such a root is replaced by it, and needs no copy. */
-function isLone({ image }: Visit): boolean {
-  return childrenIn(image) === 1;
+/** Whether the node is a root above a single internal node, which replaces it without a copy. */
+function isLone({ root }: NodeClient, { owner, image }: Visit): boolean {
+  return owner === root && childrenIn(image) === 1 && isWhole(linkIn(image, 0).high);
 }
 
-/** As `rebuildNode`, with memory for one more child: a sibling of the key's leaf. */
-export function* rebuildWithOneMore(
+/** Whether a link leads to an internal node that its parent need not absorb. */
+function isWhole(high: number): boolean {
+  return isInternal(high) && (high & ABSORB) === 0;
+}
+
+/**
+ * Claims the memory of the copy, unless the caller has. Before the node is frozen: without that
+ * memory it would stay frozen, and no leaf below it could be linked or merged. A full pool may lack
+ * the links of many splits, so there the client first reads which siblings the copy gets.
+ */
+function* reserve(
   tree: NodeClient,
   node: Visit,
   target: Target,
-): Operation<Rebuilt | undefined> {
-  const nodes = new NewNodes(tree);
-  try {
-    if (!isLone(node)) yield* nodes.reserveCopy(node, target.key.bytes);
-    return yield* rebuildNode(tree, node, target, nodes);
-  } finally {
-    nodes.discard();
+  nodes: NewNodes,
+): Operation<void> {
+  if (nodes.hasReserve || isLone(tree, node)) return;
+  if (!tree.allocator.isUsedUp) return yield* nodes.reserveCopy(node);
+  const routes = routesOf(node);
+  const hasLeaves = !isInternal(routes.links[1]);
+  const { routes: copy } = hasLeaves
+    ? yield* withSiblings(tree, routes, target)
+    : { routes: withOneMore(routes, target) };
+  yield* nodes.reserveFor(copy);
+}
+
+/** What absorbing a split adds, as far as one can tell without a look at it. */
+function withOneMore({ links, separators, pair }: Routes, { key }: Target): Routes {
+  if (!links.some((high, i) => i % 2 === 1 && (high & ABSORB) !== 0)) {
+    return { links, separators, pair };
   }
+  const separator = key.u8.subarray(key.at, key.at + key.bytes);
+  return { links: Int32Array.of(...links, 0, 0), separators: [...separators, separator], pair };
 }
 
 function retireLeaf({ reclamation, geometry, catalog }: NodeClient, { low, high }: Link): void {
@@ -99,7 +119,7 @@ function* build(
   const [low, high] = routes.links;
   // A root stays the root while it is in use, so all clients decide the same here.
   const isRoot = node.owner === tree.root;
-  const lone = isRoot && routes.links.length === 2 && isInternal(high) && (high & ABSORB) === 0;
+  const lone = isRoot && routes.links.length === 2 && isWhole(high);
   if (lone) return { to: { low, high }, routes: undefined };
   const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
   const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
