@@ -67,12 +67,7 @@ function isWhole(high: number): boolean {
  * memory it would stay frozen, and no leaf below it could be linked or merged. A full pool may lack
  * the links of many splits, so there the client first reads which siblings the copy gets.
  */
-function* reserve(
-  tree: NodeClient,
-  node: Visit,
-  target: Target,
-  nodes: NewNodes,
-): Operation<void> {
+function* reserve(tree: NodeClient, node: Visit, target: Target, nodes: NewNodes): Operation<void> {
   if (nodes.hasReserve || isLone(tree, node)) return;
   if (!tree.allocator.isUsedUp) return yield* nodes.reserveCopy(node);
   const routes = routesOf(node);

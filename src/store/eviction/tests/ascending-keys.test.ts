@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { mock, test } from 'node:test';
 import { checkSync, openSync } from '../../open.ts';
 import { freshUrl, keepOpen } from '../../tests/support/pools.ts';
 
@@ -40,3 +41,28 @@ for (const [order, key] of Object.entries(ORDERS)) {
     });
   }
 }
+
+test('a subscriber that writes when a record is evicted does not wait for that eviction', (t) => {
+  const options = {
+    size: 4 * MIB,
+    index: 'chime',
+    maxRecords: 1_000_000,
+    eviction: 'lru',
+  } as const;
+  const store = keepOpen(t, openSync(freshUrl(t, 'file'), options));
+  let written = 0;
+  const put = () => store.set(ORDERS.ascend(written++), VALUE);
+  let depth = 0;
+  let nested = 0;
+  const write = () => {
+    if (depth++ === 0) put();
+    depth--;
+    nested++;
+  };
+  subscribe('stepwell:eviction', write);
+  t.after(() => unsubscribe('stepwell:eviction', write));
+  const waits = mock.method(Atomics, 'wait');
+  t.after(() => waits.mock.restore());
+  while (nested < 1000) put();
+  assert.ok(waits.mock.callCount() < 1000, `${waits.mock.callCount()} pauses`);
+});
