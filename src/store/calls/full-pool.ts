@@ -85,8 +85,6 @@ type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
-/** The same for old tables: the records of two leaves. */
-const TABLE_EVICTIONS_MAX = 128;
 /** How often a write waits for that, and for how many turns: the other may have been abandoned. */
 const TABLE_WAITS_MAX = 4;
 const TURNS_MAX = 100_000;
@@ -273,7 +271,7 @@ export class FullPool {
     return true;
   }
 
-  /** Evicts the records of an old table until it is merged and its block serves this write. */
+  /** Evicts the records of an old table, for its block to serve this write or a later one. */
   *#emptyOldTable(tried: ReclaimProgress): Operation<boolean> {
     const { request, lacking } = tried;
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
@@ -287,7 +285,8 @@ export class FullPool {
     this.#emptier = tried;
     let cameFree = false;
     try {
-      cameFree = yield* this.#evictOldTable(request, lacking, evictor);
+      const isThere = yield* evictor.oldTables.empty(request, lacking);
+      cameFree = isThere && (yield* this.#ripened());
     } finally {
       if (!cameFree) this.ended(tried);
     }
@@ -305,19 +304,6 @@ export class FullPool {
     // Next time it may be this write that has to empty one.
     if (tried.tableWaits++ < TABLE_WAITS_MAX) tried.steps--;
     return true;
-  }
-
-  *#evictOldTable(request: Request, lacking: Lacking, evictor: Evictor): Operation<boolean> {
-    const { allocator, reclamation } = this.#attachment.pool;
-    const { catalog, units, count } = lacking;
-    const { cache } = allocator.sizeClass(catalog, units);
-    const isEnough = () => cache.length + reclamation.waitingOf(catalog, units) >= count;
-    for (let tries = 0; !isEnough() && tries < TABLE_EVICTIONS_MAX; tries++) {
-      yield* evictor.evictOld(request);
-    }
-    const cameFree = isEnough() && (yield* this.#ripened());
-    evictor.noteTables(cameFree);
-    return cameFree;
   }
 
   #isOfTable(lacking: Lacking | undefined): boolean {

@@ -200,10 +200,13 @@ export class BoundedStore {
     return isLast || !this.#isYoung(neighbour) ? neighbour : yield* this.#findOld(sampling, own);
   }
 
-  /** Whether the store has records much older than all those beside which the new one goes. */
-  *areYoungBeside(own: Request, sampling: Sampling): Operation<boolean> {
+  /**
+   * Whether the store has records much older than all those beside which the new one goes;
+   * undefined if it found none beside it.
+   */
+  *areYoungBeside(own: Request, sampling: Sampling): Operation<boolean | undefined> {
     const neighbour = yield* this.#findNeighbour(sampling, own);
-    return neighbour !== undefined && this.#isYoung(neighbour);
+    return neighbour && this.#isYoung(neighbour);
   }
 
   *#findNeighbour(sampling: Sampling, own: Request): Operation<Candidate | undefined> {

@@ -16,6 +16,7 @@ import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
 import type { BoundedStore, VictimPlace } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
+import { OldTables } from './old-tables.ts';
 import { EvictionPace } from './pace.ts';
 import { Recount } from './recount.ts';
 import type { Candidate, Sampling } from './sampling.ts';
@@ -28,8 +29,6 @@ const AHEAD_MAX = 8;
 const VAIN_MAX = 32;
 /** Most evictions that one write, or a client that closes the store, tries. */
 const TRIES_MAX = 4096;
-/** Most writes to skip before an old table is emptied again. */
-const SKIPS_MAX = 4096;
 /** Bytes that a write evicts towards an owed chunk, for each byte that it stores. */
 const PAYMENT = 1.25;
 /** Errors that end only one eviction: its index lacks memory to remove, or a record is damaged. */
@@ -51,9 +50,7 @@ export class Evictor {
   readonly drain: ChunkDrain;
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
-  /** How many more writes empty no old table, because none came free. */
-  #writesToSkip = 0;
-  #skipNext = 1;
+  readonly oldTables: OldTables;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -62,6 +59,7 @@ export class Evictor {
     this.#blocks = new BlockRecord(attachment.pool, index);
     const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
     this.drain = new ChunkDrain(index, attachment, evictAt);
+    this.oldTables = new OldTables(attachment.pool, this);
     if (store.evicts) attachment.pool.allocator.keepReserve(index.records.catalog);
     this.#recount = new Recount(store, index, attachment);
     if (index.manifest.retiresLate) this.#pace = new EvictionPace(attachment, index);
@@ -152,7 +150,7 @@ export class Evictor {
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
-    const isAhead = !this.drain.owes && !this.#attachment.pool.allocator.isTight;
+    const isAhead = !this.#owes && !this.#attachment.pool.allocator.isTight;
     if (!isOver && !isSuspect && !ledger.hasNews && isAhead) return;
     try {
       yield* this.#evictExcess(request);
@@ -164,10 +162,15 @@ export class Evictor {
     this.#attachment.pool.clock.refuseFault();
   }
 
+  get #owes(): boolean {
+    return this.drain.owes || this.oldTables.isPaid;
+  }
+
   /** In a full pool, evicts about as much as was written, so that the next write finds room. */
   *#keepPace(request: Request): Operation<void> {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
+    if (!request.displaced && request.isInTable) yield* this.oldTables.pay(request);
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);
@@ -273,9 +276,8 @@ export class Evictor {
    * do.
    */
   *evictBeside(own: Request): Operation<boolean> {
-    const isOldOfUse = this.mayEmptyTable;
-    if (this.#writesToSkip > 0) this.#writesToSkip--;
-    return own.isInTable && (yield* this.#tryToEvict(isOldOfUse ? 'beside' : 'in table', own));
+    if (!own.isInTable) return false;
+    return yield* this.#tryToEvict(this.mayEmptyTable ? 'beside' : 'in table', own);
   }
 
   /** For an index that lacks memory for its tables: makes room in the new record's own table. */
@@ -288,8 +290,8 @@ export class Evictor {
     return this.#tryToEvict('old', own);
   }
 
-  /** Whether the records beside which the index keeps this one are much younger than others. */
-  *areYoungBeside(own: Request): Operation<boolean> {
+  /** Whether the records beside which the index keeps this one, if any, are younger than others. */
+  *areYoungBeside(own: Request): Operation<boolean | undefined> {
     const sampling = this.store.newSampling();
     try {
       return yield* inSection(this.#attachment, () => this.store.areYoungBeside(own, sampling));
@@ -299,23 +301,13 @@ export class Evictor {
   }
 
   /**
-   * Notes whether a table came free after its old records were evicted. Other clients may have
-   * taken it, or its merge may have lacked memory. So each failure doubles the number of writes to
-   * skip.
-   */
-  noteTables(cameFree: boolean): void {
-    this.#skipNext = cameFree ? 1 : Math.min(2 * this.#skipNext, SKIPS_MAX);
-    if (!cameFree) this.#writesToSkip = this.#skipNext;
-  }
-
-  /**
    * Whether a table comes free when its records are evicted: the index merges tables, and no client
    * holds back reuse.
    */
   get mayEmptyTable(): boolean {
     const { lagging } = this.#attachment.pool.reclamation;
     const merges = this.canEvictInTable && this.#index.compact !== undefined;
-    return merges && this.#writesToSkip === 0 && lagging.length === 0;
+    return merges && !this.oldTables.isResting && lagging.length === 0;
   }
 
   /** Whether an eviction can make room in the very table that has none. */

@@ -26,6 +26,11 @@ const UNITS_MAX = 2048;
 export const NODE_BYTES_MAX = UNITS_MAX * UNIT_BYTES;
 /** The logarithm of the largest node's units. */
 export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
+/**
+ * The same of the smallest one: 4 KiB, which is enough for 64 children of most trees, so that few
+ * have nodes of two sizes. Each size needs a chunk, and a full pool has none for another size.
+ */
+const NODE_SIZE_MIN = 6;
 
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;
@@ -52,7 +57,7 @@ export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
 
 /** The logarithm of the units that this many bytes take. */
 export function sizeFor(bytes: number): number {
-  return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
+  return Math.max(NODE_SIZE_MIN, Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
 }
 
 export function encodeNode({ links, separators, pair }: Routes, image: Scratch, at = 0): void {

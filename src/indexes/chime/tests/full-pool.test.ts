@@ -14,12 +14,14 @@ function rootOf({ pool, index: { tree } }: Client): Visit {
 }
 
 const keyOf = (i: number) => `key ${1000 + i}`;
+/** With these, 40 children take more than the smallest node. */
+const longKeyOf = (i: number) => keyOf(i).padStart(200);
 
 /** Ascending keys, from number `first` on, until leaves were split so often. */
-function putUntil(client: Client, splits: number, first = 0): number {
+function putUntil(client: Client, splits: number, first = 0, key = keyOf): number {
   let i = first;
   for (const { pool, index } = client; index.tree.splits < splits; i++) {
-    pool.run(index.write(requestFor(client, keyOf(i), 'value'), ALWAYS));
+    pool.run(index.write(requestFor(client, key(i), 'value'), ALWAYS));
   }
   return i;
 }
@@ -68,11 +70,12 @@ test('a node is not frozen without memory for all nodes that replace it', (t) =>
 test('the copy of a node is as long as what it says', (t) => {
   const client = clientOf(t, SHAPE);
   const { pool, index } = client;
-  const count = putUntil(client, 40);
-  assert.ok(sizeOfLink(rootOf(client).high) > 3);
-  for (let i = 0; i < count; i++) pool.run(index.remove(requestFor(client, keyOf(i))));
+  const count = putUntil(client, 40, 0, longKeyOf);
+  const before = rootOf(client);
+  for (let i = 0; i < count; i++) pool.run(index.remove(requestFor(client, longKeyOf(i))));
   const root = rootOf(client);
   assert.ok(childrenIn(root.image) < 5);
+  assert.ok(sizeOfLink(root.high) < sizeOfLink(before.high));
   assert.ok(sizeOfLink(root.high) <= sizeOf(routesOf(root)) + 1);
 });
 

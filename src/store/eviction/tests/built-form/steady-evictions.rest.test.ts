@@ -11,8 +11,6 @@ const WRITES = 20_000;
 const BURST_MAX = 64;
 /** The same, where each record that is evicted is free at once. */
 const TABLE_BURST_MAX = 20;
-/** CHIME may empty two old leaves for a split (docs/protocols/eviction.md), beside its own. */
-const LEAVES_BURST_MAX = 129;
 
 /** Stores new keys of one size, some more after the pool is full; counts what they evict. */
 function writesWhenFull(t: TestContext, options: OpenOptions, writes: number, valueBytes: number) {
@@ -57,8 +55,7 @@ for (const { index, mebibytes, writes } of SPLITTING) {
   test(`${index}: no write empties a chunk because a table lacks one, in ${mebibytes} MiB`, (t) => {
     const options = { size: mebibytes * 2 ** 20, index };
     const { most, evicted, sweeps } = writesWhenFull(t, options, writes, 100);
-    const burst = index === 'chime' ? LEAVES_BURST_MAX : TABLE_BURST_MAX;
-    assert.ok(most <= burst, `one write evicted ${most} records`);
+    assert.ok(most <= TABLE_BURST_MAX, `one write evicted ${most} records`);
     assert.equal(sweeps, 0);
     assert.ok(evicted < 1.5 * writes, `${evicted} evicted`);
   });

@@ -1,0 +1,130 @@
+import type { Request } from '../../indexes/substrates/request.ts';
+import type { Lacking } from '../../pool/memory/allocator.ts';
+import type { Pool } from '../../pool/pool.ts';
+import type { Operation } from '../../verbs/index.ts';
+
+/** Most evictions for one write. */
+const AT_ONCE_MAX = 12;
+/** Evictions that a write pays, so that a table is free before the next split. */
+const PAYMENT = 2;
+/** Evictions in a row without a table coming free before it gives up: two CHIME leaves. */
+const VAIN_MAX = 128;
+/** Most writes to skip before an old table is emptied again. */
+const SKIPS_MAX = 4096;
+/** Tables paid for beyond the next one: keys that ascend in two places fill two at once. */
+const SPARE = 1;
+/** Of so many payments, one first looks whether the new records still stand beside young ones. */
+const LOOK_EVERY = 8;
+
+export interface Evicting {
+  /** Evicts a record in a table of old ones; false if it found none. */
+  evictOld(own: Request): Operation<boolean>;
+  /** Undefined if no record stands beside it. */
+  areYoungBeside(own: Request): Operation<boolean | undefined>;
+}
+
+/**
+ * Empties tables of old records, for writes whose own tables have only young ones: those of keys
+ * that ascend, such as times. The index merges an empty table, and its block serves to split
+ * another one (docs/protocols/eviction.md).
+ *
+ * A write that cannot split its table evicts some old records. If that was enough, the writes after
+ * it pay for the next one: each evicts two records, until a table is free. Otherwise the next split
+ * would have to wait until all records of a table are evicted.
+ */
+export class OldTables {
+  readonly #pool: Pool;
+  readonly #evictor: Evicting;
+  /** What the last split lacked, as long as the writes after it pay for the next one. */
+  #wanted: Lacking | undefined;
+  /** Evictions that writes have yet to pay. One of those in flight pays for all. */
+  #due = 0;
+  #isPaying = false;
+  /** Evictions since a table was last seen to come free. */
+  #evictions = 0;
+  #writesToSkip = 0;
+  #skipNext = 1;
+
+  constructor(pool: Pool, evictor: Evicting) {
+    this.#pool = pool;
+    this.#evictor = evictor;
+  }
+
+  /** Whether no table came free lately, for as many writes as that has happened before. */
+  get isResting(): boolean {
+    return this.#writesToSkip > 0;
+  }
+
+  /** Whether writes pay for the next table. */
+  get isPaid(): boolean {
+    return this.#wanted !== undefined;
+  }
+
+  /** Evicts old records for a write that lacks a table; returns whether there is one now. */
+  *empty(own: Request, lacking: Lacking): Operation<boolean> {
+    for (let i = 0; !this.#isFree(lacking) && i < AT_ONCE_MAX; i++) yield* this.#evict(own);
+    const isFree = this.#isFree(lacking);
+    if (isFree || this.#evictions < VAIN_MAX) this.#wanted = lacking;
+    else this.#rest();
+    if (isFree) this.#skipNext = 1;
+    return isFree;
+  }
+
+  /** After a write that added a record. */
+  *pay(own: Request): Operation<void> {
+    if (this.#writesToSkip > 0) this.#writesToSkip--;
+    if (this.#wanted === undefined) return;
+    this.#due += PAYMENT;
+    if (this.#isPaying) return;
+    this.#isPaying = true;
+    try {
+      for (let i = 0; this.#due > 0 && i < AT_ONCE_MAX; i++) {
+        this.#due--;
+        yield* this.#payOne(own, this.#wanted);
+      }
+    } finally {
+      this.#isPaying = false;
+    }
+  }
+
+  *#payOne(own: Request, wanted: Lacking): Operation<void> {
+    if (this.#isFree(wanted, SPARE)) {
+      this.#due = 0;
+    } else if (this.#evictions >= VAIN_MAX) {
+      this.#rest();
+    } else {
+      const isTime = this.#evictions % LOOK_EVERY === 0;
+      if (isTime && (yield* this.#evictor.areYoungBeside(own)) === false) return this.#end();
+      yield* this.#evict(own);
+    }
+  }
+
+  *#evict(own: Request): Operation<void> {
+    this.#evictions++;
+    yield* this.#evictor.evictOld(own);
+  }
+
+  #isFree({ catalog, units, count }: Lacking, spare = 0): boolean {
+    const { allocator, reclamation } = this.#pool;
+    const { cache } = allocator.sizeClass(catalog, units);
+    const isFree = cache.length + reclamation.waitingOf(catalog, units) >= count + spare;
+    if (isFree) this.#evictions = 0;
+    return isFree;
+  }
+
+  /**
+   * No table came free. Other clients may have taken it, or its merge may have lacked memory. So
+   * each time doubles the number of writes to skip.
+   */
+  #rest(): void {
+    this.#skipNext = Math.min(2 * this.#skipNext, SKIPS_MAX);
+    this.#writesToSkip = this.#skipNext;
+    this.#end();
+  }
+
+  #end(): void {
+    this.#wanted = undefined;
+    this.#due = 0;
+    this.#evictions = 0;
+  }
+}
