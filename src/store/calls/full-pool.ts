@@ -70,6 +70,8 @@ export class ReclaimProgress {
   /** How often it has waited for a table that another write of this client empties. */
   tableWaits = 0;
   steps = 0;
+  /** How often it has evicted a record from its own table. */
+  evictionsInTable = 0;
   /** How many of these steps were 'drain'. */
   drains = 0;
   /** Whether the chunks that freed nothing before were tried once more. */
@@ -85,7 +87,12 @@ type Step = (typeof STEPS)[number] | (typeof BOUNDED_STEPS)[number];
 
 /** Most sampled records that are evicted for one write. */
 const EVICTIONS_MAX = 16;
-/** How often a write waits for that, and for how many turns: the other may have been abandoned. */
+/** How often a write makes room in its own table before it sweeps the store. */
+const EVICTIONS_IN_TABLE_MAX = 64;
+/**
+ * How often a write waits for another one that empties an old table, and for how many turns: the
+ * other may have been abandoned.
+ */
 const TABLE_WAITS_MAX = 4;
 const TURNS_MAX = 100_000;
 /** Samples without a victim after which a step gives up. */
@@ -261,13 +268,15 @@ export class FullPool {
    * If a table is full and its index lacks memory for another one: evicts a record of that table,
    * and owes a chunk, which the next writes pay for. Once that chunk is free, their tables can be
    * split. If nothing was evicted, another write in flight has made room there, or taken it. So the
-   * write is tried again in any case.
+   * write is tried again in any case, and often enough for the last of many that want this room.
    */
-  *#evictInTable({ request, lacking }: ReclaimProgress): Operation<boolean> {
+  *#evictInTable(tried: ReclaimProgress): Operation<boolean> {
+    const { request, lacking } = tried;
     if (request === undefined || !this.#isOfTable(lacking)) return false;
     const evictor = this.#evictor as Evictor;
     if (!evictor.canEvictInTable) return false;
     if ((yield* evictor.evictInTable(request)) && !evictor.drain.owes) evictor.drain.owe();
+    if (tried.evictionsInTable++ < EVICTIONS_IN_TABLE_MAX) tried.steps--;
     return true;
   }
 

@@ -59,7 +59,7 @@ export class Evictor {
     this.#blocks = new BlockRecord(attachment.pool, index);
     const evictAt = (block: Address, units: number) => this.#evictAt(block, units);
     this.drain = new ChunkDrain(index, attachment, evictAt);
-    this.oldTables = new OldTables(attachment.pool, this);
+    this.oldTables = new OldTables(attachment, this);
     if (store.evicts) attachment.pool.allocator.keepReserve(index.records.catalog);
     this.#recount = new Recount(store, index, attachment);
     if (index.manifest.retiresLate) this.#pace = new EvictionPace(attachment, index);
@@ -170,7 +170,7 @@ export class Evictor {
   *#keepPace(request: Request): Operation<void> {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
-    if (!request.displaced && request.isInTable) yield* this.oldTables.pay(request);
+    if (!request.displaced && request.isInTable && (yield* this.oldTables.pay(request))) return;
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);

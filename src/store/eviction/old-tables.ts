@@ -2,8 +2,9 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import type { Lacking } from '../../pool/memory/allocator.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { Attachment } from '../attachment.ts';
 
-/** Most evictions for one write. */
+/** Most evictions for one write. Over a network, writes in flight wait for the one that evicts. */
 const AT_ONCE_MAX = 12;
 /** Evictions that a write pays, so that a table is free before the next split. */
 const PAYMENT = 2;
@@ -35,6 +36,7 @@ export interface Evicting {
 export class OldTables {
   readonly #pool: Pool;
   readonly #evictor: Evicting;
+  readonly #most: number;
   /** What the last split lacked, as long as the writes after it pay for the next one. */
   #wanted: Lacking | undefined;
   /** Evictions that writes have yet to pay. One of those in flight pays for all. */
@@ -45,9 +47,10 @@ export class OldTables {
   #writesToSkip = 0;
   #skipNext = 1;
 
-  constructor(pool: Pool, evictor: Evicting) {
+  constructor({ pool, width }: Attachment, evictor: Evicting) {
     this.#pool = pool;
     this.#evictor = evictor;
+    this.#most = Math.min(VAIN_MAX, AT_ONCE_MAX * width);
   }
 
   /** Whether no table came free lately, for as many writes as that has happened before. */
@@ -62,7 +65,7 @@ export class OldTables {
 
   /** Evicts old records for a write that lacks a table; returns whether there is one now. */
   *empty(own: Request, lacking: Lacking): Operation<boolean> {
-    for (let i = 0; !this.#isFree(lacking) && i < AT_ONCE_MAX; i++) yield* this.#evict(own);
+    for (let i = 0; !this.#isFree(lacking) && i < this.#most; i++) yield* this.#evict(own);
     const isFree = this.#isFree(lacking);
     if (isFree || this.#evictions < VAIN_MAX) this.#wanted = lacking;
     else this.#rest();
@@ -70,21 +73,22 @@ export class OldTables {
     return isFree;
   }
 
-  /** After a write that added a record. */
-  *pay(own: Request): Operation<void> {
+  /** After a write that added a record. False if the next table need not be paid for. */
+  *pay(own: Request): Operation<boolean> {
     if (this.#writesToSkip > 0) this.#writesToSkip--;
-    if (this.#wanted === undefined) return;
+    if (this.#wanted === undefined) return false;
     this.#due += PAYMENT;
-    if (this.#isPaying) return;
+    if (this.#isPaying) return true;
     this.#isPaying = true;
     try {
-      for (let i = 0; this.#due > 0 && i < AT_ONCE_MAX; i++) {
+      for (let i = 0; this.#due > 0 && i < this.#most; i++) {
         this.#due--;
         yield* this.#payOne(own, this.#wanted);
       }
     } finally {
       this.#isPaying = false;
     }
+    return this.isPaid;
   }
 
   *#payOne(own: Request, wanted: Lacking): Operation<void> {
