@@ -14,7 +14,7 @@ const VAIN_MAX = 128;
 const SKIPS_MAX = 4096;
 /** Tables paid for beyond the next one: keys that ascend in two places fill two at once. */
 const SPARE = 1;
-/** Of so many payments, one first looks whether the new records still stand beside young ones. */
+/** Evictions between two looks whether the new records still stand beside young ones. */
 const LOOK_EVERY = 8;
 
 export interface Evicting {
@@ -37,7 +37,7 @@ export class OldTables {
   readonly #pool: Pool;
   readonly #evictor: Evicting;
   readonly #most: number;
-  /** What the last split lacked, as long as the writes after it pay for the next one. */
+  /** The memory that the last split lacked, while the writes after it pay for the next one. */
   #wanted: Lacking | undefined;
   /** Evictions that writes have yet to pay. One of those in flight pays for all. */
   #due = 0;
