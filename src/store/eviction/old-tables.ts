@@ -7,9 +7,12 @@ import type { Attachment } from '../attachment.ts';
 /** Most evictions for one write. Over a network, writes in flight wait for the one that evicts. */
 const AT_ONCE_MAX = 12;
 /** Evictions that a write pays, so that a table is free before the next split. */
-const PAYMENT = 2;
-/** Evictions in a row without a table coming free before it gives up: two CHIME leaves. */
-const VAIN_MAX = 128;
+const PAYMENT = 3;
+/**
+ * Evictions in a row without a table coming free before it gives up: four CHIME leaves. The first
+ * leaf below a parent often cannot be merged before the next one is empty, too.
+ */
+const VAIN_MAX = 256;
 /** Most writes to skip before an old table is emptied again. */
 const SKIPS_MAX = 4096;
 /** Tables paid for beyond the next one: keys that ascend in two places fill two at once. */
@@ -30,7 +33,7 @@ export interface Evicting {
  * another one (docs/protocols/eviction.md).
  *
  * A write that cannot split its table evicts some old records. If that was enough, the writes after
- * it pay for the next one: each evicts two records, until a table is free. Otherwise the next split
+ * it pay for the next one: each evicts three records, until a table is free. Otherwise the next split
  * would have to wait until all records of a table are evicted.
  */
 export class OldTables {
