@@ -33,8 +33,8 @@ export interface Evicting {
  * another one (docs/protocols/eviction.md).
  *
  * A write that cannot split its table evicts some old records. If that was enough, the writes after
- * it pay for the next one: each evicts three records, until a table is free. Otherwise the next split
- * would have to wait until all records of a table are evicted.
+ * it pay for the next one: each evicts three records, until a table is free. Otherwise the next
+ * split would have to wait until all records of a table are evicted.
  */
 export class OldTables {
   readonly #pool: Pool;
