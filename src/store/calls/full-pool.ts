@@ -288,7 +288,7 @@ export class FullPool {
     if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
     if (!(yield* evictor.areYoungBeside(request))) return false;
     if (this.#emptier !== undefined) {
-      // On one machine this call comes from a callback inside that write, and would wait for itself.
+      // On one machine this call comes from a callback inside that write: it would wait for itself.
       return this.#attachment.width > 1 && (yield* this.#waitForTable(tried));
     }
     this.#emptier = tried;
