@@ -1,7 +1,7 @@
 /**
  * The last lines of a test run, as a reporter of node:test: what was skipped and why, what failed,
- * which files took longest, and how many tests there were. With STEPWELL_CLOSING it adds them to that file as well, for a
- * program that has more to do before its end.
+ * which files took longest, and how many tests there were. With STEPWELL_CLOSING it adds them to
+ * that file as well, for a program that has more to do before its end.
  */
 import { appendFileSync } from 'node:fs';
 import { relative } from 'node:path';

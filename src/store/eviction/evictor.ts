@@ -150,7 +150,8 @@ export class Evictor {
    */
   *settle(request?: Request): Operation<void> {
     const { isOver, isSuspect, ledger } = this.store;
-    const isAhead = !this.#owes && !this.#attachment.pool.allocator.isTight;
+    const owes = this.drain.owes || this.oldTables.isPaid;
+    const isAhead = !owes && !this.#attachment.pool.allocator.isTight;
     if (!isOver && !isSuspect && !ledger.hasNews && isAhead) return;
     try {
       yield* this.#evictExcess(request);
@@ -162,15 +163,11 @@ export class Evictor {
     this.#attachment.pool.clock.refuseFault();
   }
 
-  get #owes(): boolean {
-    return this.drain.owes || this.oldTables.isPaid;
-  }
-
   /** In a full pool, evicts about as much as was written, so that the next write finds room. */
   *#keepPace(request: Request): Operation<void> {
     if (!this.store.evicts) return;
     if (this.drain.owes) yield* this.drain.pay(PAYMENT * writtenBytes(request));
-    if (!request.displaced && request.isInTable && (yield* this.oldTables.pay(request))) return;
+    if (!request.displaced && (yield* this.oldTables.pay(request))) return;
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);

@@ -20,6 +20,7 @@ const SPARE = 1;
 /** Evictions between two looks whether the new records still stand beside young ones. */
 const LOOK_EVERY = 8;
 
+/** The evictor, as far as this needs it. */
 export interface Evicting {
   /** Evicts a record in a table of old ones; false if it found none. */
   evictOld(own: Request): Operation<boolean>;
@@ -70,16 +71,19 @@ export class OldTables {
   *empty(own: Request, lacking: Lacking): Operation<boolean> {
     for (let i = 0; !this.#isFree(lacking) && i < this.#most; i++) yield* this.#evict(own);
     const isFree = this.#isFree(lacking);
-    if (isFree || this.#evictions < VAIN_MAX) this.#wanted = lacking;
+    if (isFree) {
+      this.#evictions = 0;
+      this.#skipNext = 1;
+    }
+    if (this.#evictions < VAIN_MAX) this.#wanted = lacking;
     else this.#rest();
-    if (isFree) this.#skipNext = 1;
     return isFree;
   }
 
   /** After a write that added a record. False if the next table need not be paid for. */
   *pay(own: Request): Operation<boolean> {
     if (this.#writesToSkip > 0) this.#writesToSkip--;
-    if (this.#wanted === undefined) return false;
+    if (this.#wanted === undefined || !own.isInTable) return false;
     this.#due += PAYMENT;
     if (this.#isPaying) return true;
     this.#isPaying = true;
@@ -97,6 +101,7 @@ export class OldTables {
   *#payOne(own: Request, wanted: Lacking): Operation<void> {
     if (this.#isFree(wanted, SPARE)) {
       this.#due = 0;
+      this.#evictions = 0;
     } else if (this.#evictions >= VAIN_MAX) {
       this.#rest();
     } else {
@@ -114,9 +119,7 @@ export class OldTables {
   #isFree({ catalog, units, count }: Lacking, spare = 0): boolean {
     const { allocator, reclamation } = this.#pool;
     const { cache } = allocator.sizeClass(catalog, units);
-    const isFree = cache.length + reclamation.waitingOf(catalog, units) >= count + spare;
-    if (isFree) this.#evictions = 0;
-    return isFree;
+    return cache.length + reclamation.waitingOf(catalog, units) >= count + spare;
   }
 
   /**
