@@ -89,7 +89,7 @@ class LinearIndex
     return this.root + 8 * homeOf(hash, this.parameters) + at - BUCKETS_AT;
   }
 
-  entryHigh({ block, fingerprint, headUnits }: Request): number {
+  entryHigh({ record: { block, headUnits }, fingerprint }: Request): number {
     const units = Math.min(headUnits, SLOT_UNITS_MAX);
     return (fingerprint << 24) | (units << 16) | claims.pointerHigh(block);
   }
@@ -117,7 +117,7 @@ class LinearIndex
   *locate(request: Request): Operation<boolean> {
     const { batch } = request;
     this.#begin(request, batch.clear());
-    if (request.block !== 0) this.records.post(request, batch);
+    if (request.record.block !== 0) this.records.post(request, batch);
     yield batch;
     this.#gather(request, isLive);
     yield* claims.readCandidates(request);
@@ -153,10 +153,10 @@ class LinearIndex
     for (let at = BUCKETS_AT; at < this.#endOfPlaces; at += 8) {
       const high = verbs.highHalf(request.words, at);
       if (high >>> 24 !== request.fingerprint || !accepts(high, at)) continue;
-      request.candidates[count++] = at;
+      request.candidateSlots[count++] = at;
     }
-    request.longCandidates = false;
-    request.candidateCount = count;
+    request.candidates.mayBeLong = false;
+    request.candidates.count = count;
     return count;
   }
 
@@ -182,7 +182,7 @@ class LinearIndex
     }
     if (batch.length > 0) yield batch;
     for (const [i, request] of some.entries()) {
-      const isSettled = !request.longCandidates;
+      const isSettled = !request.candidates.mayBeLong;
       found[i] = isSettled ? claims.matchCandidate(request) : yield* this.search(request);
     }
   }

@@ -116,16 +116,16 @@ class TableMemory {
       for (let i = 0; i < Math.min(PER_BATCH, records - first); i++) {
         const request = requests[i];
         const { records: io, table } = this.#index;
-        request.forgetBlock();
+        request.record.forgetBlock();
         io.encode(request, keys.bytes(first + i), values.buffer(first + i), 1);
         pool.run(io.allocate(request));
         io.post(request, batch);
-        const units = classOfHead(request.headUnits);
-        batch.write(table.pool.allocator.stateByteOf(request.block, units), 1, mark, 0);
+        const units = classOfHead(request.record.headUnits);
+        batch.write(table.pool.allocator.stateByteOf(request.record.block, units), 1, mark, 0);
       }
       pool.fabric.execute(batch);
     }
-    for (const request of requests) request.forgetBlock();
+    for (const request of requests) request.record.forgetBlock();
     this.lose();
   }
 

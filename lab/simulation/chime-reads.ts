@@ -43,7 +43,7 @@ export class PlainlyReadTree extends ChimeIndex {
       request.readsBounds = true;
       yield* this.#read(request);
       if (lookInNeighbourhood(tree, request)) return true;
-      if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) return true;
+      if (request.candidates.count > 0 && (yield* lookAtCandidates(request))) return true;
       const isOwn = isLeafStill(request) && isStill(request);
       if (isOwn && tree.owns(request as Parameters<typeof tree.owns>[0]) === OWNED) return false;
       yield* lookAgain(tree, request, attempt);

@@ -61,7 +61,7 @@ class WatchedInsert extends PublishedInsert {
     const found = yield* super.search(request);
     if (!found) return false;
     let copies = 0;
-    const { candidateCount, candidateAt } = request;
+    const { count: candidateCount, at: candidateAt } = request.candidates;
     for (let i = 0; i < candidateCount; i++) if (request.matches(candidateAt[i])) copies++;
     this.seen.found++;
     if (copies > 1) this.seen.twice++;
@@ -75,13 +75,13 @@ class BlindInsert extends WatchedInsert {
     const { table, tally } = this;
     request.fingerprint = fingerprintOf(request.hash.h1);
     for (let attempt = 1; ; attempt++) {
-      if (request.block === 0) yield* table.records.allocate(request);
+      if (request.record.block === 0) yield* table.records.allocate(request);
       postBuckets(table, request, request.batch.clear());
       table.records.post(request, request.batch);
       yield request.batch;
       if (certainty(table, request) !== CERTAIN) yield* catchUp(table, request, attempt);
       else if (yield* publishedInsert(table, request, attempt, tally)) return INSERTED;
-      else if (request.block === 0) return REFUSED;
+      else if (request.record.block === 0) return REFUSED;
     }
   }
 }

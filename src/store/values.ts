@@ -111,7 +111,7 @@ export function encoded(value: unknown, format: Format): Value {
 
 /** The value of the request's found record, as a store returns it. Raises SW_UNDECODABLE. */
 export function decodeValue(request: Request, as: Format): unknown {
-  const { found, contentAt, contentBytes, foundCodec } = request;
+  const { memory: found, contentAt, contentBytes, codec: foundCodec } = request.found;
   return decodeValueAt(found, contentAt, contentBytes, foundCodec, as);
 }
 

@@ -14,7 +14,7 @@ export const lateRemovalCanary: Canary = {
 class LateRemoval extends RaceIndex {
   override *remove(request: RaceRequest, expected?: number): Operation<boolean> {
     if (!(yield* this.search(request))) return false;
-    if (expected !== undefined && request.foundVersion !== expected) return false;
+    if (expected !== undefined && request.found.version !== expected) return false;
     return yield* super.remove(request);
   }
 }

@@ -7,7 +7,7 @@ export const leakedBlockCanary: Canary = {
   caughtBy: 'structure',
   kind: RACE,
   index: (index: RaceIndex) => {
-    index.table.records.discard = (request) => request.forgetBlock();
+    index.table.records.discard = (request) => request.record.forgetBlock();
     return index;
   },
 };

@@ -43,22 +43,22 @@ export class PublishedInsert extends RaceIndex {
   override *write(request: RaceRequest, condition: Condition, expected = 0): Operation<Outcome> {
     const { table } = this;
     request.fingerprint = fingerprintOf(request.hash.h1);
-    const fresh = request.outgoingVersion;
+    const fresh = request.record.version;
     for (let attempt = 1; ; attempt++) {
-      if (request.block === 0) yield* table.records.allocate(request);
+      if (request.record.block === 0) yield* table.records.allocate(request);
       if (yield* locate(table, request)) {
-        const refused = condition === IF_VERSION && request.foundVersion !== expected;
+        const refused = condition === IF_VERSION && request.found.version !== expected;
         if (refused || (condition !== IF_PRESENT && condition !== IF_VERSION && condition !== 0)) {
           return REFUSED;
         }
         if (yield* replaceSlot(this.slots, request, attempt)) return REPLACED;
       } else {
         if (condition === IF_PRESENT || condition === IF_VERSION) {
-          request.foundAt = -1;
+          request.found.at = -1;
           return REFUSED;
         }
         request.reseal(fresh);
-        request.blockWritten = false;
+        request.record.isPosted = false;
         if (yield* publishedInsert(table, request, attempt, this.tally)) return INSERTED;
       }
     }
@@ -77,10 +77,16 @@ export function* publishedInsert(
     yield* split(table, request);
     return false;
   }
-  const { words, batch, block } = request;
+  const { words, batch } = request;
+  const { block } = request.record;
   const slot = slotAddress(table, request, at);
   copyWord(words, at, SWAP_AT);
-  const high = slotHigh(block, request.fingerprint, request.headUnits, depthAt(table, request, at));
+  const high = slotHigh(
+    block,
+    request.fingerprint,
+    request.record.headUnits,
+    depthAt(table, request, at),
+  );
   setWord(words, SWAP_AT + 8, pointerLow(block), high);
   table.records.post(request, batch.clear());
   repostBuckets(table, request, batch.cas(slot, words, SWAP_AT));
@@ -101,14 +107,15 @@ function* keepSmallest(
   own: number,
   tally: PublishedInsert['tally'],
 ): Operation<boolean> {
-  const { words, batch, candidates, candidateAt } = request;
+  const { words, batch, candidateSlots } = request;
+  const { at: candidateAt } = request.candidates;
   yield postCandidates(request, batch.clear());
   let smallest = own;
   const slots: number[] = [];
-  for (let i = 0; i < request.candidateCount; i++) {
+  for (let i = 0; i < request.candidates.count; i++) {
     if (!request.matches(candidateAt[i])) continue;
-    slots.push(candidates[i]);
-    smallest = Math.min(smallest, slotAddress(table, request, candidates[i]));
+    slots.push(candidateSlots[i]);
+    smallest = Math.min(smallest, slotAddress(table, request, candidateSlots[i]));
   }
   if (slots.length > 1) tally.duplicates++;
   for (const at of slots) {
@@ -119,6 +126,6 @@ function* keepSmallest(
     yield batch.clear().cas(address, words, OTHER_SWAP_AT);
   }
   if (smallest === own) return true;
-  request.forgetBlock();
+  request.record.forgetBlock();
   return false;
 }

@@ -64,17 +64,17 @@ export class PublishedResize extends RaceIndex {
     const mustExist = condition === IF_PRESENT || condition === IF_VERSION;
     try {
       for (let attempt = 1; ; ) {
-        if (request.block === 0) yield* table.records.allocate(request);
+        if (request.record.block === 0) yield* table.records.allocate(request);
         const place = yield* find(table, request);
         if (place === ABSENT && mustExist) {
-          request.foundAt = -1;
+          request.found.at = -1;
           return REFUSED;
         }
-        const refused = condition === IF_VERSION && request.foundVersion !== expected;
+        const refused = condition === IF_VERSION && request.found.version !== expected;
         if (place !== ABSENT && (refused || condition === IF_ABSENT)) return REFUSED;
         if (yield* this.#waitsForSplit(request, place)) continue;
         if (!(yield* this.#put(request, place, attempt++))) continue;
-        request.forgetBlock();
+        request.record.forgetBlock();
         return place === ABSENT ? INSERTED : REPLACED;
       }
     } finally {
@@ -104,7 +104,7 @@ export class PublishedResize extends RaceIndex {
         yield* table.records.allocate(request);
         if (yield* this.#waitsForSplit(request, place)) continue;
         if (!(yield* this.#put(request, place, attempt++))) continue;
-        request.forgetBlock();
+        request.record.forgetBlock();
         return place === ABSENT ? INSERTED : REPLACED;
       }
     } finally {

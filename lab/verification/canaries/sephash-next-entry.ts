@@ -31,7 +31,7 @@ class NextEntry extends SepHashIndex {
       return REFUSED;
     }
     for (let slot = request.emptySlot; slot < table.geometry.slots; slot++) {
-      const low = entryLow(request.block);
+      const low = entryLow(request.record.block);
       if (hasWon(yield* claim(table, request, slot, low, newHigh(request)))) return INSERTED;
     }
     table.records.discard(request);

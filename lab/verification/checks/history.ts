@@ -24,7 +24,13 @@ export const encodeState = (state: KeyState): string =>
 
 /** The request's found record, complete. */
 export function foundState(request: Request): KeyState {
-  const { found, contentAt, contentBytes, foundCodec, foundVersion } = request;
+  const {
+    memory: found,
+    contentAt,
+    contentBytes,
+    codec: foundCodec,
+    version: foundVersion,
+  } = request.found;
   const value = String(decodeFrom(found, contentAt, contentBytes, foundCodec));
   return { value, version: foundVersion };
 }

@@ -114,7 +114,8 @@ export class Caller {
     const { keys } = this.#log;
     const met: Call[] = [];
     const visit = (request: Request, keyBytes: number) => {
-      const { outgoing, foundVersion: expected, foundTicks } = request;
+      const { outgoing, foundTicks } = request;
+      const { version: expected } = request.found;
       const name = Buffer.from(outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes));
       const key = keys.indexOf(name.toString());
       const usedAfter = request.accessAt < 0 ? undefined : foundTicks;
@@ -151,7 +152,7 @@ export class Caller {
       const outcome = yield* index.write(request, call.condition, call.expected);
       this.#checkDisplaced(outcome, outcome === REPLACED);
       const blind = outcome === INSERTED || outcome === STORED;
-      const found = !blind && request.foundAt >= 0;
+      const found = !blind && request.found.at >= 0;
       return yield* this.#result(outcome, found);
     }
     request.setKey(key, index.records.seed, call.kind === 'modify' ? bytesBound(call.value) : 0);
@@ -180,7 +181,7 @@ export class Caller {
   *#use(): Operation<void> {
     const request = this.#request;
     const { clock, now } = this.#log;
-    const slides = (request.foundFlags & FLAG_SLIDING) !== 0;
+    const slides = (request.found.flags & FLAG_SLIDING) !== 0;
     if (!slides) return yield* this.#index.records.touch(request);
     const record = this.current as CallRecord;
     record.usedAt = now();
@@ -214,6 +215,6 @@ export class Caller {
       yield* this.#index.records.complete(request);
       found = foundState(request);
     }
-    return { outcome, found, version: request.outgoingVersion };
+    return { outcome, found, version: request.record.version };
   }
 }

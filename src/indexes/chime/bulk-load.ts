@@ -201,7 +201,7 @@ class Load {
     if (pivot !== undefined) yield* this.#link(leaf, pivot, batch);
     if (leaf !== this.#first) this.#post(leaf, batch);
     if (batch.length > 0) yield batch;
-    for (let i = 0; i < count; i++) this.#requests[i].forgetBlock();
+    for (let i = 0; i < count; i++) this.#requests[i].record.forgetBlock();
     this.#inLeaf -= count;
   }
 

@@ -144,15 +144,15 @@ export function* sampleRecords(
   const { records, shape, pairs, sampledBuckets: count } = table;
   const partsOfPair = shape.buckets / count;
   let before = -1;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (const place of places) {
     const { part } = partOf(place, pairs.length * partsOfPair);
-    if (request.candidateCount >= enough || part === before) continue;
+    if (request.candidates.count >= enough || part === before) continue;
     before = part;
     const pair = pairs[Math.floor(part / partsOfPair)];
     yield* noteBuckets(pair, count * (part % partsOfPair), count, request);
   }
-  const met = request.candidateCount;
+  const met = request.candidates.count;
   const most = Math.min(BUCKETS_MAX, shape.buckets);
   if (2 * met < enough) table.sampledBuckets = Math.min(2 * count, most);
   else if (met > 2 * enough) table.sampledBuckets = Math.max(1, count / 2);
@@ -167,14 +167,14 @@ function* noteBuckets(
   count: number,
   request: HStoreRequest,
 ): Operation<void> {
-  const before = request.candidateCount;
+  const before = request.candidates.count;
   try {
     yield* readBuckets(pair.geometry, first, count, request, (_, low, high) => {
       request.noteRecord(recordOf({ low, high }), unitsOfSlot(high));
     });
   } catch (error) {
     if (!(error instanceof TableLost)) throw error;
-    request.candidateCount = before;
+    request.candidates.count = before;
     yield* restoreTable(pair, error.generation);
   }
 }

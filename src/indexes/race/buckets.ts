@@ -26,15 +26,15 @@ export function repostBuckets(table: RaceTable, request: RaceRequest, batch: Bat
 /** Collects the live slots that have the key's fingerprint. */
 export function gatherLive(table: RaceTable, request: RaceRequest): number {
   const { i32 } = request.words;
-  const { candidates, fingerprint } = request;
+  const { candidateSlots, fingerprint } = request;
   const end = (BUCKETS_AT + 2 * table.geometry.combinedBytes) >> 2;
   let count = 0;
   for (let word = BUCKETS_AT >> 2; word < end; word += 2) {
     const high = i32[word + 1];
-    if (high >>> 24 === fingerprint && (high & PENDING) === 0) candidates[count++] = word << 2;
+    if (high >>> 24 === fingerprint && (high & PENDING) === 0) candidateSlots[count++] = word << 2;
   }
-  request.candidateCount = count;
-  request.longCandidates = false;
+  request.candidates.count = count;
+  request.candidates.mayBeLong = false;
   return count;
 }
 

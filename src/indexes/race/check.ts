@@ -103,11 +103,12 @@ function* slotsOfKey(table: RaceTable, request: RaceRequest): Operation<Address[
   yield postBuckets(table, request, request.batch.clear());
   if (gatherLive(table, request) === 0) return [];
   yield postCandidates(request, request.batch.clear());
-  if (request.longCandidates && postLongKeys(request, request.batch.clear())) yield request.batch;
+  if (request.candidates.mayBeLong && postLongKeys(request, request.batch.clear()))
+    yield request.batch;
   const found: Address[] = [];
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (!request.matches(request.candidateAt[i])) continue;
-    found.push(slotAddress(table, request, request.candidates[i]));
+  for (let i = 0; i < request.candidates.count; i++) {
+    if (!request.matches(request.candidates.at[i])) continue;
+    found.push(slotAddress(table, request, request.candidateSlots[i]));
   }
   return found;
 }

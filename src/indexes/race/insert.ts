@@ -52,7 +52,8 @@ export class RaceSlots implements ClaimedSlots<RaceRequest> {
   }
 
   entryHigh(request: RaceRequest, at: number): number {
-    const { block, fingerprint, headUnits } = request;
+    const { fingerprint } = request;
+    const { block, headUnits } = request.record;
     const units = Math.min(headUnits, SLOT_UNITS_MAX);
     return slotHigh(block, fingerprint, units, depthAt(this.table, request, at));
   }
@@ -87,10 +88,10 @@ export class RaceSlots implements ClaimedSlots<RaceRequest> {
 
 /** Gathers slots with the fingerprint, except where `locate` has seen another key. */
 function gatherUnknown(table: RaceTable, request: RaceRequest): number {
-  const { words, candidates, fingerprint, others, otherCount } = request;
+  const { words, candidateSlots, fingerprint, others, otherCount } = request;
   const { i32 } = words;
-  const ownLow = pointerLow(request.block);
-  const ownHigh = pointerHigh(request.block);
+  const ownLow = pointerLow(request.record.block);
+  const ownHigh = pointerHigh(request.record.block);
   const end = (BUCKETS_AT + 2 * table.geometry.combinedBytes) >> 2;
   let count = 0;
   for (let word = BUCKETS_AT >> 2; word < end; word += 2) {
@@ -102,8 +103,8 @@ function gatherUnknown(table: RaceTable, request: RaceRequest): number {
     for (let i = 0; i < otherCount && !known; i++) {
       known = others[2 * i] === low && others[2 * i + 1] === high;
     }
-    if (!known) candidates[count++] = word << 2;
+    if (!known) candidateSlots[count++] = word << 2;
   }
-  request.candidateCount = count;
+  request.candidates.count = count;
   return count;
 }

@@ -193,7 +193,7 @@ export function* sampleRecords(
     batch.read(bucket, groupBytes, words, i * groupBytes);
   }
   yield batch;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   let stale: number | undefined;
   for (let i = 0; i < places.length; i++) {
     const { part: suffix } = partOf(places[i], 2 ** depth);

@@ -20,7 +20,7 @@ export function* search(table: RaceTable, request: RaceRequest): Operation<boole
     yield postBuckets(table, request, batch.clear());
     if (gatherLive(table, request) > 0) {
       yield postCandidates(request, batch.clear());
-      if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
+      if (request.candidates.mayBeLong && postLongKeys(request, batch.clear())) yield batch;
       if (matchCandidate(request)) return true;
     }
     if (certainty(table, request) === CERTAIN) return false;
@@ -49,7 +49,7 @@ export function* searchMany(
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    const settled = !request.longCandidates;
+    const settled = !request.candidates.mayBeLong;
     found[i] = settled && matchCandidate(request);
     if (found[i] || (settled && certainty(table, request) === CERTAIN)) continue;
     found[i] = yield* search(table, request);
@@ -64,11 +64,11 @@ export function* locate(table: RaceTable, request: RaceRequest): Operation<boole
   const { batch } = request;
   for (let attempt = 1; ; attempt++) {
     postBuckets(table, request, batch.clear());
-    if (request.block !== 0) table.records.post(request, batch);
+    if (request.record.block !== 0) table.records.post(request, batch);
     yield batch;
     if (gatherLive(table, request) > 0) {
       yield postCandidates(request, batch.clear());
-      if (request.longCandidates && postLongKeys(request, batch.clear())) yield batch;
+      if (request.candidates.mayBeLong && postLongKeys(request, batch.clear())) yield batch;
       if (matchCandidate(request)) {
         if (isWritable(table, request, request.slotAt)) return true;
         yield* catchUp(table, request, attempt);
@@ -85,10 +85,11 @@ export function* locate(table: RaceTable, request: RaceRequest): Operation<boole
 
 /** Notes the candidates, which all turned out to have other keys, so that insertion skips them. */
 function rememberOthers(request: RaceRequest): void {
-  const { candidates, candidateCount, others, words } = request;
+  const { candidateSlots, others, words } = request;
+  const { count: candidateCount } = request.candidates;
   request.otherCount = Math.min(candidateCount, others.length >> 1);
   for (let i = 0; i < request.otherCount; i++) {
-    others[2 * i] = words.i32[candidates[i] >> 2];
-    others[2 * i + 1] = words.i32[(candidates[i] >> 2) + 1];
+    others[2 * i] = words.i32[candidateSlots[i] >> 2];
+    others[2 * i + 1] = words.i32[(candidateSlots[i] >> 2) + 1];
   }
 }

@@ -161,7 +161,7 @@ export function* sampleRecords(
   for (let i = 0; i < places.length && met < enough; i++) {
     const { part: suffix, rest } = partOf(places[i], 2 ** table.directory.depth);
     yield* parts.readFrom(suffix, partOf(rest, FINGERPRINTS).part);
-    request.candidateCount = 0;
+    request.candidates.count = 0;
     noteRecords(parts, request);
     yield* visitRecords(table.records, request, isHere, count, true);
   }

@@ -71,7 +71,7 @@ export class SepHashRequest extends Request {
 
   /** Whether the segment takes deletions only, and this operation has a record of its own. */
   get isShutOut(): boolean {
-    return isClosed(this.metaHigh) && this.block !== 0;
+    return isClosed(this.metaHigh) && this.record.block !== 0;
   }
 
   /** Begins an operation: whatever was read before is not fresh any more. */
@@ -86,13 +86,13 @@ export class SepHashRequest extends Request {
   }
 
   override get foundAddress(): Address {
-    return this.candidateRecord[this.match];
+    return this.candidates.records[this.match];
   }
 
   /** As many keys may have the same fingerprints as a segment has entries. */
   override ensureCandidates(count: number): void {
     super.ensureCandidates(count);
-    const room = this.candidateAt.length;
+    const room = this.candidates.at.length;
     if (room === this.candidateLow.length) return;
     this.candidateLow = new Int32Array(room);
     this.candidateHigh = new Int32Array(room);

@@ -282,7 +282,7 @@ export function* sampleRecords(
   yield batch;
   const [level1, level2] = geometry.bucketBytes;
   const slotBytes = level1 + level2 + LEVEL3_LINK;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (const { table, at, version } of read) {
     // Resized since this client looked, or migrated: for the next time.
     if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();

@@ -108,7 +108,7 @@ export class RecordIo {
 
   /** Whether a read extends the found record's expiry; not if another has just done so. */
   slides(request: Request): boolean {
-    if ((request.foundFlags & FLAG_SLIDING) === 0) return false;
+    if ((request.found.flags & FLAG_SLIDING) === 0) return false;
     const span = spanOf(request.timesIn, request.timesAt);
     return request.foundExpiresAt - this.#clock.now() < span - span / SLIDE_PRECISION;
   }
@@ -120,8 +120,9 @@ export class RecordIo {
    * replaced, nothing reads the word any more.
    */
   touch(request: Request): Operation<void> {
-    if (request.foundInline) return this.#usesInTable.touch(request);
-    const { incoming, foundAt, timesAt, foundAddress } = request;
+    if (request.found.isInline) return this.#usesInTable.touch(request);
+    const { incoming, timesAt, foundAddress } = request;
+    const { at: foundAt } = request.found;
     return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
   }
 
@@ -131,7 +132,8 @@ export class RecordIo {
    */
   inheritUses(request: Request): Operation<void> {
     if (request.isInTable) return this.#usesInTable.inheritUses(request);
-    const { written, keyBytes, chain } = request;
+    const { keyBytes } = request;
+    const { written, chain } = request.record;
     const link = chain === undefined ? 0 : LINK_BYTES;
     return this.noteUse(request, written + valueOffset(keyBytes) + link);
   }
@@ -160,31 +162,35 @@ export class RecordIo {
   /** Encodes key and value as the request's outgoing record; no verb is posted yet. */
   encode(request: Request, key: Bytes, value: Bytes, version: number, expiry?: Expiry): void {
     request.setKey(key, this.seed, bytesBound(value));
-    request.expiry = expiry;
+    request.record.expiry = expiry;
     this.encodeValue(request, value, version);
   }
 
   /** With `codec` the value is of that kind, whatever it looks like. */
   encodeValue(request: Request, value: Bytes, version: number, codec?: number): void {
-    request.setValue(value, request.expiry === undefined ? 0 : this.#accessClock.ticks());
-    if (codec !== undefined) request.valueCodec = codec;
-    request.chain = undefined;
-    if (fitsOneBlock(request.keyBytes, request.valueBytes)) {
-      request.headUnits = unitsOf(valueOffset(request.keyBytes) + pad8(request.valueBytes));
+    request.setValue(value, request.record.expiry === undefined ? 0 : this.#accessClock.ticks());
+    if (codec !== undefined) request.record.codec = codec;
+    request.record.chain = undefined;
+    if (fitsOneBlock(request.keyBytes, request.record.valueBytes)) {
+      request.record.headUnits = unitsOf(
+        valueOffset(request.keyBytes) + pad8(request.record.valueBytes),
+      );
       request.seal(version);
     } else {
-      const plan = planChain(request.keyBytes, request.valueBytes);
-      request.headUnits = plan.headUnits;
-      request.chain = { plan, blocks: [] };
+      const plan = planChain(request.keyBytes, request.record.valueBytes);
+      request.record.headUnits = plan.headUnits;
+      request.record.chain = { plan, blocks: [] };
       request.seal(version, FLAG_CHAINED);
     }
   }
 
   /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
   take(request: Request): boolean {
-    if (request.chain) return false;
-    request.block = this.#allocator.sizeClass(this.catalog, classOfHead(request.headUnits)).take();
-    return request.block !== 0;
+    if (request.record.chain) return false;
+    request.record.block = this.#allocator
+      .sizeClass(this.catalog, classOfHead(request.record.headUnits))
+      .take();
+    return request.record.block !== 0;
   }
 
   /**
@@ -192,8 +198,8 @@ export class RecordIo {
    * scarce. In a full pool it should hold two claims' worth, claimed or retired, so that half of
    * them ripen while it uses the other half.
    */
-  shortage({ headUnits }: Request): number {
-    const sizeClass = this.#allocator.sizeClass(this.catalog, classOfHead(headUnits));
+  shortage({ record }: Request): number {
+    const sizeClass = this.#allocator.sizeClass(this.catalog, classOfHead(record.headUnits));
     if (!sizeClass.isScarce) return 0;
     const lacking = 2 * sizeClass.claimsMax(true) - sizeClass.cache.length;
     if (lacking <= 0) return 0;
@@ -202,14 +208,14 @@ export class RecordIo {
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
-    const units = classOfHead(request.headUnits);
+    const units = classOfHead(request.record.headUnits);
     const sizeClass = this.#allocator.sizeClass(this.catalog, units);
-    request.block = sizeClass.take();
-    while (request.block === 0) {
+    request.record.block = sizeClass.take();
+    while (request.record.block === 0) {
       yield* this.#allocator.refill(sizeClass);
-      request.block = sizeClass.take();
+      request.record.block = sizeClass.take();
     }
-    if (request.chain) yield* this.#allocatePieces(request.chain);
+    if (request.record.chain) yield* this.#allocatePieces(request.record.chain);
   }
 
   *#allocatePieces(chain: OutgoingChain): Operation<void> {
@@ -234,13 +240,13 @@ export class RecordIo {
 
   /** Adds the WRITEs of the outgoing record to the batch, unless they have been posted before. */
   post(request: Request, batch: Batch): void {
-    if (request.blockWritten) return;
-    request.blockWritten = true;
-    if (request.chain) {
-      postChain(request, request.chain, batch);
+    if (request.record.isPosted) return;
+    request.record.isPosted = true;
+    if (request.record.chain) {
+      postChain(request, request.record.chain, batch);
     } else {
-      const bytes = valueOffset(request.keyBytes) + pad8(request.valueBytes);
-      batch.write(request.block, bytes, request.outgoing, 0);
+      const bytes = valueOffset(request.keyBytes) + pad8(request.record.valueBytes);
+      batch.write(request.record.block, bytes, request.outgoing, 0);
     }
   }
 
@@ -249,35 +255,39 @@ export class RecordIo {
    * another client may have given the key before it was deleted; an inserted record has its own.
    */
   postFirst(request: Request, batch: Batch): void {
-    const renumbered = request.outgoingVersion !== request.firstVersion;
-    if (renumbered) request.reseal(request.firstVersion);
-    if (renumbered && request.blockWritten) {
-      batch.write(request.block, HEADER_BYTES, request.outgoing, 0);
+    const renumbered = request.record.version !== request.record.firstVersion;
+    if (renumbered) request.reseal(request.record.firstVersion);
+    if (renumbered && request.record.isPosted) {
+      batch.write(request.record.block, HEADER_BYTES, request.outgoing, 0);
     }
     this.post(request, batch);
   }
 
   /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */
   discard(request: Request): void {
-    if (request.block === 0) return;
-    if (request.blockExposed) {
+    if (request.record.block === 0) return;
+    if (request.record.isExposed) {
       this.retireOutgoing(request);
       return;
     }
-    const units = classOfHead(request.headUnits);
-    this.#allocator.sizeClass(this.catalog, units).cache.push(request.block);
-    if (request.chain) this.#giveBackPieces(request.chain);
-    request.forgetBlock();
+    const units = classOfHead(request.record.headUnits);
+    this.#allocator.sizeClass(this.catalog, units).cache.push(request.record.block);
+    if (request.record.chain) this.#giveBackPieces(request.record.chain);
+    request.record.forgetBlock();
   }
 
   /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
   retireOutgoing(request: Request): void {
-    this.#reclamation.retire(request.block, classOfHead(request.headUnits), this.catalog);
-    const { chain } = request;
+    this.#reclamation.retire(
+      request.record.block,
+      classOfHead(request.record.headUnits),
+      this.catalog,
+    );
+    const { chain } = request.record;
     chain?.blocks.forEach((address, i) => {
       this.#reclamation.retire(address, chain.plan.pieces[i].units, this.catalog);
     });
-    request.forgetBlock();
+    request.record.forgetBlock();
   }
 
   /** Retires the blocks of the found record, which was chained, after it was unlinked. */
@@ -292,7 +302,7 @@ export class RecordIo {
    * slot said: its length, or that of its block.
    */
   retireFound(request: Request, address: Address, slotUnits: number): void {
-    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
+    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.found.valueBytes));
     // The length decides which state byte is cleared: a damaged one must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();
@@ -301,13 +311,14 @@ export class RecordIo {
 
   /** All blocks of the found record, in their size classes. */
   *foundBlocks(request: Request, address: Address): Operation<Block[]> {
-    const { keyBytes, foundValueBytes } = request;
-    if (!request.foundChained) {
+    const { keyBytes } = request;
+    const { valueBytes: foundValueBytes } = request.found;
+    if (!request.found.isChained) {
       const units = unitsOf(valueOffset(keyBytes) + pad8(foundValueBytes));
       return [{ address, units: classOfHead(units) }];
     }
     const plan = planChain(keyBytes, foundValueBytes);
-    const link = request.foundAt + valueOffset(keyBytes);
+    const link = request.found.at + valueOffset(keyBytes);
     const pieces = yield* this.#chainBlocks(plan, readInteger(request.incoming, link));
     return [{ address, units: classOfHead(plan.headUnits) }, ...pieces];
   }
@@ -346,17 +357,18 @@ export class RecordIo {
    * epoch its blocks are immutable, so a wrong checksum is damage and not a race.
    */
   *complete(request: Request): Operation<void> {
-    if (request.contentBytes > VALUE_BYTES_MAX) throw damaged();
-    if (request.foundChained) yield* this.#readChain(request);
+    if (request.found.contentBytes > VALUE_BYTES_MAX) throw damaged();
+    if (request.found.isChained) yield* this.#readChain(request);
     this.check(request);
   }
 
   check(request: Request): void {
-    if (request.contentBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
+    if (request.found.contentBytes > VALUE_BYTES_MAX || !request.verifies()) throw damaged();
   }
 
   *#readChain(request: Request): Operation<void> {
-    const { keyBytes, foundValueBytes, foundAt, incoming } = request;
+    const { keyBytes, incoming } = request;
+    const { valueBytes: foundValueBytes, at: foundAt } = request.found;
     const plan = planChain(keyBytes, foundValueBytes);
     const link = foundAt + valueOffset(keyBytes);
     const value = new Scratch(pad8(foundValueBytes));
@@ -372,8 +384,8 @@ export class RecordIo {
       address = readInteger(header, 0);
       at += bytes;
     }
-    request.found = value;
-    request.foundValueAt = 0;
+    request.found.memory = value;
+    request.found.valueAt = 0;
   }
 }
 
@@ -418,11 +430,11 @@ function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Bat
     writeInteger(images, at, blocks[i + 1] ?? 0);
     images.i32[(at + 8) >> 2] = plan.pieces[i + 1]?.units ?? 0;
     images.i32[(at + 12) >> 2] = bytes;
-    writeInteger(images, at + 16, request.block);
+    writeInteger(images, at + 16, request.record.block);
     images.u8.set(outgoing.u8.subarray(from, from + bytes), at + CONTINUATION_HEADER_BYTES);
     batch.write(blocks[i], CONTINUATION_HEADER_BYTES + pad8(bytes), images, at);
     from += bytes;
     at += units * UNIT_BYTES;
   });
-  batch.write(request.block, pad8(head), images, 0);
+  batch.write(request.record.block, pad8(head), images, 0);
 }

@@ -1,3 +1,4 @@
+import type { OperationTiming } from '../../pool/clients/meter.ts';
 import {
   type Bytes,
   bytesBound,
@@ -49,88 +50,165 @@ export interface OutgoingChain {
   blocks: Address[];
 }
 
+/** The record that an operation writes: its image stands from 0 of `memory` on, key included. */
+export class OutgoingRecord {
+  readonly memory: Scratch;
+  valueBytes = 0;
+  /** When it expires; it has no times when left out. */
+  expiry: Expiry | undefined;
+  codec = CODEC_BYTES;
+  /** Where it stands in the pool, and whether its WRITE has been posted. */
+  block: Address = NULL_ADDRESS;
+  isPosted = false;
+  /** Whether other clients may have seen it, so that its blocks must be retired, not re-used. */
+  isExposed = false;
+  /** The last block of this request that became the index's. */
+  written: Address = NULL_ADDRESS;
+  /** Lines of its first block, and the rest of a chained one. */
+  headUnits = 0;
+  chain: OutgoingChain | undefined;
+  /** Hash of key and value; `seal` makes the checksum of it, with the lengths and the version. */
+  bodyHash = 0;
+  /** The version that it has if it is inserted; an update counts on from the old one. */
+  firstVersion = 0;
+
+  constructor(memory: Scratch) {
+    this.memory = memory;
+  }
+
+  get version(): number {
+    return this.memory.i32[VERSION >> 2] >>> 0;
+  }
+
+  /** It has no blocks any more: they were linked, retired or given back. */
+  forgetBlock(): void {
+    if (this.block !== NULL_ADDRESS) this.written = this.block;
+    this.block = NULL_ADDRESS;
+    this.isPosted = false;
+    this.isExposed = false;
+    if (this.chain) this.chain.blocks.length = 0;
+  }
+}
+
+/** The record that an operation found: where it is in local memory, and what its header says. */
+export class FoundRecord {
+  /** Where its value stands; a chained one is put together in memory of its own. */
+  memory: Scratch;
+  at = 0;
+  valueAt = 0;
+  valueBytes = 0;
+  codec = CODEC_BYTES;
+  version = 0;
+  flags = 0;
+  isChained = false;
+  /** Whether it is no record but an item of a leaf, whose checksum was verified as it was read. */
+  isInline = false;
+
+  constructor(memory: Scratch) {
+    this.memory = memory;
+  }
+
+  /** Where the value itself begins, behind its times, in `memory`; and its bytes. */
+  get contentAt(): number {
+    return this.valueAt + timesBytesOf(this.flags);
+  }
+
+  get contentBytes(): number {
+    return this.valueBytes - timesBytesOf(this.flags);
+  }
+
+  /** Takes the record at `at`, whose key has this many bytes. */
+  adoptRecord(memory: Scratch, at: number, keyBytes: number): void {
+    const { i32 } = memory;
+    const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
+    this.memory = memory;
+    this.at = at;
+    this.valueAt = at + valueOffset(keyBytes);
+    this.valueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
+    this.codec = (kind >>> 16) & 0xff;
+    this.version = i32[(at + VERSION) >> 2] >>> 0;
+    this.flags = kind >>> 24;
+    this.isChained = (this.flags & FLAG_CHAINED) !== 0;
+    this.isInline = false;
+  }
+
+  /** Takes an item of a leaf, whose value stands in one piece. */
+  adoptItem(
+    memory: Scratch,
+    at: number,
+    bytes: number,
+    codec: number,
+    flags: number,
+    version: number,
+  ): void {
+    this.memory = memory;
+    this.at = at;
+    this.valueAt = at;
+    this.valueBytes = bytes;
+    this.codec = codec;
+    this.version = version;
+    this.flags = flags;
+    this.isChained = false;
+    this.isInline = true;
+  }
+}
+
 /**
- * One operation in flight: its key, encoded and hashed, the record that it writes and the record
- * that it found. Reused from operation to operation.
+ * Records that may be the key's: those of slots whose fingerprint matches, or, of a walk or a
+ * sample, all that slots name. Where they stand in the pool and in `incoming`.
+ */
+export class Candidates {
+  records = new Float64Array(CANDIDATES_MAX);
+  units = new Int32Array(CANDIDATES_MAX);
+  at = new Int32Array(CANDIDATES_MAX);
+  count = 0;
+  /** Whether a record may be longer than its slot's length can say. */
+  mayBeLong = false;
+
+  /** Makes room for this many, and forgets where those read so far stand. */
+  ensure(count: number): void {
+    if (count <= this.at.length) return;
+    const { records, units } = this;
+    const room = 2 * count;
+    this.records = new Float64Array(room);
+    this.records.set(records);
+    this.units = new Int32Array(room);
+    this.units.set(units);
+    this.at = new Int32Array(room);
+  }
+}
+
+/**
+ * One operation in flight: its key, encoded and hashed, the record that it writes, the record that
+ * it found, and those that it chose from. Reused from operation to operation.
  */
 export class Request extends Frame {
   readonly hash = new KeyHash();
   keyBytes = 0;
+  readonly record = new OutgoingRecord(this.outgoing);
+  readonly found = new FoundRecord(this.incoming);
+  readonly candidates = new Candidates();
+  readonly timing: OperationTiming = { startedAt: 0, isWrite: false };
 
-  /** The record to write: its image starts at 0 of `outgoing`. */
-  valueBytes = 0;
-  /** When it expires; it has no times when left out. */
-  expiry: Expiry | undefined;
-  valueCodec = CODEC_BYTES;
-  /** Where the new record stands in the pool, and whether its WRITE has been posted. */
-  block: Address = 0;
   /** Whether the operation took the found record, which may have expired, out of the index. */
   displaced = false;
   /** A removal spares a record that was used after this; in ticks, see times.ts. */
   sparedIfUsedAfter = Number.POSITIVE_INFINITY;
-  /** The last block of this request that became the index's. */
-  written: Address = 0;
-  blockWritten = false;
-  /**
-   * Whether others may have seen the new record, so that its blocks must be retired, not re-used.
-   */
-  blockExposed = false;
-  /** Lines of the new record's first block, and the rest of a chained one. */
-  headUnits = 0;
-  chain: OutgoingChain | undefined;
-  /** Hash of key and value; `seal` makes the checksum of it, with the lengths and the version. */
-  sealedBody = 0;
-  /** The version that the record has if it is inserted; an update counts on from the old one. */
-  firstVersion = 0;
-
-  /** When a timed operation started: see Meter. */
-  startedAt = 0;
-  isTimedWrite = false;
-
   /** Sum of the words when an operation in trouble last compared them: see backoff.ts. */
   wordsSum = 0;
 
-  /** The record that was found: where it is in local memory, and what its header says. */
-  found: Scratch = this.incoming;
-  foundAt = 0;
-  foundValueAt = 0;
-  foundValueBytes = 0;
-  foundCodec = CODEC_BYTES;
-  foundVersion = 0;
-  foundChained = false;
-  /** Whether it is no record but an item of a leaf, whose checksum was verified as it was read. */
-  foundInline = false;
-  foundFlags = 0;
-
-  /**
-   * Slots whose fingerprint matches, or, of a walk or a sample, that name any record: their records
-   * in the pool and in `incoming`.
-   */
-  candidateRecord = new Float64Array(CANDIDATES_MAX);
-  candidateUnits = new Int32Array(CANDIDATES_MAX);
-  candidateAt = new Int32Array(CANDIDATES_MAX);
-  candidateCount = 0;
-  /** Whether a candidate's record may be longer than its slot's length can say. */
-  longCandidates = false;
-
   /** Makes room for this many candidates, and forgets where their slots stand. */
   ensureCandidates(count: number): void {
-    if (count <= this.candidateAt.length) return;
-    const { candidateRecord, candidateUnits } = this;
-    const room = 2 * count;
-    this.candidateRecord = new Float64Array(room);
-    this.candidateRecord.set(candidateRecord);
-    this.candidateUnits = new Int32Array(room);
-    this.candidateUnits.set(candidateUnits);
-    this.candidateAt = new Int32Array(room);
+    this.candidates.ensure(count);
   }
 
   /** Notes a record that `visitRecords` is to visit, and how many lines its slot says it has. */
   noteRecord(record: Address, units: number): void {
-    const i = this.candidateCount++;
+    const { candidates } = this;
+    const i = candidates.count++;
     this.ensureCandidates(i + 1);
-    this.candidateRecord[i] = record;
-    this.candidateUnits[i] = units;
+    candidates.records[i] = record;
+    candidates.units[i] = units;
   }
 
   /** Where the record that a search found stands in the pool. */
@@ -152,19 +230,10 @@ export class Request extends Frame {
     this.keyBytes = decodedLength(encodeInto(key, outgoing, HEADER_BYTES, checkKey));
     zeroPad(outgoing, HEADER_BYTES + this.keyBytes);
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
-    this.expiry = undefined;
+    this.record.expiry = undefined;
     this.displaced = false;
     this.sparedIfUsedAfter = Number.POSITIVE_INFINITY;
-    this.forgetBlock();
-  }
-
-  /** The outgoing record has no blocks any more: they were linked, retired or given back. */
-  forgetBlock(): void {
-    if (this.block !== 0) this.written = this.block;
-    this.block = 0;
-    this.blockWritten = false;
-    this.blockExposed = false;
-    if (this.chain) this.chain.blocks.length = 0;
+    this.record.forgetBlock();
   }
 
   /**
@@ -173,7 +242,7 @@ export class Request extends Frame {
    */
   mayBeKept(bytesMax: number): boolean {
     const { outgoing, incoming } = this;
-    this.found = incoming;
+    this.found.memory = incoming;
     return outgoing.u8.length + incoming.u8.length <= bytesMax;
   }
 
@@ -182,43 +251,43 @@ export class Request extends Frame {
    * Chained records are laid out by record-io.
    */
   setValue(value: Bytes, ticks = 0): void {
-    const { outgoing, expiry } = this;
+    const { outgoing, record } = this;
+    const { expiry } = record;
     const start = valueOffset(this.keyBytes);
     const at = expiry === undefined ? start : start + TIMES_BYTES;
     const encoded = encodeInto(value, outgoing, at, checkValue);
     const end = at + decodedLength(encoded);
-    this.valueBytes = end - start;
-    if (typeof value !== 'string') this.valueCodec = CODEC_BYTES;
-    else this.valueCodec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
+    record.valueBytes = end - start;
+    if (typeof value !== 'string') record.codec = CODEC_BYTES;
+    else record.codec = encoded < 0 ? CODEC_UTF8 : CODEC_ASCII;
     if (expiry !== undefined) writeTimes(outgoing, start, expiry, ticks);
     const { u8 } = outgoing;
-    for (let i = end; i < start + pad8(this.valueBytes); i++) u8[i] = 0;
+    for (let i = end; i < start + pad8(record.valueBytes); i++) u8[i] = 0;
   }
 
   /** Completes the header of the outgoing record. The value is contiguous behind the key. */
   seal(version: number, chained = 0): void {
+    const { record, keyBytes } = this;
+    const { valueBytes } = record;
     const { i32 } = this.outgoing;
-    const flags = chained | flagsOf(this.expiry);
-    const kind = this.keyBytes | (this.valueCodec << 16) | (flags << 24);
-    const body = bodyHash(i32, valueOffset(this.keyBytes), this.valueBytes, flags, this.hash.h4);
-    i32[VALUE_BYTES >> 2] = this.valueBytes;
+    const flags = chained | flagsOf(record.expiry);
+    const kind = keyBytes | (record.codec << 16) | (flags << 24);
+    const body = bodyHash(i32, valueOffset(keyBytes), valueBytes, flags, this.hash.h4);
+    i32[VALUE_BYTES >> 2] = valueBytes;
     i32[KEY_BYTES_AND_KIND >> 2] = kind;
     i32[VERSION >> 2] = version;
-    i32[CHECKSUM >> 2] = recordChecksum(body, this.valueBytes, kind, version);
-    this.sealedBody = body;
-    this.firstVersion = version >>> 0;
+    i32[CHECKSUM >> 2] = recordChecksum(body, valueBytes, kind, version);
+    record.bodyHash = body;
+    record.firstVersion = version >>> 0;
   }
 
   /** Gives the sealed record another version, without hashing the value again. */
   reseal(version: number): void {
+    const { bodyHash, valueBytes } = this.record;
     const { i32 } = this.outgoing;
     const kind = i32[KEY_BYTES_AND_KIND >> 2];
     i32[VERSION >> 2] = version;
-    i32[CHECKSUM >> 2] = recordChecksum(this.sealedBody, this.valueBytes, kind, version);
-  }
-
-  get outgoingVersion(): number {
-    return this.outgoing.i32[VERSION >> 2] >>> 0;
+    i32[CHECKSUM >> 2] = recordChecksum(bodyHash, valueBytes, kind, version);
   }
 
   /** Whether the record at `at` of `incoming` is of this key; if so it becomes the found one. */
@@ -231,21 +300,8 @@ export class Request extends Frame {
     const first = HEADER_BYTES >> 2;
     const theirs = (at + HEADER_BYTES) >> 2;
     for (let i = 0; i < words; i++) if (incoming[theirs + i] !== ours[first + i]) return false;
-    this.#adoptRecord(at, kind);
+    this.found.adoptRecord(this.incoming, at, this.keyBytes);
     return true;
-  }
-
-  #adoptRecord(at: number, kind: number): void {
-    const { i32 } = this.incoming;
-    this.foundInline = false;
-    this.found = this.incoming;
-    this.foundAt = at;
-    this.foundValueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
-    this.foundValueAt = at + valueOffset(this.keyBytes);
-    this.foundCodec = (kind >>> 16) & 0xff;
-    this.foundFlags = kind >>> 24;
-    this.foundChained = (this.foundFlags & FLAG_CHAINED) !== 0;
-    this.foundVersion = i32[(at + VERSION) >> 2] >>> 0;
   }
 
   /**
@@ -254,7 +310,7 @@ export class Request extends Frame {
    */
   adoptKey(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.adoptKeyAt(scratch, at + HEADER_BYTES, keyBytes, seed);
-    this.#adoptRecord(at, scratch.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+    this.found.adoptRecord(scratch, at, keyBytes);
   }
 
   /** Room for a key in `outgoing`, whose content is lost if there was too little. */
@@ -280,26 +336,6 @@ export class Request extends Frame {
     this.keyBytes = keyBytes;
   }
 
-  /** Takes an item of a leaf for found, whose value stands in one piece in a scratch. */
-  adoptItem(
-    from: Scratch,
-    at: number,
-    bytes: number,
-    codec: number,
-    flags: number,
-    version: number,
-  ): void {
-    this.found = from;
-    this.foundAt = at;
-    this.foundValueAt = at;
-    this.foundValueBytes = bytes;
-    this.foundCodec = codec;
-    this.foundVersion = version;
-    this.foundChained = false;
-    this.foundInline = true;
-    this.foundFlags = flags;
-  }
-
   /**
    * Takes for found what another request of the same key has found: its first block, of which its
    * slot says `units` ("this much or more").
@@ -307,61 +343,54 @@ export class Request extends Frame {
   takeFoundRecord(from: Request, units: number): void {
     const longest = unitsOf(headBytes(from.keyBytes));
     const { u8 } = from.incoming;
-    const end = Math.min(u8.length, from.foundAt + Math.max(units, longest) * UNIT_BYTES);
-    this.incoming.ensure(end - from.foundAt);
-    this.incoming.u8.set(u8.subarray(from.foundAt, end), 0);
+    const end = Math.min(u8.length, from.found.at + Math.max(units, longest) * UNIT_BYTES);
+    this.incoming.ensure(end - from.found.at);
+    this.incoming.u8.set(u8.subarray(from.found.at, end), 0);
     this.matches(0);
   }
 
   /** Takes for found the record that another request of the key has written, chained or not. */
-  takeOutgoing({ outgoing, keyBytes, valueBytes }: Request): void {
-    const bytes = valueOffset(keyBytes) + pad8(valueBytes);
+  takeOutgoing({ outgoing, keyBytes, record }: Request): void {
+    const bytes = valueOffset(keyBytes) + pad8(record.valueBytes);
     this.incoming.ensure(bytes);
     this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
     this.matches(0);
     // Its value stands in one piece here.
-    this.foundChained = false;
+    this.found.isChained = false;
   }
 
-  /** Checks the found record, whose value is contiguous at `foundValueAt` of `found`. */
+  /** Checks the found record, whose value is contiguous by now. */
   verifies(): boolean {
-    if (this.foundInline) return true;
+    const { found } = this;
+    if (found.isInline) return true;
+    const { at, valueAt, valueBytes, flags, version } = found;
     const header = this.incoming.i32;
-    const kind = header[(this.foundAt + KEY_BYTES_AND_KIND) >> 2];
-    const { foundValueAt, foundValueBytes, foundFlags } = this;
-    const { i32 } = this.found;
-    if ((foundValueAt + pad8(foundValueBytes)) >> 2 > i32.length) return false;
-    if (foundValueBytes < timesBytesOf(foundFlags)) return false;
-    const body = bodyHash(i32, foundValueAt, foundValueBytes, foundFlags, this.hash.h4);
-    const expected = recordChecksum(body, foundValueBytes, kind, this.foundVersion);
-    return header[(this.foundAt + CHECKSUM) >> 2] === expected;
-  }
-
-  /** Where the value itself begins, behind its times, in `found`; and its bytes. */
-  get contentAt(): number {
-    return this.foundValueAt + timesBytesOf(this.foundFlags);
-  }
-
-  get contentBytes(): number {
-    return this.foundValueBytes - timesBytesOf(this.foundFlags);
+    const kind = header[(at + KEY_BYTES_AND_KIND) >> 2];
+    const { i32 } = found.memory;
+    if ((valueAt + pad8(valueBytes)) >> 2 > i32.length) return false;
+    if (valueBytes < timesBytesOf(flags)) return false;
+    const body = bodyHash(i32, valueAt, valueBytes, flags, this.hash.h4);
+    const expected = recordChecksum(body, valueBytes, kind, version);
+    return header[(at + CHECKSUM) >> 2] === expected;
   }
 
   /** Where the times of the found record stand in `timesIn`; -1 when it has none. */
   get timesAt(): number {
-    if ((this.foundFlags & FLAG_TIMED) === 0) return -1;
-    if (this.foundInline) return this.foundValueAt;
-    const start = this.foundAt + valueOffset(this.keyBytes);
-    return this.foundChained ? start + LINK_BYTES : start;
+    const { found } = this;
+    if ((found.flags & FLAG_TIMED) === 0) return -1;
+    if (found.isInline) return found.valueAt;
+    const start = found.at + valueOffset(this.keyBytes);
+    return found.isChained ? start + LINK_BYTES : start;
   }
 
   get timesIn(): Scratch {
-    return this.foundInline ? this.found : this.incoming;
+    return this.found.isInline ? this.found.memory : this.incoming;
   }
 
   /** The found record's expiry: undefined when it has no times or never expires. */
   get foundExpiry(): Expiry | undefined {
     const at = this.timesAt;
-    return at < 0 ? undefined : readExpiry(this.timesIn, at, this.foundFlags);
+    return at < 0 ? undefined : readExpiry(this.timesIn, at, this.found.flags);
   }
 
   /** Where the word of its last access stands in `timesIn`; -1 when it has none. */
@@ -384,7 +413,8 @@ export class Request extends Frame {
 
   /** When the outgoing record expires if nobody uses it before; infinity for never. */
   get outgoingExpiresAt(): number {
-    const { outgoing, keyBytes, expiry } = this;
+    const { outgoing, keyBytes } = this;
+    const { expiry } = this.record;
     if (expiry === undefined) return Number.POSITIVE_INFINITY;
     return expiresAt(outgoing, valueOffset(keyBytes), flagsOf(expiry));
   }
@@ -392,7 +422,7 @@ export class Request extends Frame {
   /** When the found record expires, in milliseconds since 1970; infinity for never. */
   get foundExpiresAt(): number {
     const at = this.timesAt;
-    return at < 0 ? Number.POSITIVE_INFINITY : expiresAt(this.timesIn, at, this.foundFlags);
+    return at < 0 ? Number.POSITIVE_INFINITY : expiresAt(this.timesIn, at, this.found.flags);
   }
 }
 

@@ -40,17 +40,17 @@ export function* writeTogether<R extends SharingRequest<R>>(
     write.outcome = yield* writeSlot(protocol, request, condition, expected);
     return;
   }
-  const numbers = group.map(({ request }) => request.firstVersion);
+  const numbers = group.map(({ request }) => request.record.firstVersion);
   const { records } = protocol;
   let carrier = guessCarrier(group, numbers);
   try {
     for (let attempt = 1; ; attempt++) {
       const { request } = group[carrier];
-      if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
+      if (request.record.block === 0 && !records.take(request)) yield* records.allocate(request);
       const isThere = yield* protocol.locate(request);
       const present = isThere && !records.isExpired(request);
       const isPast = (one: Request) => records.isPast(one);
-      const combined = combine(group, numbers, present, request.foundVersion, isPast);
+      const combined = combine(group, numbers, present, request.found.version, isPast);
       if (combined.carrier !== NOBODY && combined.carrier !== carrier) {
         records.discard(request);
         carrier = combined.carrier;
@@ -67,7 +67,7 @@ export function* writeTogether<R extends SharingRequest<R>>(
   } finally {
     records.discard(group[carrier].request);
     group.forEach(({ request }, i) => {
-      request.firstVersion = numbers[i];
+      request.record.firstVersion = numbers[i];
     });
   }
 }
@@ -81,12 +81,12 @@ function* perform<R extends Request>(
   attempt: number,
 ): Operation<boolean> {
   const version = versions[carrier];
-  if (isThere) request.foundVersion = (version - 1) >>> 0;
-  else request.firstVersion = version;
+  if (isThere) request.found.version = (version - 1) >>> 0;
+  else request.record.firstVersion = version;
   const isDone = yield* isThere ? replace(request, attempt) : insert(request, attempt);
   if (!isDone) return false;
   request.displaced = isThere;
-  request.forgetBlock();
+  request.record.forgetBlock();
   return true;
 }
 
@@ -136,7 +136,7 @@ function deliver<R extends SharingRequest<R>>(
     write.outcome = outcomes[i];
     if (outcomes[i] !== REFUSED) write.request.reseal(versions[i]);
     if (met[i] === IN_TABLE && i !== carrier) write.request.takeFound(group[carrier].request);
-    if (met[i] === ABSENT) write.request.foundAt = -1;
+    if (met[i] === ABSENT) write.request.found.at = -1;
   });
   group.forEach(({ request }, i) => {
     if (met[i] >= 0) request.takeOutgoing(group[met[i]].request);

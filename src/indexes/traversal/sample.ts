@@ -25,7 +25,7 @@ export function* sampleOf(
 ): Operation<void> {
   if (index.sample) return yield* index.sample(request, places, enough, visit);
   const parts = index.parts();
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (const place of places) {
     parts.order.seek?.(place);
     yield* parts.read();
@@ -45,7 +45,7 @@ export function* visitSample<R extends Request>(
   { place, enough }: { place: number; enough: number },
   visit: (request: R, keyBytes: number) => void,
 ): Operation<void> {
-  if (request.candidateCount > enough) keepSome(request, enough, place);
+  if (request.candidates.count > enough) keepSome(request, enough, place);
   yield* visitRecords(records, request, every, visit, true);
 }
 
@@ -55,7 +55,11 @@ function every(): boolean {
 
 /** Fisher and Yates, as far as it has to go. */
 function keepSome(request: Request, count: number, place: number): void {
-  const { candidateCount, candidateRecord, candidateUnits } = request;
+  const {
+    count: candidateCount,
+    records: candidateRecord,
+    units: candidateUnits,
+  } = request.candidates;
   for (let i = 0; i < count; i++) {
     const chance = mix32(place * 2 ** 32 + i) / 2 ** 32;
     const other = i + Math.floor(chance * (candidateCount - i));
@@ -66,5 +70,5 @@ function keepSome(request: Request, count: number, place: number): void {
     candidateRecord[i] = record;
     candidateUnits[i] = units;
   }
-  request.candidateCount = count;
+  request.candidates.count = count;
 }

@@ -28,7 +28,8 @@ export function* visitRecords<R extends Request>(
   keysOnly = false,
   unitsMax = SLOT_UNITS_MAX,
 ): Operation<void> {
-  const { incoming, batch, candidateAt, candidateCount: count, candidateRecord } = request;
+  const { incoming, batch } = request;
+  const { at: candidateAt, count, records: candidateRecord } = request.candidates;
   if (count === 0) return;
   let end = 0;
   for (let i = 0; i < count; i++) {
@@ -53,8 +54,8 @@ export function* visitRecords<R extends Request>(
   }
 }
 
-function readBytes({ candidateUnits }: Request, i: number, keysOnly: boolean): number {
-  const units = candidateUnits[i];
+function readBytes({ candidates }: Request, i: number, keysOnly: boolean): number {
+  const units = candidates.units[i];
   return UNIT_BYTES * (keysOnly ? Math.min(units, KEY_UNITS) : units);
 }
 
@@ -64,7 +65,8 @@ function keyBytesAt({ incoming }: Request, at: number): number {
 
 /** Bytes of a record that a visit needs; 0 when its slot's length covers them anyhow. */
 function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: number): number {
-  const { incoming, candidateAt, candidateUnits } = request;
+  const { incoming } = request;
+  const { at: candidateAt, units: candidateUnits } = request.candidates;
   if (keysOnly) return bytesToValue(incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2]);
   return candidateUnits[i] < unitsMax ? 0 : UNIT_BYTES * headUnitsIn(incoming, candidateAt[i]);
 }
@@ -74,7 +76,7 @@ function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: n
  * others, in one place, because they are visited one by one. Returns where it stands.
  */
 function* readAgain(
-  { incoming, batch, candidateRecord }: Request,
+  { incoming, batch, candidates }: Request,
   i: number,
   end: number,
   needed: number,
@@ -85,6 +87,6 @@ function* readAgain(
     incoming.ensure(end + bytes);
     incoming.u8.set(read, 0);
   }
-  yield batch.clear().read(candidateRecord[i], bytes, incoming, end);
+  yield batch.clear().read(candidates.records[i], bytes, incoming, end);
   return end;
 }

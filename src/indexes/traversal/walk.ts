@@ -43,7 +43,7 @@ export class PartsWalk<R extends Request> {
     const request = this.#request;
     yield* parts.read();
     parts.eachInline?.(request, visit);
-    request.candidateCount = 0;
+    request.candidates.count = 0;
     noteRecords(parts, request);
     const isHere = (one: R, i: number) => parts.isHere?.(one, i) ?? true;
     yield* visitRecords(this.#records, request, isHere, visit, keysOnly, parts.unitsMax);

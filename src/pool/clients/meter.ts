@@ -34,11 +34,10 @@ const TIMED_EVERY = 31;
 const SAMPLES_MAX = 2000;
 const WINDOW_MS = 10_000;
 
-/** An operation that may be timed. */
-interface Timed {
-  /** When it began; 0 when it is not timed. */
+/** When an operation began, in milliseconds; 0 when it is not timed. */
+export interface OperationTiming {
   startedAt: number;
-  isTimedWrite: boolean;
+  isWrite: boolean;
 }
 
 /** Latencies in microseconds; each is 0 without a sample. */
@@ -89,29 +88,29 @@ export class Meter {
   #claimedUnits = 0;
   #waitingUnits = 0;
 
-  beginRead(operation: Timed): void {
+  beginRead(timing: OperationTiming): void {
     this.#counts[READS]++;
-    this.#begin(operation, false);
+    this.#begin(timing, false);
   }
 
-  beginWrite(operation: Timed): void {
+  beginWrite(timing: OperationTiming): void {
     this.#counts[WRITES]++;
-    this.#begin(operation, true);
+    this.#begin(timing, true);
   }
 
-  #begin(operation: Timed, isWrite: boolean): void {
+  #begin(timing: OperationTiming, isWrite: boolean): void {
     this.#hasNews = true;
     if (--this.#untilTimed > 0) return;
     this.#untilTimed = this.timedEvery;
-    operation.startedAt = performance.now();
-    operation.isTimedWrite = isWrite;
+    timing.startedAt = performance.now();
+    timing.isWrite = isWrite;
   }
 
   /** Call when an operation that is timed has ended. */
-  end(operation: Timed): void {
-    const latencies = operation.isTimedWrite ? this.#write : this.#read;
-    latencies.add(1000 * (performance.now() - operation.startedAt));
-    operation.startedAt = 0;
+  end(timing: OperationTiming): void {
+    const latencies = timing.isWrite ? this.#write : this.#read;
+    latencies.add(1000 * (performance.now() - timing.startedAt));
+    timing.startedAt = 0;
   }
 
   /** Searches for keys that are not timed one by one. */

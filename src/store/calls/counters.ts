@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Request } from '../../indexes/substrates/request.ts';
+import type { FoundRecord, Request } from '../../indexes/substrates/request.ts';
 import type { Expiry } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Key, Value } from '../api.ts';
@@ -50,7 +50,7 @@ export function* addTo(
     added.sum = checkRange(added.applied ? sum : old, safe);
     if (present) added.expiresAt = request.foundExpiresAt;
     else if (added.applied) added.expiresAt = expiresAt(expiry, access.attachment.pool.clock.now);
-    request.expiry = access.timesOf(present ? request.foundExpiry : expiry);
+    request.record.expiry = access.timesOf(present ? request.foundExpiry : expiry);
     if (!added.applied) throw new Unchanged();
     access.index.records.encodeValue(request, integerOut(sum, values), access.nextVersion());
   });
@@ -81,7 +81,7 @@ function checkRange(sum: bigint, safe: boolean): bigint {
 /** The counter in the found record: digits, or what a format decodes to an integer. */
 function integerIn(request: Request, format: Format): bigint {
   if (typeof format === 'string') {
-    const short = shortNatural(request);
+    const short = shortNatural(request.found);
     return short >= 0 ? BigInt(short) : parseInteger(storedValue(request, 'utf8') as string);
   }
   const value = decodeValue(request, format);
@@ -90,7 +90,8 @@ function integerIn(request: Request, format: Format): bigint {
 }
 
 /** Reads the form that most counters have without making a string; -1 for any other. */
-function shortNatural({ found: { u8 }, contentAt, contentBytes }: Request): number {
+function shortNatural({ contentAt, contentBytes, memory }: FoundRecord): number {
+  const { u8 } = memory;
   if (contentBytes === 0 || contentBytes > EXACT_DIGITS) return -1;
   if (u8[contentAt] === DIGIT_ZERO && contentBytes > 1) return -1;
   let value = 0;

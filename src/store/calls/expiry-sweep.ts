@@ -165,7 +165,7 @@ export class ExpirySweep {
       yield* walk.next((request, keyBytes) => {
         visited++;
         if (!records.isExpired(request)) return;
-        expired.push({ key: foundKey(request, keyBytes), version: request.foundVersion });
+        expired.push({ key: foundKey(request, keyBytes), version: request.found.version });
       }, true);
     }
     this.#isBusy = expired.length >= Math.max(1, BUSY_SHARE * visited);

@@ -161,7 +161,7 @@ export class FullPool {
   /** A record of several chunks needs as many drained, or twice as many if others take some. */
   #stepsFor(request: Request | undefined): readonly Step[] {
     if (!this.#evictor?.store.evicts) return STEPS;
-    const bytes = request ? blockBytesOf(request.keyBytes, request.valueBytes) : 0;
+    const bytes = request ? blockBytesOf(request.keyBytes, request.record.valueBytes) : 0;
     const more = 2 * Math.floor(bytes / CHUNK_BYTES);
     return [...BOUNDED_STEPS, ...Array.from({ length: more }, () => 'drain' as const)];
   }
@@ -220,7 +220,7 @@ export class FullPool {
   /** Whether the record would fit into the chunks that this store has or could get. */
   *#mayFit(request: Request | undefined): Operation<boolean> {
     if (request === undefined) return true;
-    const wanted = blockBytesOf(request.keyBytes, request.valueBytes);
+    const wanted = blockBytesOf(request.keyBytes, request.record.valueBytes);
     if (wanted <= CHUNK_BYTES) return true;
     const { chunks, layout } = this.#attachment.pool;
     let most = layout.chunksMax - layout.tableChunks;
@@ -355,7 +355,7 @@ export class FullPool {
     const { drain, canEvictInTable } = this.#evictor as Evictor;
     if (this.#isOfTable(lacking) && !(yield* drain.canPay())) return false;
     yield* this.#reclaim();
-    const wanted = drains + (request ? chunksFor(request.keyBytes, request.valueBytes) : 1);
+    const wanted = drains + (request ? chunksFor(request.keyBytes, request.record.valueBytes) : 1);
     const isThere = () => chunks.hasMoreThan(wanted - 1, true);
     const spares = yield* inSection(this.#attachment, isThere);
     // Set only now: a section claims blocks ahead, which would take these chunks.

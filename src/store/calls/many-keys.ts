@@ -102,7 +102,7 @@ export class ManyKeys<V> {
         const request = requests[i];
         const hasNoTimes = evictor === undefined && found[i] && request.timesAt < 0;
         const isFound = found[i] ? hasNoTimes || (yield* access.isLive(request)) : access.isMiss();
-        if (budget !== undefined && isFound) budget.bytes -= request.contentBytes;
+        if (budget !== undefined && isFound) budget.bytes -= request.found.contentBytes;
         if (budget !== undefined && budget.bytes < 0 && first + i > 0) return;
         values[first + i] = isFound ? ((yield* access.foundValue(request)) as V) : undefined;
         // One by one: a value of many blocks was put together in memory of its own.

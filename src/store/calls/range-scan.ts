@@ -99,7 +99,7 @@ export class RangeScan<T> {
     this.#left = limit;
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
-      const isHidden = request.foundCodec === CODEC_STATE || index.records.isExpired(request);
+      const isHidden = request.found.codec === CODEC_STATE || index.records.isExpired(request);
       if (isHidden) this.#skipped = true;
       else if (this.#room-- > 0) builder.add(request, keyBytes);
       if (this.#skipped) this.#last = foundKey(request, keyBytes);
@@ -229,7 +229,7 @@ export function* countKeys(
   const scan = index.scan(range);
   let count = 0;
   const visit = (request: Request) => {
-    if (request.foundCodec !== CODEC_STATE && !index.records.isExpired(request)) count++;
+    if (request.found.codec !== CODEC_STATE && !index.records.isExpired(request)) count++;
   };
   while (!scan.done) {
     yield* inSection(attachment, function* () {

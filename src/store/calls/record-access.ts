@@ -138,8 +138,8 @@ export class RecordAccess {
     this.attachment.pool.clock.refuseFault();
     const request = this.idle.pop() ?? this.index.newRequest();
     request.setKey(this.keyIn(key), this.index.records.seed, valueBound);
-    if (kind === 'read') this.meter.beginRead(request);
-    else this.meter.beginWrite(request);
+    if (kind === 'read') this.meter.beginRead(request.timing);
+    else this.meter.beginWrite(request.timing);
     return request;
   }
 
@@ -151,13 +151,13 @@ export class RecordAccess {
     const { records } = this.index;
     const times = this.timesOf(expiry);
     records.encode(request, this.keyIn(key), value, this.nextVersion(), times);
-    this.meter.beginWrite(request);
+    this.meter.beginWrite(request.timing);
     return request;
   }
 
   /** The operation that began with the request has ended. */
   give(request: Request): void {
-    if (request.startedAt !== 0) this.meter.end(request);
+    if (request.timing.startedAt !== 0) this.meter.end(request.timing);
     const others = this.idle.length;
     if (others >= KEPT_MAX) return;
     let most = SMALL_KEPT_BYTES;
@@ -201,7 +201,7 @@ export class RecordAccess {
 
   /** Gathers the blocks of a long record, and verifies the checksum of a short one. */
   *foundValue(request: Request): Operation<unknown> {
-    if (request.foundChained) yield* this.index.records.complete(request);
+    if (request.found.isChained) yield* this.index.records.complete(request);
     else this.index.records.check(request);
     return decodeValue(request, this.settings.values);
   }
@@ -238,7 +238,7 @@ export class RecordAccess {
       const outcome = yield* evictor === undefined
         ? this.#writeNow(request, IF_VERSION, expected)
         : this.#writeBounded(request, IF_VERSION, evictor, expected);
-      return outcome === REFUSED ? undefined : request.outgoingVersion;
+      return outcome === REFUSED ? undefined : request.record.version;
     } finally {
       this.give(request);
     }
@@ -313,12 +313,13 @@ export class RecordAccess {
         yield* this.attachment.enter();
         try {
           // In a bounded store also records that never expire have times.
-          if (request.expiry !== undefined && request.expiry !== NEVER) yield* this.#noteTimed();
+          if (request.record.expiry !== undefined && request.record.expiry !== NEVER)
+            yield* this.#noteTimed();
           const outcome = yield* this.index.write(request, condition, expected);
           if (this.evictor !== undefined && outcome !== REFUSED) {
             yield* this.#count(request, outcome, this.evictor);
           }
-          const found = outcome === REPLACED || (outcome === REFUSED && request.foundAt >= 0);
+          const found = outcome === REPLACED || (outcome === REFUSED && request.found.at >= 0);
           if (taken !== undefined && found) taken.value = yield* this.foundValue(request);
           if (tried !== undefined) this.#full.ended(tried);
           return outcome;
@@ -448,7 +449,7 @@ export class RecordAccess {
   /** In `compute`: the new value, for which there was no room when the key was encoded. */
   put(request: Request, key: Key, value: Value, expiry: Expiry | undefined, codec?: number): void {
     request.setKey(key, this.index.records.seed, bytesBound(value));
-    request.expiry = this.timesOf(expiry);
+    request.record.expiry = this.timesOf(expiry);
     this.index.records.encodeValue(request, value, this.nextVersion(), codec);
   }
 }

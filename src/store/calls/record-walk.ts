@@ -68,7 +68,7 @@ export class RecordWalk<V> {
     try {
       yield* this.#walk.next((request, keyBytes) => {
         if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
-        if (request.foundCodec === CODEC_STATE) return;
+        if (request.found.codec === CODEC_STATE) return;
         if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
       }, keysOnly);
     } finally {
@@ -117,7 +117,8 @@ export function* copyPage(
   let bytes = 0;
   const copy = (request: Request, keyBytes: number) => {
     if (index.records.isExpired(request)) return;
-    const { found, contentAt, contentBytes, foundCodec: codec, foundExpiry: expiry } = request;
+    const { foundExpiry: expiry } = request;
+    const { memory: found, contentAt, contentBytes, codec } = request.found;
     const value = decodeFrom(found, contentAt, contentBytes, CODEC_BYTES) as Uint8Array;
     bytes += value.length;
     records.push({ key: foundKey(request, keyBytes), value, codec, expiry });

@@ -34,7 +34,7 @@ export function entryBuilder<V>(as: Coding): ResultBuilder<Entry<V>> {
     const entry: Entry<V> = {
       key: decodeKey(request, keyBytes, as.keys, skip),
       value: decodeValue(request, as.values) as V,
-      version: request.foundVersion,
+      version: request.found.version,
     };
     const { foundExpiry } = request;
     if (foundExpiry !== undefined) entry.expires = expiresAs(foundExpiry);

@@ -60,7 +60,7 @@ function* tryToChange<T>(
   let isRemoved = false;
   yield* access.modify(request, FOREVER, (present) => {
     asked.clear();
-    version = request.foundVersion;
+    version = request.found.version;
     const { next, result, keepUntil } = decide(
       present ? parseState(request, key) : undefined,
       look,
@@ -83,7 +83,7 @@ function expiringAt(time: number): Expiry {
 
 /** The state in the found record. Raises SW_UNDECODABLE for a record of a caller's. */
 function parseState(request: Request, key: string): unknown {
-  if (request.foundCodec === CODEC_STATE) {
+  if (request.found.codec === CODEC_STATE) {
     return JSON.parse(storedValue(request, 'utf8') as string);
   }
   const why = `the key ${JSON.stringify(key)} has a value that is none of a helper's`;

@@ -12,7 +12,7 @@ import {
   resizesOf,
   retriesOf,
 } from '../../indexes/contract.ts';
-import type { Request } from '../../indexes/substrates/request.ts';
+import type { FoundRecord, Request } from '../../indexes/substrates/request.ts';
 import { shapeOf } from '../../indexes/traversal/count.ts';
 import { checkValue } from '../../records/codec.ts';
 import type { Expiry } from '../../records/times.ts';
@@ -122,7 +122,7 @@ export class StoreCalls<V> {
     try {
       if (!(yield* access.searchLive(request))) return undefined;
       const value = (yield* access.foundValue(request)) as V;
-      return { key, value, version: request.foundVersion };
+      return { key, value, version: request.found.version };
     } finally {
       access.end(request);
     }
@@ -147,9 +147,9 @@ export class StoreCalls<V> {
     yield* access.attachment.enter();
     try {
       if (!(yield* access.searchLive(request))) return undefined;
-      const isChained = request.foundChained;
+      const isChained = request.found.isChained;
       yield* access.index.records.complete(request);
-      return use(isChained ? foundBytes(request) : this.#bytesInPool(request));
+      return use(isChained ? foundBytes(request.found) : this.#bytesInPool(request));
     } finally {
       access.end(request);
     }
@@ -157,11 +157,12 @@ export class StoreCalls<V> {
 
   /** The found value in the pool itself, where that is within reach and never changes. */
   #bytesInPool(request: Request): Uint8Array {
-    if (request.foundInline) return foundBytes(request);
+    if (request.found.isInline) return foundBytes(request.found);
     const { attachment } = this.#access;
-    const { foundAddress, foundAt, contentAt, contentBytes } = request;
+    const { foundAddress } = request;
+    const { at: foundAt, contentAt, contentBytes } = request.found;
     const address = foundAddress + (contentAt - foundAt);
-    return attachment.window(address, contentBytes) ?? foundBytes(request);
+    return attachment.window(address, contentBytes) ?? foundBytes(request.found);
   }
 
   *set(key: Key, value: unknown, options?: ExpiryOptions): Operation<void> {
@@ -287,7 +288,8 @@ export class StoreCalls<V> {
       if (withValue) yield* records.complete(request);
       // `auto` decodes by the record's own codec, so the value encodes to the same bytes again.
       const value = withValue ? storedValue(request, 'auto') : '';
-      const { foundVersion: version, foundExpiry: expiry, foundExpiresAt: expiresAt } = request;
+      const { foundExpiry: expiry, foundExpiresAt: expiresAt } = request;
+      const { version } = request.found;
       return { version, expiry, expiresAt, value };
     } finally {
       access.end(request);
@@ -534,8 +536,8 @@ export class StoreCalls<V> {
   }
 }
 
-function foundBytes({ found, contentAt, contentBytes }: Request): Uint8Array {
-  return found.u8.subarray(contentAt, contentAt + contentBytes);
+function foundBytes({ memory, contentAt, contentBytes }: FoundRecord): Uint8Array {
+  return memory.u8.subarray(contentAt, contentAt + contentBytes);
 }
 
 /** For a later round trip: the caller may use its buffer again as soon as the call has begun. */

@@ -374,9 +374,9 @@ export class Evictor {
     try {
       if (!(yield* this.#blocks.find(request, block, units))) return 'stays';
       const isExpired = this.#index.records.isExpired(request);
-      if (request.foundCodec === CODEC_STATE && !isExpired) return 'stays';
+      if (request.found.codec === CODEC_STATE && !isExpired) return 'stays';
       request.displaced = false;
-      yield* this.#index.remove(request, request.foundVersion);
+      yield* this.#index.remove(request, request.found.version);
       if (!request.displaced) return 'stays';
       store.ledger.evictedOne(foundBytes(request));
       if (!isExpired) store.ledger.countEviction();
@@ -431,10 +431,10 @@ export function addsKeys(condition: Condition): boolean {
   return condition === ALWAYS || condition === EXCHANGE || condition === IF_ABSENT;
 }
 
-function writtenBytes({ keyBytes, valueBytes }: Request): number {
-  return blockBytesOf(keyBytes, valueBytes);
+function writtenBytes({ keyBytes, record }: Request): number {
+  return blockBytesOf(keyBytes, record.valueBytes);
 }
 
-function foundBytes({ keyBytes, foundValueBytes }: Request): number {
-  return blockBytesOf(keyBytes, foundValueBytes);
+function foundBytes({ keyBytes, found }: Request): number {
+  return blockBytesOf(keyBytes, found.valueBytes);
 }

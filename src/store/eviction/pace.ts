@@ -40,11 +40,11 @@ export class EvictionPace {
   }
 
   /** A record was added: returns how many to evict. */
-  *added({ headUnits }: Request): Operation<number> {
+  *added({ record }: Request): Operation<number> {
     this.#ahead++;
     if (--this.#untilLook < 0) {
       this.#untilLook = LOOK_EVERY;
-      this.#ahead -= yield* inSection(this.#attachment, () => this.#spareBlocks(headUnits));
+      this.#ahead -= yield* inSection(this.#attachment, () => this.#spareBlocks(record.headUnits));
     }
     return this.#ahead;
   }

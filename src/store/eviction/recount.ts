@@ -65,9 +65,9 @@ export class Recount {
     const walk = walkOf(this.#index);
     let records = 0;
     let bytes = 0;
-    const visit = ({ foundValueBytes }: Request, keyBytes: number) => {
+    const visit = ({ found }: Request, keyBytes: number) => {
       records++;
-      bytes += blockBytesOf(keyBytes, foundValueBytes);
+      bytes += blockBytesOf(keyBytes, found.valueBytes);
     };
     while (!walk.done) yield* inSection(this.#attachment, () => someOf(walk, visit));
     return { records, bytes };

@@ -27,7 +27,7 @@ export class Candidate {
     this.isExpired = isExpired;
     this.access.ticks = access.ticks;
     this.access.uses = access.uses;
-    this.#version = met.foundVersion;
+    this.#version = met.found.version;
     this.request.adoptKeyAt(met.outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
   }
 
@@ -156,7 +156,7 @@ export class Sampling {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
     const isExpired = this.#index.records.isExpired(met);
-    if (met.foundCodec === CODEC_STATE && !isExpired) return;
+    if (met.found.codec === CODEC_STATE && !isExpired) return;
     met.readAccess(this.#access);
     this.#lru.consider(met, keyBytes, this.#access, isExpired);
     if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);

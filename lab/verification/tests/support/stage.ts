@@ -115,7 +115,7 @@ export class Stage {
     pool.enter();
     const isThere = pool.run(index.search(request));
     pool.exit();
-    const { found, foundValueAt: at, foundValueBytes: bytes } = request;
+    const { memory: found, valueAt: at, valueBytes: bytes } = request.found;
     return isThere ? Buffer.from(found.u8.subarray(at, at + bytes)).toString() : undefined;
   }
 

@@ -208,7 +208,7 @@ export class ChimeScan implements IndexScan {
         adoptInline(request, words, at[one]);
       } else {
         request.adoptKey(request.incoming, at[one], keyBytes[one], seed);
-        if (!keysOnly && request.foundChained) return i;
+        if (!keysOnly && request.found.isChained) return i;
         if (!keysOnly) this.#tree.records.check(request);
       }
       this.#left--;

@@ -52,7 +52,7 @@ test('an access that is noted late leaves whatever item has its place whole', (t
   const { client, put, found, run, index, uses, time } = bounded(t);
   put('a', '1');
   const read = found('a');
-  assert.ok(read.foundInline);
+  assert.ok(read.found.isInline);
   // Other items come and go until another one stands where the item was.
   run(index.remove(requestFor(client, 'a')));
   let other = '';
@@ -124,7 +124,7 @@ test('a removal spares what was used or written since', (t) => {
   const evict = () => {
     const request = requestFor(client, 'a');
     request.sparedIfUsedAfter = ticks;
-    run(index.remove(request, sampled.foundVersion));
+    run(index.remove(request, sampled.found.version));
     return request.displaced;
   };
   assert.equal(evict(), false);

@@ -42,7 +42,7 @@ test('an access counts for the item that was read, and for no other that has its
   assert.equal(put(client, 'a', '1'), INSERTED);
   time.now += 500;
   const read = found(client, 'a');
-  assert.ok(read.foundInline && index.records.slides(read));
+  assert.ok(read.found.isInline && index.records.slides(read));
   // Where it stood there is another item by the time its access is noted.
   const { entry } = read;
   assert.ok(pool.run(index.remove(requestFor(client, 'a'))));
@@ -51,7 +51,10 @@ test('an access counts for the item that was read, and for no other that has its
   assert.equal(found(client, other).entry, entry);
   pool.run(index.records.touch(read));
   assert.equal(found(client, other).foundExpiresAt, START + SPAN);
-  assert.equal(Buffer.from(read.found.u8.subarray(read.contentAt)).toString('latin1', 0, 1), '1');
+  assert.equal(
+    Buffer.from(read.found.memory.u8.subarray(read.found.contentAt)).toString('latin1', 0, 1),
+    '1',
+  );
   // One that stands where it stood, but was written since, has a time of its own.
   put(client, 'a', '3');
   const older = found(client, 'a');
@@ -63,7 +66,7 @@ test('an access counts for the item that was read, and for no other that has its
   const last = found(client, 'a');
   pool.run(index.records.touch(last));
   assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
-  assert.equal(found(client, 'a').foundVersion, last.foundVersion, 'no write');
+  assert.equal(found(client, 'a').found.version, last.found.version, 'no write');
   assert.deepEqual(checked(client), { problems: [], records: 2 });
 });
 
@@ -72,13 +75,13 @@ test('an expired item is absent to writers, in 2 round trips as any other', (t) 
   const client = timed(t, time);
   const { pool, index } = client;
   put(client, 'a', '1', false);
-  const { foundVersion } = found(client, 'a');
+  const { version: foundVersion } = found(client, 'a').found;
   time.now += SPAN;
   assert.ok(index.records.isExpired(found(client, 'a')));
   const before = pool.fabric.traffic.snapshot().roundTrips;
   assert.equal(put(client, 'a', '2', false), INSERTED);
   assert.equal(pool.fabric.traffic.snapshot().roundTrips - before, 2);
-  assert.notEqual(found(client, 'a').foundVersion, foundVersion);
+  assert.notEqual(found(client, 'a').found.version, foundVersion);
   assert.equal(pool.run(index.write(requestFor(client, 'a', '3'), IF_PRESENT)), REFUSED);
   assert.equal(pool.run(index.remove(requestFor(client, 'a'))), false);
   assert.equal(checked(client).records, 0, 'taken out all the same');

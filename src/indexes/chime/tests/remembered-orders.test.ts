@@ -65,7 +65,7 @@ test('an item that is being written is not handed out because its order is known
   const expected = pairs(client);
   const request = requestFor(client, KEYS[20]);
   assert.ok(pool.run(index.search(request)));
-  const address = request.leaf + request.foundValueAt - 64;
+  const address = request.leaf + request.found.valueAt - 64;
   const value = new Scratch(16);
   pool.fabric.execute(new Batch().read(address, 8, value, 0));
   pool.fabric.execute(new Batch().write(address, 8, value, 8));

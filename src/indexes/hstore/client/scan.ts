@@ -85,7 +85,7 @@ export class HStoreScan implements IndexScan {
     if (pairs.length > 1) found.sort((a, b) => (a.key < b.key === reverse ? 1 : -1));
     const within = found.slice(0, count).filter(({ key }) => this.#isInRange(key));
     const request = this.#request;
-    request.candidateCount = 0;
+    request.candidates.count = 0;
     for (const slot of within) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
     yield* visitRecords(records, request, all, visit, keysOnly);

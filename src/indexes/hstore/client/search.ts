@@ -56,7 +56,7 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
     yield postBucket(request, bucket, request.batch.clear());
     if (!isBucket(request)) return undefined;
     gather(request);
-    if (request.candidateCount > 0) {
+    if (request.candidates.count > 0) {
       yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
       yield* readLongRecords(request);
       if (matches(request)) return true;
@@ -109,13 +109,13 @@ export function* searchMany(
   batch.clear();
   for (let i = 0; i < count; i++) {
     if (isBucket(requests[i])) gather(requests[i]);
-    else requests[i].candidateCount = 0;
-    if (requests[i].candidateCount > 0) postRecords(requests[i], batch, SLOT_UNITS_MAX);
+    else requests[i].candidates.count = 0;
+    if (requests[i].candidates.count > 0) postRecords(requests[i], batch, SLOT_UNITS_MAX);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    const isRead = request.candidateCount === 0 || !request.longCandidates;
+    const isRead = request.candidates.count === 0 || !request.candidates.mayBeLong;
     const settled = isBucket(request) && isRead;
     found[i] = settled && matches(request);
     if (found[i] || (settled && nextBucket(request) === 0)) continue;
@@ -125,7 +125,7 @@ export function* searchMany(
 
 /** Reads the record that a slot names as the request's found one, if it has the request's key. */
 export function* readSlot(request: HStoreRequest, low: number, high: number): Operation<boolean> {
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   addCandidate(request, low, high);
   yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
   yield* readLongRecords(request);
@@ -151,7 +151,7 @@ function isBucket({ words }: HStoreRequest): boolean {
 function gather(request: HStoreRequest): void {
   const { i32 } = request.words;
   const signature = signatureOf(request.hash.h2);
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (let slot = 0; slot < SLOTS; slot++) {
     const low = i32[(BUCKET_AT >> 2) + 2 * slot];
     const high = i32[(BUCKET_AT >> 2) + 2 * slot + 1];
@@ -160,15 +160,15 @@ function gather(request: HStoreRequest): void {
 }
 
 function addCandidate(request: HStoreRequest, low: number, high: number): void {
-  const i = request.candidateCount++;
-  request.candidateRecord[i] = recordOf({ low, high });
-  request.candidateUnits[i] = unitsOfSlot(high);
+  const i = request.candidates.count++;
+  request.candidates.records[i] = recordOf({ low, high });
+  request.candidates.units[i] = unitsOfSlot(high);
   request.slotOf[2 * i] = low;
   request.slotOf[2 * i + 1] = high;
 }
 
 function* readLongRecords(request: HStoreRequest): Operation<void> {
-  if (!request.longCandidates) return;
+  if (!request.candidates.mayBeLong) return;
   const batch = request.batch.clear();
   if (postLongRecords(request, batch, SLOT_UNITS_MAX)) yield batch;
 }

@@ -52,7 +52,7 @@ export function* write(
 ): Operation<Outcome> {
   const { records } = table;
   if (condition === IF_VERSION && !isVersion(expected)) {
-    if (!(yield* search(table, request))) request.foundAt = -1;
+    if (!(yield* search(table, request))) request.found.at = -1;
     return REFUSED;
   }
   try {
@@ -64,7 +64,7 @@ export function* write(
       // It may have expired since the server found it there.
       return condition === IF_PRESENT || condition === IF_VERSION ? REPLACED : outcome;
     }
-    request.foundAt = -1;
+    request.found.at = -1;
     if (reply.oldHigh !== 0) yield* readOld(request, reply);
     return REFUSED;
   } finally {
@@ -99,7 +99,7 @@ export function* remove(
     return (yield* replaced(table, request, reply, false)) === REPLACED;
   } finally {
     records.discard(request);
-    request.forgetBlock();
+    request.record.forgetBlock();
   }
 }
 
@@ -112,7 +112,7 @@ function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number 
   const { records } = table;
   // A short key takes a block of the size that turns take. A full pool has a chunk of those, but
   // may have none of smaller ones, and each deletion would look for one.
-  request.headUnits = Math.max(request.headUnits, unitsOfRecord(1));
+  request.record.headUnits = Math.max(request.record.headUnits, unitsOfRecord(1));
   try {
     if (!records.take(request)) yield* records.allocate(request);
     return OP_REMOVE;
@@ -121,7 +121,7 @@ function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number 
   }
   if (!(yield* search(table, request))) return undefined;
   // There is nothing to be written.
-  request.blockWritten = true;
+  request.record.isPosted = true;
   return OP_REMOVE_FOUND;
 }
 
@@ -141,7 +141,7 @@ export function* modify(
       compute(present);
       if (!records.take(request)) yield* records.allocate(request);
       const condition = isThere ? IF_SLOT : IF_ABSENT;
-      const reply = yield* call(table, request, OP_WRITE, condition, request.foundVersion);
+      const reply = yield* call(table, request, OP_WRITE, condition, request.found.version);
       if (reply.outcome === INSERTED) return INSERTED;
       if (reply.outcome === REPLACED) {
         // The server has found an expired record where this client found none.
@@ -171,7 +171,7 @@ function* call(
     // Also when it is not applied in time. What a removal has in the pool only names the key.
     if (operation === OP_WRITE) {
       request.reseal(reply.version);
-      request.forgetBlock();
+      request.record.forgetBlock();
     }
     yield* applyAfter(table, pair, reply.sequence);
   }
@@ -238,7 +238,7 @@ function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Opera
 function* retireFound(table: HStoreTable, request: HStoreRequest): Operation<void> {
   const address = request.foundAddress;
   request.displaced = true;
-  if (request.foundChained) yield* table.records.retireChain(request, address);
+  if (request.found.isChained) yield* table.records.retireChain(request, address);
   else table.records.retireFound(request, address, unitsOfSlot(request.slotHigh));
 }
 
@@ -282,7 +282,7 @@ export function* callHashServer(
       .cas(pair.hashLease.address, words, SWAP_AT);
     posted = true;
     // A server that was overtaken may still read it: it comes free by epochs.
-    request.blockExposed = true;
+    request.record.isExposed = true;
     yield batch;
     if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
     const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
@@ -293,7 +293,7 @@ export function* callHashServer(
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else mailbox.giveUp(row);
-    if (failed && posted) request.forgetBlock();
+    if (failed && posted) request.record.forgetBlock();
     giveBack(pair, block, spare);
   }
 }

@@ -71,7 +71,7 @@ export class PostedRequest {
     this.last = bucket;
     this.first = first;
     this.hasMore = first === this;
-    this.frame.candidateCount = 0;
+    this.frame.candidates.count = 0;
     this.candidates.length = 0;
     this.empty = 0;
     this.guard.begin();
@@ -116,7 +116,7 @@ export class KeyLookup {
     yield batch;
     batch.clear();
     for (const { frame } of posted) {
-      const isLong = frame.candidateCount > 0 && frame.longCandidates;
+      const isLong = frame.candidates.count > 0 && frame.candidates.mayBeLong;
       if (isLong) postLongRecords(frame, batch, SLOT_UNITS_MAX);
     }
     if (batch.length > 0) yield batch;
@@ -127,7 +127,7 @@ export class KeyLookup {
     const { request, frame } = one;
     const isNamed = request.operation !== OP_REMOVE_FOUND || this.#isKeyOf(one);
     one.match = isNamed ? one.candidates[firstMatch(frame)] : undefined;
-    one.version = one.match ? frame.foundVersion : 0;
+    one.version = one.match ? frame.found.version : 0;
     one.isExpired = one.match !== undefined && this.#records.isExpired(frame);
   }
 
@@ -194,13 +194,13 @@ function takeBucket(one: PostedRequest, generation: number): void {
 
 /** Adds the READs of the records that may have the key, as far as their values. */
 function postHeads({ frame, candidates }: PostedRequest, batch: Batch): void {
-  frame.candidateCount = candidates.length;
+  frame.candidates.count = candidates.length;
   if (candidates.length === 0) return;
   const headUnits = unitsOf(headBytes(frame.keyBytes));
   frame.ensureCandidates(candidates.length);
   candidates.forEach((slot, i) => {
-    frame.candidateRecord[i] = recordOf(slot);
-    frame.candidateUnits[i] = Math.min(unitsOfSlot(slot.high), headUnits);
+    frame.candidates.records[i] = recordOf(slot);
+    frame.candidates.units[i] = Math.min(unitsOfSlot(slot.high), headUnits);
   });
   postRecords(frame, batch, SLOT_UNITS_MAX);
 }

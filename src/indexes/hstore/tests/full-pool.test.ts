@@ -218,7 +218,7 @@ test("a removal by a record whose block is another key's by now removes nothing"
   const found = requestFor(client, 'there now');
   assert.ok(pool.run(index.search(found)));
   const removed = requestFor(client, similarKey(client, 'there now'));
-  removed.blockWritten = true;
+  removed.record.isPosted = true;
   removed.slotLow = found.slotLow;
   removed.slotHigh = found.slotHigh;
   const asked = { operation: OP_REMOVE_FOUND, condition: ALWAYS, expectedVersion: 0 } as const;

@@ -80,7 +80,7 @@ test('a row is taken back when its request is answered late, wherever its server
       second.step();
     }
     assert.equal(get(client, 'k'), '2');
-    assert.equal(next.outgoingVersion, 3, 'each was applied once');
+    assert.equal(next.record.version, 3, 'each was applied once');
     if (!isLate) break;
     late++;
   }

@@ -188,7 +188,7 @@ test('a write that fails when it was answered already keeps its record', (t) => 
   const operation = client.index.write(request, ALWAYS);
   const given = new Stepped(client.pool.fabric, operation);
   until(given, isPosted(given));
-  const { block } = request;
+  const { block } = request.record;
   given.step();
   serving.finish();
   client.pool.run(pairOf(client).replies.look());
@@ -204,7 +204,7 @@ test('a write that is done, and not applied in time, keeps its record', (t) => {
   const request = requestFor(client, 'k', 'v');
   const given = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
   until(given, isPosted(given));
-  const { block } = request;
+  const { block } = request.record;
   assert.throws(() => given.finish(), { code: 'SW_TIMEOUT' });
   assert.equal(get(client, 'k'), 'v');
   assertKept(client, 1, block);
@@ -221,7 +221,7 @@ test('a sweep spares the record of a write that was given up and waits for a pri
   const request = requestFor(client, 'k', 'given up');
   const given = new Stepped(client.pool.fabric, client.index.write(request, ALWAYS));
   until(given, isPosted(given));
-  const { block } = request;
+  const { block } = request.record;
   assert.throws(() => given.finish(), { code: 'SW_NO_PRIMARY' });
   // Nobody else is within an operation.
   server.pool.run(server.pool.reclamation.goOffline());

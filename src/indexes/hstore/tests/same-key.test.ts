@@ -34,7 +34,7 @@ function ask(client: Client, value: string, condition: Condition): Asked {
   const request = requestFor(client, 'k', value);
   const write = new Stepped(pool.fabric, index.write(request, condition));
   while (!/^WRITE WRITE WRITE CAS$/.test(write.kinds)) write.step();
-  const { block } = request;
+  const { block } = request.record;
   write.step();
   return { client, request, block, write };
 }
@@ -71,7 +71,7 @@ test('a turn answers all writes of one key, one after the other', (t) => {
   assert.deepEqual(outcomes, [REFUSED, INSERTED, REFUSED, STORED, REPLACED]);
   assert.equal(get(server, 'k'), 'value 4');
   assert.deepEqual(
-    [1, 3, 4].map((i) => all[i].request.outgoingVersion),
+    [1, 3, 4].map((i) => all[i].request.record.version),
     [1, 2, 3],
   );
   server.pool.run(server.index.check({ problem: assert.fail, reachable() {}, progress() {} }));
@@ -131,7 +131,7 @@ test('a server dies between the replies to two writes of a key: no block is touc
       assert.deepEqual(reader.pool.run(control.readBytes(all[0].block, 64)), OTHERS);
     }
     assert.deepEqual(
-      all.map(({ request }) => request.outgoingVersion),
+      all.map(({ request }) => request.record.version),
       [2, 3, 4],
     );
     reader.pool.run(reader.index.check({ problem: assert.fail, reachable() {}, progress() {} }));

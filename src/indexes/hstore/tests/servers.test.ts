@@ -60,7 +60,7 @@ test('a hash server dies after every step of a write: it is applied once, by ano
     const { died } = race(client, server, 'hash', index.write(request, ALWAYS), deadAfter);
     assert.equal(get(client, 'k'), 'new');
     // One update: the version was counted on once.
-    assert.equal(request.outgoingVersion, 2);
+    assert.equal(request.record.version, 2);
     if (died) put(client, 'k2', 'also');
     client.pool.run(index.check({ problem: assert.fail, reachable() {}, progress() {} }));
     if (!died) break;

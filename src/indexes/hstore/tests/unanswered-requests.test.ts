@@ -101,7 +101,7 @@ test('a sweep spares the record of a request that another client has given up', 
   rest(holder);
   other.pool.betweenOperations(() => sweep(other.pool, other.index));
   const claimed = claimedBlocks(other.pool, other.index.records.catalog);
-  assert.ok(claimed.has(late.written), 'a request that waits names a free block');
+  assert.ok(claimed.has(late.record.written), 'a request that waits names a free block');
   put(holder, 'another', '2');
   assert.equal(get(other, 'late'), 'value');
 });

@@ -189,5 +189,9 @@ test('a version is not given again to a key that was deleted meanwhile', (t) => 
   const now = requestFor(client, key);
   assert.ok(pool.run(index.search(now)));
   assert.equal(foundText(now), 'slow');
-  assert.notEqual(now.foundVersion, seen.foundVersion, 'compareAndSet would take it for the same');
+  assert.notEqual(
+    now.found.version,
+    seen.found.version,
+    'compareAndSet would take it for the same',
+  );
 });

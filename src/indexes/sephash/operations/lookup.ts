@@ -45,7 +45,7 @@ export function firstEmpty({ words, sign }: SepHashRequest, from: number, end: n
  */
 export function gather(request: SepHashRequest, slots: number): number {
   request.ensureCandidates(slots + request.rangeEnd - request.rangeStart);
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   request.recent = 0;
   if (slots > 0) gatherRecent(request, slots);
   const { tag, range, rangeStart, rangeEnd } = request;
@@ -55,7 +55,7 @@ export function gather(request: SepHashRequest, slots: number): number {
     const high = i32[word + 1];
     if (tagOf(high) === tag) add(request, i32[word], high);
   }
-  return request.candidateCount;
+  return request.candidates.count;
 }
 
 /**
@@ -72,23 +72,23 @@ function gatherRecent(request: SepHashRequest, slots: number): void {
     const high = i32[word + 1];
     if (tagOf(high) === tag && !isPad(high)) add(request, i32[word], high);
   }
-  request.recent = request.candidateCount;
+  request.recent = request.candidates.count;
 }
 
 function add(request: SepHashRequest, low: number, high: number): void {
-  const i = request.candidateCount++;
+  const i = request.candidates.count++;
   request.candidateLow[i] = low;
   request.candidateHigh[i] = high;
-  request.candidateRecord[i] = recordOf(low, high);
-  request.candidateUnits[i] = unitsOfEntry(high);
+  request.candidates.records[i] = recordOf(low, high);
+  request.candidates.units[i] = unitsOfEntry(high);
 }
 
 /**
  * How many candidates are read at first: of the CurSegment the newest alone, because the others are
  * nearly always older records of the same key.
  */
-export function firstCandidates({ recent, candidateCount }: SepHashRequest): number {
-  return recent > 0 ? 1 : candidateCount;
+export function firstCandidates({ recent, candidates }: SepHashRequest): number {
+  return recent > 0 ? 1 : candidates.count;
 }
 
 /**
@@ -96,12 +96,13 @@ export function firstCandidates({ recent, candidateCount }: SepHashRequest): num
  * share fingerprints in the CurSegment. Whether the key is present; `match` is its entry.
  */
 export function* readCandidates(request: SepHashRequest): Operation<boolean> {
-  const { batch, candidateCount } = request;
+  const { batch } = request;
+  const { count: candidateCount } = request.candidates;
   request.match = -1;
   for (let first = 0; first < candidateCount && request.match < 0; ) {
     const end = first === 0 ? firstCandidates(request) : candidateCount;
     yield postRecords(request, batch.clear(), ENTRY_UNITS_MAX, first, end);
-    if (request.longCandidates) {
+    if (request.candidates.mayBeLong) {
       if (postLongRecords(request, batch.clear(), ENTRY_UNITS_MAX, first, end)) yield batch;
     }
     request.match = firstMatch(request, first, end);

@@ -65,9 +65,9 @@ function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
 
 /** What the first candidates say, or undefined when they do not tell. */
 function settled(request: SepHashRequest, end: number): boolean | undefined {
-  if (request.longCandidates) return undefined;
+  if (request.candidates.mayBeLong) return undefined;
   request.match = firstMatch(request, 0, end);
-  if (request.match < 0 && end < request.candidateCount) return undefined;
+  if (request.match < 0 && end < request.candidates.count) return undefined;
   return isPresent(request);
 }
 
@@ -115,5 +115,5 @@ export function* searchMany(
 }
 
 function answerOf(request: SepHashRequest): boolean | undefined {
-  return request.candidateCount === 0 ? false : settled(request, firstCandidates(request));
+  return request.candidates.count === 0 ? false : settled(request, firstCandidates(request));
 }

@@ -67,8 +67,8 @@ export function* write(
     for (let attempt = 1; ; attempt++) {
       const isThere = yield* survey(table, request);
       const present = isThere && !table.records.isExpired(request);
-      if (refuses(condition, expected, present, request.foundVersion)) {
-        if (!present) request.foundAt = -1;
+      if (refuses(condition, expected, present, request.found.version)) {
+        if (!present) request.found.at = -1;
         return REFUSED;
       }
       if (yield* storeSurveyed(table, request, isThere, attempt)) {
@@ -153,7 +153,7 @@ export function* modify(
 
 /** Gives back a block that was not linked. One that may have been linked belongs to a sweep. */
 function release(table: SepHashTable, request: SepHashRequest): void {
-  if (request.inDoubt) request.forgetBlock();
+  if (request.inDoubt) request.record.forgetBlock();
   else table.records.discard(request);
 }
 
@@ -170,7 +170,7 @@ function* storeSurveyed(
     yield* mergeFull(table, request);
     return false;
   }
-  const { block } = request;
+  const { block } = request.record;
   const won = yield* claimSurveyed(table, request, entryLow(block), newHigh(request));
   if (!won) yield* table.retry(request, 'slotTaken', attempt);
   return won;
@@ -299,7 +299,7 @@ function postWindow(
   const batch = request.batch.clear();
   request.windowStart = Math.max(0, offset - 1);
   request.windowEnd = whole ? slots : Math.min(slots, offset + shape.window);
-  if (!request.blockWritten) request.reseal(versionAt(request.epoch, offset));
+  if (!request.record.isPosted) request.reseal(versionAt(request.epoch, offset));
   table.records.post(request, batch);
   const { windowStart, windowEnd, words } = request;
   const from = request.slots + 8 * windowStart;
@@ -339,7 +339,7 @@ function* claimFrom(
 ): Operation<boolean> {
   for (let slot = first; firstEmpty(request, slot, request.windowEnd) === slot; slot++) {
     if (slot === request.windowEnd) return false;
-    const low = entryLow(request.block);
+    const low = entryLow(request.record.block);
     const high = newHigh(request) | (tombstone ? TOMBSTONE : 0);
     const fate = yield* claim(table, request, slot, low, high);
     if (fate === WON) return true;
@@ -349,7 +349,8 @@ function* claimFrom(
 }
 
 /** The high half of the entry for the request's own record. */
-export function newHigh({ block, headUnits, tag, hash, depth, sign }: SepHashRequest): number {
+export function newHigh({ record, tag, hash, depth, sign }: SepHashRequest): number {
+  const { block, headUnits } = record;
   // Without a length an entry would be a pad, which deletes nothing and names no record.
   invariant(block > 0 && headUnits > 0, 'an entry is to name no record');
   return entryHigh(block, headUnits, { tag, depthBits: depthBitsFor(hash.h1, depth), sign });
@@ -470,7 +471,7 @@ function noteClaim(request: SepHashRequest, slot: number): number {
   if (full) learn(request, at);
   if (request.setsBit) learn(request, filterAt(request));
   if (!won) return full ? TAKEN : CHANGED;
-  request.forgetBlock();
+  request.record.forgetBlock();
   return WON;
 }
 
@@ -490,10 +491,11 @@ function postRecord(
   version: number,
 ): void {
   // A tombstone of a record that was found has none of its own.
-  if (request.block === 0) return;
-  if (request.outgoingVersion !== version >>> 0) {
+  if (request.record.block === 0) return;
+  if (request.record.version !== version >>> 0) {
     request.reseal(version);
-    if (request.blockWritten) batch.write(request.block, RECORD_HEADER_BYTES, request.outgoing, 0);
+    if (request.record.isPosted)
+      batch.write(request.record.block, RECORD_HEADER_BYTES, request.outgoing, 0);
   }
   table.records.post(request, batch);
 }
@@ -523,8 +525,8 @@ export function* survey(table: SepHashTable, request: SepHashRequest): Operation
       continue;
     }
     batch.clear();
-    if (request.block !== 0) {
-      if (!request.blockWritten) request.reseal(versionAt(request.epoch, request.view.offset));
+    if (request.record.block !== 0) {
+      if (!request.record.isPosted) request.reseal(versionAt(request.epoch, request.view.offset));
       table.records.post(request, batch);
     }
     yield postHeader(request, postSlots(table, request, postRange(request, batch)));

@@ -192,7 +192,7 @@ test('what depends on the old record searches first', (t) => {
   assert.deepEqual(write(keys[1], IF_PRESENT), { trips: miss, value: REFUSED });
   assert.deepEqual(write(keys[1], IF_VERSION, 1), { trips: miss, value: REFUSED });
   const { request } = find(client, keys[0]);
-  const { trips, value } = write(keys[0], IF_VERSION, request.foundVersion);
+  const { trips, value } = write(keys[0], IF_VERSION, request.found.version);
   assert.deepEqual([trips.length, value], [3, REPLACED]);
 });
 

@@ -149,8 +149,8 @@ export function placeBehind(table: ShardTable, request: ShardRequest): number {
 
 /** Forgets candidates; `gather` then adds to them place by place. */
 export function beginGathering(request: ShardRequest): void {
-  request.candidateCount = 0;
-  request.longCandidates = false;
+  request.candidates.count = 0;
+  request.candidates.mayBeLong = false;
 }
 
 /**
@@ -195,23 +195,24 @@ export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): vo
   const { i32 } = words;
   const strange =
     firstBetween(request, i32, start >> 2, end >> 2, wanted, settled) |
-    (request.candidateCount > 0
+    (request.candidates.count > 0
       ? 0
       : firstBetween(request, i32, BUCKETS_AT >> 2, start >> 2, wanted, settled));
-  request.isSettled = request.candidateCount === 0 && (strange & SETTLED_MASK) === 0;
+  request.isSettled = request.candidates.count === 0 && (strange & SETTLED_MASK) === 0;
 }
 
 /** After `gatherFirst`, when that entry is another key's: the others, as `gather` collects them. */
 export function gatherOthers(table: ShardTable, request: ShardRequest): void {
-  const { candidates, candidateCount } = request;
-  const tried = candidateCount > 0 ? candidates[0] : 0;
+  const { candidateSlots } = request;
+  const { count: candidateCount } = request.candidates;
+  const tried = candidateCount > 0 ? candidateSlots[0] : 0;
   beginGathering(request);
   gather(table, request, 0);
   let kept = 0;
-  for (let i = 0; i < request.candidateCount; i++) {
-    if (candidates[i] !== tried) candidates[kept++] = candidates[i];
+  for (let i = 0; i < request.candidates.count; i++) {
+    if (candidateSlots[i] !== tried) candidateSlots[kept++] = candidateSlots[i];
   }
-  request.candidateCount = kept;
+  request.candidates.count = kept;
 }
 
 /** From word `from` on; returns in which bits the words passed over differ from settled ones. */
@@ -227,7 +228,7 @@ function firstBetween(
   for (let word = from; word < end; word += 2) {
     const high = i32[word + 1];
     if ((high & MATCH_MASK) === wanted) {
-      request.candidates[request.candidateCount++] = word << 2;
+      request.candidateSlots[request.candidates.count++] = word << 2;
       return strange;
     }
     strange |= high ^ settled;
@@ -242,35 +243,36 @@ function gatherBetween(
   from: number,
   end: number,
 ): number {
-  const { candidates, fingerprint, version } = request;
+  const { candidateSlots, fingerprint, version } = request;
   const { i32 } = request.words;
   const hash = hashOfPlace(request.hash, place);
   const print = fingerprint << 24;
   const settled = stampFor(version);
   const wanted = print | settled | (geometry.segmentId(hash, version) << 4);
-  let count = request.candidateCount;
+  let count = request.candidates.count;
   let strange = 0;
   for (let word = from >> 2; word < end >> 2; word += 2) {
     const high = i32[word + 1];
     strange |= (high & SETTLED_MASK) ^ settled;
-    if ((high & MATCH_MASK) === wanted) candidates[count++] = word << 2;
+    if ((high & MATCH_MASK) === wanted) candidateSlots[count++] = word << 2;
     else if ((high & 0xff000000) === print && (high & SETTLED_MASK) !== settled) {
-      if (isLive(i32[word], high) && !isOutdated(high, version)) candidates[count++] = word << 2;
+      if (isLive(i32[word], high) && !isOutdated(high, version))
+        candidateSlots[count++] = word << 2;
     }
   }
-  request.candidateCount = count;
+  request.candidates.count = count;
   return strange;
 }
 
 /** Adds the live entries of the chain nodes that have the key's fingerprint. */
 export function gatherNodes(request: ShardRequest, pendingToo = false): void {
-  const { candidates, fingerprint, nodes, nodesAt, words } = request;
+  const { candidateSlots, fingerprint, nodes, nodesAt, words } = request;
   for (let i = 0; i < nodes.length; i++) {
     const node = nodesAt + i * NODE_BYTES;
     for (let at = node; at < node + NODE_LINK; at += 8) {
       const high = highHalf(words, at);
       if (high >>> 24 !== fingerprint || isEmpty(lowHalf(words, at), high)) continue;
-      if (pendingToo || (high & PENDING) === 0) candidates[request.candidateCount++] = at;
+      if (pendingToo || (high & PENDING) === 0) candidateSlots[request.candidates.count++] = at;
     }
   }
 }

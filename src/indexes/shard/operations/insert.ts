@@ -89,24 +89,31 @@ export function prepareEntry(slots: ShardSlots, request: ShardRequest, at: numbe
   copyWord(request.words, at, SWAP_AT);
   const isFree = isOpen(lowHalf(request.words, at), highHalf(request.words, at));
   invariant(isFree, 'an entry is put into a slot that is taken');
-  setWord(request.words, SWAP_AT + 8, pointerLow(request.block), slots.entryHigh(request, at));
+  setWord(
+    request.words,
+    SWAP_AT + 8,
+    pointerLow(request.record.block),
+    slots.entryHigh(request, at),
+  );
 }
 
 /** Withdraws claims of the key in levels 2 and 3; returns whether there were any. */
 function* evictClaims(slots: ShardSlots, request: ShardRequest): Operation<boolean> {
-  const { candidates, candidateAt, words } = request;
+  const { candidateSlots, words } = request;
+  const { at: candidateAt } = request.candidates;
   gatherRivals(slots.table, request, 1);
   let pending = 0;
-  for (let i = 0; i < request.candidateCount; i++) {
-    if ((highHalf(words, candidates[i]) & PENDING) !== 0) candidates[pending++] = candidates[i];
+  for (let i = 0; i < request.candidates.count; i++) {
+    if ((highHalf(words, candidateSlots[i]) & PENDING) !== 0)
+      candidateSlots[pending++] = candidateSlots[i];
   }
-  request.candidateCount = pending;
+  request.candidates.count = pending;
   yield* readCandidates(request);
   let evicted = false;
   for (let i = 0; i < pending; i++) {
     if (!request.matches(candidateAt[i])) continue;
     evicted = true;
-    yield* evict(slots, request, candidates[i]);
+    yield* evict(slots, request, candidateSlots[i]);
   }
   return evicted;
 }
@@ -176,7 +183,8 @@ export class ShardSlots implements ClaimedSlots<ShardRequest> {
   }
 
   entryHigh(request: ShardRequest, at: number): number {
-    const { words, block, fingerprint, headUnits } = request;
+    const { words, fingerprint } = request;
+    const { block, headUnits } = request.record;
     const seen = highHalf(words, at);
     const isNew = isEmpty(lowHalf(words, at), seen);
     const id = isNew ? this.#segmentIdAt(request, at) : segmentIdOf(seen);
@@ -221,7 +229,7 @@ export class ShardSlots implements ClaimedSlots<ShardRequest> {
 
   gatherRivals(request: ShardRequest): number {
     gatherRivals(this.table, request, 0);
-    return request.candidateCount;
+    return request.candidates.count;
   }
 
   retry(request: ShardRequest, reason: ClaimRetry, attempt: number): Operation<void> {
@@ -251,15 +259,16 @@ function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<bo
  * without the one that points at the request's own record.
  */
 function gatherRivals(table: ShardTable, request: ShardRequest, first: number): void {
-  const { at, candidates, fingerprint, words, block } = request;
-  request.candidateCount = 0;
-  request.longCandidates = false;
+  const { at, candidateSlots, fingerprint, words } = request;
+  const { block } = request.record;
+  request.candidates.count = 0;
+  request.candidates.mayBeLong = false;
   for (let place = first; place < PLACES; place++) {
     const end = at[place] + 8 * table.geometry.entries[LEVEL_OF_PLACE[place]];
     for (let slot = at[place]; slot < end; slot += 8) {
       const high = highHalf(words, slot);
       if (high >>> 24 !== fingerprint || isEmpty(lowHalf(words, slot), high)) continue;
-      candidates[request.candidateCount++] = slot;
+      candidateSlots[request.candidates.count++] = slot;
     }
   }
   gatherNodes(request, true);
@@ -267,15 +276,16 @@ function gatherRivals(table: ShardTable, request: ShardRequest, first: number): 
 }
 
 function dropOwn(request: ShardRequest): void {
-  const { candidates, words, block } = request;
+  const { candidateSlots, words } = request;
+  const { block } = request.record;
   const low = pointerLow(block);
   const high = pointerHigh(block);
   let kept = 0;
-  for (let i = 0; i < request.candidateCount; i++) {
-    const slot = candidates[i];
+  for (let i = 0; i < request.candidates.count; i++) {
+    const slot = candidateSlots[i];
     const own =
       lowHalf(words, slot) === low && (highHalf(words, slot) & SHARD_SLOTS.pointer) === high;
-    if (!own) candidates[kept++] = slot;
+    if (!own) candidateSlots[kept++] = slot;
   }
-  request.candidateCount = kept;
+  request.candidates.count = kept;
 }

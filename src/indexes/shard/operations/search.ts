@@ -112,13 +112,13 @@ export function* searchMany(
   batch.clear();
   for (let i = 0; i < count; i++) {
     gatherFirst(tableOf(requests[i]), requests[i]);
-    if (requests[i].candidateCount > 0) postCandidates(requests[i], batch);
+    if (requests[i].candidates.count > 0) postCandidates(requests[i], batch);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
     const table = tableOf(request);
-    found[i] = !request.longCandidates && matchCandidate(request);
+    found[i] = !request.candidates.mayBeLong && matchCandidate(request);
     if (found[i] || isAbsent(request)) continue;
     found[i] = yield* search(table, request);
   }
@@ -135,7 +135,7 @@ export function* locate(table: ShardTable, request: ShardRequest): Operation<boo
     const { batch } = request;
     batch.clear();
     if (!isReadAgain(table, request)) postLevel1(table, request, batch);
-    if (request.block !== 0) table.records.post(request, batch);
+    if (request.record.block !== 0) table.records.post(request, batch);
     if (batch.length > 0) yield batch;
     gatherFirst(table, request);
     if (yield* readMatch(request)) return true;

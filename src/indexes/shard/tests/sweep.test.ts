@@ -70,7 +70,7 @@ test('a claim that a dead client has left is withdrawn, wherever it died', (t) =
     if (last.done) break;
     const isWithout = get(client, 'one more') === undefined;
     for (const key of KEYS) assert.ok(remove(client, key));
-    claims += isWithout && reachable(client).has(request.block) ? 1 : 0;
+    claims += isWithout && reachable(client).has(request.record.block) ? 1 : 0;
     compact(client);
     if (isWithout) assert.deepEqual(reachable(client), before);
     for (const key of [...KEYS, 'one more']) put(client, key, 'new');
@@ -106,7 +106,7 @@ test('others may insert between any two steps of a compaction, and it may end th
       for (const key of FEW) put(client, key);
       const request = requestFor(dead, 'of the dead', 'v');
       const last = new Stepped(dead.pool.fabric, dead.index.write(request, IF_ABSENT));
-      while (!reachable(client).has(request.block)) last.step();
+      while (!reachable(client).has(request.record.block)) last.step();
       for (const key of FEW) remove(client, key);
       const compaction = new Stepped(client.pool.fabric, client.index.compact(passed));
       while (!compaction.done && compaction.steps < stop) compaction.step();

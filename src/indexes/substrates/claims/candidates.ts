@@ -22,10 +22,11 @@ export function postRecords(
   batch: Batch,
   unitsMax: number,
   first = 0,
-  end = request.candidateCount,
+  end = request.candidates.count,
 ): Batch {
-  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
-  request.longCandidates = false;
+  const { incoming } = request;
+  const { at: candidateAt, records: candidateRecord, units: candidateUnits } = request.candidates;
+  request.candidates.mayBeLong = false;
   let bytes = 0;
   for (let i = first; i < end; i++) {
     candidateAt[i] = bytes;
@@ -43,7 +44,7 @@ function roomForLong(request: Request, units: number, unitsMax: number): number 
   // The first block of a record with the request's key: more than a slot can say for a long key.
   const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(request.keyBytes)));
   if (longest <= units) return units;
-  if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.longCandidates = true;
+  if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.candidates.mayBeLong = true;
   return longest;
 }
 
@@ -56,9 +57,10 @@ export function postLongRecords(
   batch: Batch,
   unitsMax: number,
   first = 0,
-  end = request.candidateCount,
+  end = request.candidates.count,
 ): boolean {
-  const { candidateAt, candidateRecord, candidateUnits, incoming } = request;
+  const { incoming } = request;
+  const { at: candidateAt, records: candidateRecord, units: candidateUnits } = request.candidates;
   const { i32 } = incoming;
   const roomMax = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(request.keyBytes)));
   for (let i = first; i < end; i++) {
@@ -76,7 +78,7 @@ export function postLongRecords(
 }
 
 /** The first candidate that has the key, which becomes the found record, or -1. */
-export function firstMatch(request: Request, first = 0, end = request.candidateCount): number {
-  for (let i = first; i < end; i++) if (request.matches(request.candidateAt[i])) return i;
+export function firstMatch(request: Request, first = 0, end = request.candidates.count): number {
+  for (let i = first; i < end; i++) if (request.matches(request.candidates.at[i])) return i;
   return -1;
 }

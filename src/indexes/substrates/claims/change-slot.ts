@@ -30,12 +30,13 @@ export function* replaceSlot<R extends SlotRequest>(
   request: R,
   attempt: number,
 ): Operation<boolean> {
-  const { batch, words, block, slotAt } = request;
+  const { batch, words, slotAt } = request;
+  const { block } = request.record;
   checkFound(request);
   invariant(block > 0, 'a slot gets no record');
-  request.reseal((request.foundVersion + 1) >>> 0);
+  request.reseal((request.found.version + 1) >>> 0);
   batch.clear();
-  if (request.blockWritten) batch.write(block, HEADER_BYTES, request.outgoing, 0);
+  if (request.record.isPosted) batch.write(block, HEADER_BYTES, request.outgoing, 0);
   else slots.records.post(request, batch);
   copyWord(words, slotAt, SWAP_AT);
   setWord(words, SWAP_AT + 8, pointerLow(block), slots.entryHigh(request, slotAt));
@@ -77,10 +78,10 @@ function* retireFound<R extends SlotRequest>(
     return false;
   }
   // Before anything can fail: the new record is linked, and its block not to be given back.
-  request.forgetBlock();
+  request.record.forgetBlock();
   const high = highHalf(words, slotAt);
   const old = pointerIn(format, lowHalf(words, slotAt), high);
-  if (request.foundChained) yield* slots.records.retireChain(request, old);
+  if (request.found.isChained) yield* slots.records.retireChain(request, old);
   else slots.records.retireFound(request, old, lengthOf(high));
   return true;
 }

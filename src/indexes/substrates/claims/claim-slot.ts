@@ -45,10 +45,10 @@ export function* claimSlot<R extends SlotRequest>(
   // place of the key.
   slots.records.postFirst(request, batch.clear());
   slots.postPlaces(request, batch.cas(slot, words, SWAP_AT));
-  request.blockExposed = true;
+  request.record.isExposed = true;
   yield batch;
   if (!swapped(words, SWAP_AT)) {
-    request.blockExposed = false;
+    request.record.isExposed = false;
     yield* slots.retry(request, 'slotChanged', attempt);
     return false;
   }
@@ -80,7 +80,8 @@ export function* claimSlot<R extends SlotRequest>(
 
 /** CAS words: what the slot was seen to hold, and the pending word. */
 function prepareClaim<R extends SlotRequest>(slots: ClaimedSlots<R>, request: R, at: number): void {
-  const { words, block, format } = request;
+  const { words, format } = request;
+  const { block } = request.record;
   const seen = highHalf(words, at);
   const isOpen = isVacantIn(format, lowHalf(words, at), seen) && (seen & format.frozen) === 0;
   invariant(isOpen && block > 0, 'a slot is claimed that is taken, or for no record');

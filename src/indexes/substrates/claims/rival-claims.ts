@@ -36,10 +36,11 @@ export function* findRival<R extends SlotRequest>(
   own: number,
 ): Operation<Conflict | undefined> {
   yield* readCandidates(request);
-  const { candidates, candidateAt, words, format } = request;
-  for (let i = 0; i < request.candidateCount; i++) {
+  const { candidateSlots, words, format } = request;
+  const { at: candidateAt } = request.candidates;
+  for (let i = 0; i < request.candidates.count; i++) {
     if (!request.matches(candidateAt[i])) continue;
-    const other = candidates[i];
+    const other = candidateSlots[i];
     if ((highHalf(words, other) & format.pending) === 0) return 'committedElsewhere';
     request.slotAt = other;
     const rank = slots.addressOf(request, other);

@@ -6,10 +6,15 @@ import type { SlotRequest } from './slot-request.ts';
 
 /** Adds the READs of the records that the candidates' slots name. */
 export function postCandidates(request: SlotRequest, batch: Batch): Batch {
-  const { candidates, candidateCount, candidateRecord, candidateUnits, format, words } = request;
+  const { candidateSlots, format, words } = request;
+  const {
+    count: candidateCount,
+    records: candidateRecord,
+    units: candidateUnits,
+  } = request.candidates;
   for (let i = 0; i < candidateCount; i++) {
-    const high = highHalf(words, candidates[i]);
-    candidateRecord[i] = pointerIn(format, lowHalf(words, candidates[i]), high);
+    const high = highHalf(words, candidateSlots[i]);
+    candidateRecord[i] = pointerIn(format, lowHalf(words, candidateSlots[i]), high);
     candidateUnits[i] = lengthOf(high);
   }
   return postRecords(request, batch, SLOT_UNITS_MAX);
@@ -25,15 +30,15 @@ export function postLongKeys(request: SlotRequest, batch: Batch): boolean {
 
 /** Reads the candidates' records, if there are any: one round trip, two for keys over 16 KB. */
 export function* readCandidates(request: SlotRequest): Operation<void> {
-  if (request.candidateCount === 0) return;
+  if (request.candidates.count === 0) return;
   yield postCandidates(request, request.batch.clear());
-  if (!request.longCandidates) return;
+  if (!request.candidates.mayBeLong) return;
   if (postLongKeys(request, request.batch.clear())) yield request.batch;
 }
 
 /** Finds the candidate that has the key; it becomes the found record. */
 export function matchCandidate(request: SlotRequest): boolean {
   const match = firstMatch(request);
-  if (match >= 0) request.slotAt = request.candidates[match];
+  if (match >= 0) request.slotAt = request.candidateSlots[match];
   return match >= 0;
 }

@@ -39,11 +39,11 @@ export function* writeSlot<R extends Request>(
   const { records } = protocol;
   try {
     for (let attempt = 1; ; attempt++) {
-      if (request.block === 0 && !records.take(request)) yield* records.allocate(request);
+      if (request.record.block === 0 && !records.take(request)) yield* records.allocate(request);
       const isThere = yield* protocol.locate(request);
       const present = isThere && !records.isExpired(request);
-      if (refuses(condition, expected, present, request.foundVersion)) {
-        if (!present) request.foundAt = -1;
+      if (refuses(condition, expected, present, request.found.version)) {
+        if (!present) request.found.at = -1;
         return REFUSED;
       }
       const isDone = yield* isThere
@@ -110,8 +110,8 @@ export function isSpared(request: Request, expected: number | undefined): boolea
 }
 
 /** Whether a removal is to spare the found record because it has another version. */
-export function isOtherVersion({ foundVersion }: Request, expected: number | undefined): boolean {
-  return expected !== undefined && foundVersion !== expected;
+export function isOtherVersion({ found }: Request, expected: number | undefined): boolean {
+  return expected !== undefined && found.version !== expected;
 }
 
 /** Whether the condition refuses a write of a key that is there with this version, or is not. */
@@ -128,6 +128,6 @@ export function refuses(
 
 /** The record belongs to the index from now on. */
 export function handedOver(request: Request, outcome: Outcome): Outcome {
-  request.forgetBlock();
+  request.record.forgetBlock();
   return outcome;
 }

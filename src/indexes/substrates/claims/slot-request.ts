@@ -12,7 +12,7 @@ export class SlotRequest extends Request {
   readonly format: SlotFormat;
   fingerprint = 0;
   /** Offsets in `words` of the slots whose records may have the key. */
-  candidates = new Int32Array(CANDIDATES_MAX);
+  candidateSlots = new Int32Array(CANDIDATES_MAX);
   /** Offset in `words` of the slot that holds the key, was claimed for it, or is waited for. */
   slotAt = 0;
 
@@ -28,7 +28,7 @@ export class SlotRequest extends Request {
 
   override ensureCandidates(count: number): void {
     super.ensureCandidates(count);
-    const room = this.candidateAt.length;
-    if (room > this.candidates.length) this.candidates = new Int32Array(room);
+    const room = this.candidates.at.length;
+    if (room > this.candidateSlots.length) this.candidateSlots = new Int32Array(room);
   }
 }

@@ -40,7 +40,8 @@ export function encodeItem(
   entry: number,
   version: number,
 ): void {
-  const { keyBytes, valueBytes, valueCodec, outgoing, inline } = request;
+  const { keyBytes, outgoing, inline } = request;
+  const { valueBytes, codec: valueCodec } = request.record;
   const { geometry } = client;
   const { i32 } = memory;
   const content = (entry + CONTENT_AT) >> 2;
@@ -48,15 +49,15 @@ export function encodeItem(
   const from = RECORD_HEADER_BYTES >> 2;
   i32[item] = version;
   if (inline) {
-    i32[item + 1] = inlineItem(keyBytes, valueBytes, valueCodec, flagsOf(request.expiry));
+    i32[item + 1] = inlineItem(keyBytes, valueBytes, valueCodec, flagsOf(request.record.expiry));
     const words = (pad8(keyBytes) + pad8(valueBytes)) >> 2;
     for (let i = 0; i < words; i++) i32[content + i] = outgoing.i32[from + i];
   } else {
-    invariant(request.block > 0, 'an item leads to no record');
+    invariant(request.record.block > 0, 'an item leads to no record');
     i32[item + 1] = indirectItem(keyBytes);
     i32[content] = request.fingerprint;
-    i32[(entry + LINES_AT) >> 2] = request.headUnits;
-    writeInteger(memory, entry + RECORD_AT, request.block);
+    i32[(entry + LINES_AT) >> 2] = request.record.headUnits;
+    writeInteger(memory, entry + RECORD_AT, request.record.block);
     const prefix = (entry + PREFIX_AT) >> 2;
     const room = (geometry.itemBytes - PREFIX_AT) >> 2;
     const words = Math.min(room, pad8(keyBytes) >> 2);
@@ -77,8 +78,9 @@ export function writtenBytes({ geometry, sums }: LeafClient, item: number): numb
 
 /** D[intent; (record's header); entry; owner]: the found item gets the request's value. */
 export function* updateItem(client: LeafClient, request: LeafRequest): Operation<void> {
-  const { intent, words, entry, leaf, block, outgoing, inline } = request;
-  const version = (request.foundVersion + 1) >>> 0;
+  const { intent, words, entry, leaf, outgoing, inline } = request;
+  const { block } = request.record;
+  const version = (request.found.version + 1) >>> 0;
   request.reseal(version);
   if (!inline) {
     // The record's version is known only now; nobody knows the record yet.
@@ -88,12 +90,14 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
     }
   }
   invariant(!isEmpty(itemHigh(words, entry)), 'an entry is updated that has no item');
-  const item = inline ? inlineItem(request.keyBytes, request.valueBytes, 0, 0) : indirectItem(0);
+  const item = inline
+    ? inlineItem(request.keyBytes, request.record.valueBytes, 0, 0)
+    : indirectItem(0);
   const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, writtenBytes(client, item));
   setHops(intent.memory, at, hopsOf(words, entry));
   encodeItem(client, request, intent.memory, at, version);
   // From here on the record is linked, by this client or by one that repairs.
-  request.forgetBlock();
+  request.record.forgetBlock();
   yield* carryOut(client, request, NULL_ADDRESS);
   yield* retireOld(client, request);
 }
@@ -116,13 +120,14 @@ export function* insertItem(client: LeafClient, request: LeafRequest): Operation
   const free = yield* makeRoom(client, request);
   if (free < 0) return false;
   if (request.moves > 0) client.hops++;
-  if (request.outgoingVersion !== request.firstVersion) request.reseal(request.firstVersion);
+  if (request.record.version !== request.record.firstVersion)
+    request.reseal(request.record.firstVersion);
   const { words, home, moves, moved, homes } = request;
   const { geometry } = client;
   invariant(isEmpty(itemHigh(words, imageOf(client, free))), 'an entry gets a second item');
   const distance = geometry.distance(home, free);
   invariant(distance < geometry.shape.neighbourhood, 'an item goes beyond its neighbourhood');
-  encodeItem(client, request, words, imageOf(client, free), request.outgoingVersion | 0);
+  encodeItem(client, request, words, imageOf(client, free), request.record.version | 0);
   const homeEntry = imageOf(client, home);
   setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << distance));
   addSequence(request, 1);
@@ -137,7 +142,7 @@ export function* insertItem(client: LeafClient, request: LeafRequest): Operation
   noteTaken(client, request, moved[0]);
   addVacancy(request);
   addSequence(request, 2);
-  request.forgetBlock();
+  request.record.forgetBlock();
   yield* carryOut(client, request, NULL_ADDRESS);
   return true;
 }
@@ -191,9 +196,9 @@ export function* carryOut(
 
 /** Retires the record of the found item, which was replaced or removed. */
 function* retireOld({ records }: LeafClient, request: LeafRequest): Operation<void> {
-  if (request.foundInline) return;
+  if (request.found.isInline) return;
   const { foundRecord } = request;
-  if (request.foundChained) yield* records.retireChain(request, foundRecord);
+  if (request.found.isChained) yield* records.retireChain(request, foundRecord);
   else records.retireFound(request, foundRecord, request.foundLines);
 }
 

@@ -20,14 +20,14 @@ export function* prepareItem(client: LeafClient, request: LeafRequest): Operatio
 
 /** False when a block must be claimed first. */
 function takeBlock({ geometry, records }: LeafClient, request: LeafRequest): boolean {
-  request.inline = geometry.fitsInline(request.keyBytes, request.valueBytes);
-  return request.inline || request.block !== 0 || records.take(request);
+  request.inline = geometry.fitsInline(request.keyBytes, request.record.valueBytes);
+  return request.inline || request.record.block !== 0 || records.take(request);
 }
 
 /** Whether the locked leaf has the key, which is then the found item. */
 function* isInLocked(client: LeafClient, request: LeafRequest): Operation<boolean> {
   if (lookInNeighbourhood(client, request)) return true;
-  return request.candidateCount > 0 && (yield* lookAtCandidates(request));
+  return request.candidates.count > 0 && (yield* lookAtCandidates(request));
 }
 
 /** `Index.write`: 2 round trips where nothing is in the way. */
@@ -45,9 +45,9 @@ export function* writeItem(
       yield* lock(client, request);
       const isThere = yield* isInLocked(client, request);
       const present = isThere && !client.records.isExpired(request);
-      if (refuses(condition, expected, present, request.foundVersion)) {
+      if (refuses(condition, expected, present, request.found.version)) {
         yield* unlock(request);
-        if (!present) request.foundAt = -1;
+        if (!present) request.found.at = -1;
         return REFUSED;
       }
       request.displaced = isThere;
@@ -120,10 +120,10 @@ export function* modifyItem(
     for (let fulls = 1; ; fulls++) {
       yield* lock(client, request);
       const isThere = yield* isInLocked(client, request);
-      if (isThere && !request.foundInline) return undefined;
+      if (isThere && !request.found.isInline) return undefined;
       const present = isThere && !client.records.isExpired(request);
       compute(present);
-      request.inline = client.geometry.fitsInline(request.keyBytes, request.valueBytes);
+      request.inline = client.geometry.fitsInline(request.keyBytes, request.record.valueBytes);
       if (!request.inline) return undefined;
       request.displaced = isThere;
       if (isThere) {
@@ -144,7 +144,8 @@ export function* modifyItem(
  * (which others may have seen), or the lock is stuck. What was read counts all the same.
  */
 export function* touchInline(client: LeafClient, found: LeafRequest): Operation<void> {
-  const { outgoing, keyBytes, foundVersion } = found;
+  const { outgoing, keyBytes } = found;
+  const { version: foundVersion } = found.found;
   const sum = sumOf(found);
   // The caller has yet to return what `found` holds, so its words must stay.
   const request = client.newRequest();
@@ -155,7 +156,7 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
     yield* client.begin(request);
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
-    const isSame = isThere && request.foundVersion === foundVersion && sumOf(request) === sum;
+    const isSame = isThere && request.found.version === foundVersion && sumOf(request) === sum;
     if (isSame && !client.records.isExpired(request)) yield* touchItem(client, request);
     else yield* unlock(request);
   } catch (error) {
@@ -230,20 +231,20 @@ function* changeIfSame(
   removes: boolean,
 ): Operation<boolean> {
   // When writes were merged, the last one counts on from the versions before it.
-  const wanted = request.foundVersion;
+  const wanted = request.found.version;
   const seen = versionOf(request.words, request.entry);
   const sum = sumOf(request);
   try {
     yield* lock(client, request);
     const isThere = yield* isInLocked(client, request);
-    if (!isThere || request.foundVersion !== seen || sumOf(request) !== sum) {
+    if (!isThere || request.found.version !== seen || sumOf(request) !== sum) {
       client.count('itemChanged', attempt, request);
       return false;
     }
-    request.foundVersion = wanted;
+    request.found.version = wanted;
     if (removes) yield* removeItem(client, request);
     else yield* updateItem(client, request);
-    request.foundVersion = seen;
+    request.found.version = seen;
     return true;
   } finally {
     yield* letGo(client, request);

@@ -72,7 +72,7 @@ export class LeafRequest extends Request implements LeafTurn {
 
   /** The last word of an inline item's entry, if it has one: written without a lock. */
   override get accessAt(): number {
-    const isInEntry = this.foundInline && this.#accessAt > 0;
+    const isInEntry = this.found.isInline && this.#accessAt > 0;
     return isInEntry ? this.entry + this.#accessAt : super.accessAt;
   }
 
@@ -93,18 +93,24 @@ export class LeafRequest extends Request implements LeafTurn {
   /** Takes over what another request of the same key has found. */
   takeFound(from: LeafRequest): void {
     this.entry = from.entry;
-    if (!from.foundInline) {
+    if (!from.found.isInline) {
       // Where a read of it is noted: what this request found before is another record by now.
       this.foundRecord = from.foundRecord;
       this.foundLines = from.foundLines;
       this.takeFoundRecord(from, from.foundLines);
       return;
     }
-    const { found, foundValueAt: at, foundValueBytes: bytes, foundCodec, foundFlags } = from;
+    const {
+      memory: found,
+      valueAt: at,
+      valueBytes: bytes,
+      codec: foundCodec,
+      flags: foundFlags,
+    } = from.found;
     const padded = pad8(bytes);
     this.incoming.ensure(padded);
     this.incoming.u8.set(found.u8.subarray(at, at + padded), 0);
-    this.adoptItem(this.incoming, 0, bytes, foundCodec, foundFlags, from.foundVersion);
+    this.found.adoptItem(this.incoming, 0, bytes, foundCodec, foundFlags, from.found.version);
   }
 
   /** Lines of the found record's first block, and where it stands; of an indirect item. */

@@ -40,7 +40,8 @@ export function* lockLeaf(
 ): Operation<boolean> {
   yield* takeTurn(client, request);
   if (request.slot === NO_SLOT) yield* takeSlot(client, request);
-  const { words, batch, block } = request;
+  const { words, batch } = request;
+  const { block } = request.record;
   postHead(client, request);
   if (block !== 0) client.records.postFirst(request, batch);
   setWord(words, POLL_AT, 0, 0);

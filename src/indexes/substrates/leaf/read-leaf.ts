@@ -126,7 +126,7 @@ export function isStill({ words }: LeafRequest): boolean {
 export function lookInNeighbourhood(client: LeafClient, request: LeafRequest): boolean {
   const { geometry } = client;
   const { words, home } = request;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (let hops = hopsOf(words, imageOf(client, home)); hops !== 0; hops &= hops - 1) {
     const distance = 31 - Math.clz32(hops & -hops);
     if (distance >= geometry.shape.neighbourhood) return false;
@@ -138,7 +138,7 @@ export function lookInNeighbourhood(client: LeafClient, request: LeafRequest): b
 /** As `lookInNeighbourhood`, whatever the hop bitmap says: while keys move. */
 export function lookEverywhere(client: LeafClient, request: LeafRequest): boolean {
   const { geometry } = client;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   for (let distance = 0; distance < geometry.shape.neighbourhood; distance++) {
     const entry = imageOf(client, geometry.after(request.home, distance));
     if (isKey(client, request, entry)) return true;
@@ -160,7 +160,7 @@ export function postSpot(
 
 /** As `lookInNeighbourhood`, of one entry. */
 export function lookAtSpot(client: LeafClient, request: LeafRequest, spot: number): boolean {
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   return isKey(client, request, imageOf(client, spot));
 }
 
@@ -187,7 +187,7 @@ export function adoptInline(request: LeafRequest, words: Scratch, entry: number)
   const version = versionOf(words, entry);
   const [bytes, codec] = [valueBytesOf(item), codecOf(item)];
   request.entry = entry;
-  request.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
+  request.found.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
 }
 
 function isSameKey({ words, outgoing }: LeafRequest, at: number, bytes: number): boolean {
@@ -205,15 +205,16 @@ function isPrefix({ geometry }: LeafClient, request: LeafRequest, entry: number)
 
 function addCandidate(request: LeafRequest, entry: number): void {
   const { words } = request;
-  const i = request.candidateCount++;
-  request.candidateAt[i] = entry;
-  request.candidateRecord[i] = recordOf(words, entry);
-  request.candidateUnits[i] = linesOf(words, entry);
+  const i = request.candidates.count++;
+  request.candidates.at[i] = entry;
+  request.candidates.records[i] = recordOf(words, entry);
+  request.candidates.units[i] = linesOf(words, entry);
 }
 
 /** Adds the READ of a candidate's record. */
 export function postCandidate(request: LeafRequest, i: number, batch: Batch): Batch {
-  const { incoming, candidateRecord, candidateUnits } = request;
+  const { incoming } = request;
+  const { records: candidateRecord, units: candidateUnits } = request.candidates;
   const bytes = candidateUnits[i] * UNIT_BYTES;
   incoming.ensure(bytes);
   return batch.read(candidateRecord[i], bytes, incoming, 0);
@@ -222,15 +223,15 @@ export function postCandidate(request: LeafRequest, i: number, batch: Batch): Ba
 /** Whether the candidate's record, which was read, is the key's: it is then the found one. */
 export function isCandidate(request: LeafRequest, i: number): boolean {
   if (!request.matches(0)) return false;
-  request.entry = request.candidateAt[i];
-  request.foundRecord = request.candidateRecord[i];
-  request.foundLines = request.candidateUnits[i];
+  request.entry = request.candidates.at[i];
+  request.foundRecord = request.candidates.records[i];
+  request.foundLines = request.candidates.units[i];
   return true;
 }
 
 /** Reads the candidates' records, one after the other: fingerprint and prefix agree by chance. */
 export function* lookAtCandidates(request: LeafRequest): Operation<boolean> {
-  for (let i = 0; i < request.candidateCount; i++) {
+  for (let i = 0; i < request.candidates.count; i++) {
     yield postCandidate(request, i, request.batch.clear());
     if (isCandidate(request, i)) return true;
   }

@@ -45,8 +45,8 @@ export function* sampleLeaves<R extends LeafRequest>(
   const leaves = LEAVES * places.length;
   const entries = Math.min(ENTRIES, client.geometry.shape.span);
   let met = 0;
-  request.candidateCount = 0;
-  for (let i = 0; i < leaves && met + request.candidateCount < enough; i += LEAVES_MAX) {
+  request.candidates.count = 0;
+  for (let i = 0; i < leaves && met + request.candidates.count < enough; i += LEAVES_MAX) {
     const count = Math.min(LEAVES_MAX, leaves - i);
     yield* readEntries(client, requests, places, i, count);
     for (let leaf = 0; leaf < count; leaf++) {
@@ -86,9 +86,9 @@ export function* sampleNeighbourhood<R extends LeafRequest>(
     yield* lookAgain(client, read, attempt);
   }
   if (!whole && emptyIn(client, read, entries) > EMPTY_MAX) return;
-  request.candidateCount = 0;
+  request.candidates.count = 0;
   visitInline(client, read, entries, request, visit);
-  const part = { place: 0, enough: request.candidateCount };
+  const part = { place: 0, enough: request.candidates.count };
   yield* visitSample(client.records, request, part, visit);
 }
 

@@ -29,7 +29,7 @@ export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation
   if (spot >= 0) {
     yield postSpot(client, request, spot, request.batch.clear());
     if (lookAtSpot(client, request, spot)) return foundAt(client, request, true);
-    const isThere = request.candidateCount > 0 && (yield* lookAtCandidates(request));
+    const isThere = request.candidates.count > 0 && (yield* lookAtCandidates(request));
     if (isThere) return foundAt(client, request, true);
   }
   const found = yield* searchNeighbourhood(client, request);
@@ -50,12 +50,12 @@ function* searchProven(client: LeafClient, request: LeafRequest): Operation<bool
   for (let attempt = 1; ; attempt++) {
     yield postSearch(client, request, request.batch.clear());
     if (lookInNeighbourhood(client, request)) return foundAt(client, request);
-    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) {
+    if (request.candidates.count > 0 && (yield* lookAtCandidates(request))) {
       return foundAt(client, request);
     }
     if (isAbsent(client, request)) return false;
     if (lookEverywhere(client, request)) return foundAt(client, request);
-    if (request.candidateCount > 0 && (yield* lookAtCandidates(request))) {
+    if (request.candidates.count > 0 && (yield* lookAtCandidates(request))) {
       return foundAt(client, request);
     }
     yield* lookAgain(client, request, attempt);
@@ -119,17 +119,17 @@ export function* searchLeaves(
   for (let i = 0; i < count; i++) {
     const request = requests[i];
     found[i] = lookAtOnce(client, request);
-    if (!found[i] && request.candidateCount === 1) postCandidate(request, 0, batch);
+    if (!found[i] && request.candidates.count === 1) postCandidate(request, 0, batch);
   }
   if (batch.length > 0) yield batch;
   for (let i = 0; i < count; i++) {
     const request = requests[i];
-    const isCandidateFound = !found[i] && request.candidateCount === 1 && isCandidate(request, 0);
+    const isCandidateFound = !found[i] && request.candidates.count === 1 && isCandidate(request, 0);
     if (found[i] || isCandidateFound) {
       found[i] = foundAt(client, request, request.spot >= 0);
       continue;
     }
-    const isRead = request.spot < 0 && request.candidateCount < 2 && !proofOnMiss;
+    const isRead = request.spot < 0 && request.candidates.count < 2 && !proofOnMiss;
     if (isRead && isAbsent(client, request)) continue;
     found[i] = yield* searchProven(client, request);
     if (!found[i] && request.spot >= 0) client.forgetSpot(request);

@@ -10,7 +10,7 @@ function removed(kind: IndexKind, t: TestContext, after?: number) {
   const { pool, index } = client;
   const search = () => {
     const request = requestFor(client, 'k');
-    return pool.run(index.search(request)) ? request.foundVersion : undefined;
+    return pool.run(index.search(request)) ? request.found.version : undefined;
   };
   pool.enter();
   for (const key of ['k', 'other']) {

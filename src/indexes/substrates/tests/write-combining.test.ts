@@ -57,7 +57,7 @@ function assertFound(
 ): void {
   if (state === undefined) return;
   pool.run(index.records.complete(request));
-  assert.deepEqual([foundText(request), request.foundVersion], [state.text, state.version]);
+  assert.deepEqual([foundText(request), request.found.version], [state.text, state.version]);
 }
 
 for (const { name, delegating, another } of DELEGATING) {
@@ -79,12 +79,13 @@ for (const { name, delegating, another } of DELEGATING) {
     // The first goes alone, because nobody had queued when it began; then 1 CAS for all the rest.
     assert.equal(after.compareAndSwaps - before.compareAndSwaps, 2);
     requests.forEach((request, i) => {
-      assert.equal(request.outgoingVersion, i);
-      if (i > 0) assert.deepEqual([foundText(request), request.foundVersion], [`v${i - 1}`, i - 1]);
+      assert.equal(request.record.version, i);
+      if (i > 0)
+        assert.deepEqual([foundText(request), request.found.version], [`v${i - 1}`, i - 1]);
     });
     const search = requestFor(client, 'k');
     assert.ok(pool.run(index.search(search)));
-    assert.deepEqual([foundText(search), search.foundVersion], ['v19', 19]);
+    assert.deepEqual([foundText(search), search.found.version], ['v19', 19]);
   });
 
   test(`${name}: merged writes end as if each had been made after the other`, (t) => {
@@ -120,7 +121,7 @@ for (const { name, delegating, another } of DELEGATING) {
         const { state: next, outcome } = apply(state, plan);
         assert.equal(outcomes[i], outcome, `round ${round}, write ${i}`);
         if (outcome !== REFUSED) applied++;
-        if (outcome !== REFUSED) assert.equal(requests[i].outgoingVersion, next?.version);
+        if (outcome !== REFUSED) assert.equal(requests[i].record.version, next?.version);
         if (outcome !== INSERTED) assertFound(client, requests[i], met);
         state = next;
       });
@@ -178,6 +179,6 @@ for (const { name, delegating, another } of DELEGATING) {
     assert.equal(second.finish(), INSERTED);
     assert.equal(third.finish(), REFUSED);
     assert.equal(foundText(writes[2]), 'b');
-    assert.deepEqual([writes[1].outgoingVersion, writes[2].foundVersion], [100, 100]);
+    assert.deepEqual([writes[1].record.version, writes[2].found.version], [100, 100]);
   });
 }

@@ -17,14 +17,14 @@ test('a row says what its client has counted; one that was never written says no
   assert.equal(figuresIn(row, 0), undefined);
   const meter = new Meter();
   assert.equal(meter.dueInMs, Number.POSITIVE_INFINITY);
-  const operation = { startedAt: 0, isTimedWrite: false };
+  const timing = { startedAt: 0, isWrite: false };
   meter.timedEvery = 1;
   for (let i = 0; i < 5; i++) {
-    meter.beginRead(operation);
-    meter.end(operation);
+    meter.beginRead(timing);
+    meter.end(timing);
   }
   meter.countMiss();
-  meter.beginWrite(operation);
+  meter.beginWrite(timing);
   meter.countScanned(7);
   meter.noteHeld(3, 2 ** 40);
   // Executes the WRITEs as a fabric would.

@@ -96,8 +96,9 @@ export function requestFor<I extends Index>(
 }
 
 /** Text of the value that the request found. */
-export function foundText({ found, foundValueAt, foundValueBytes }: Request): string {
-  return Buffer.from(found.u8.subarray(foundValueAt, foundValueAt + foundValueBytes)).toString();
+export function foundText({ found }: Request): string {
+  const { memory, valueAt, valueBytes } = found;
+  return Buffer.from(memory.u8.subarray(valueAt, valueAt + valueBytes)).toString();
 }
 
 /** The problems that a check of the index finds, and the number of records. */
