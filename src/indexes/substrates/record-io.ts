@@ -38,6 +38,7 @@ import {
 import {
   type Address,
   Batch,
+  NULL_ADDRESS,
   type Operation,
   readInteger,
   Scratch,
@@ -170,27 +171,27 @@ export class RecordIo {
   encodeValue(request: Request, value: Bytes, version: number, codec?: number): void {
     request.setValue(value, request.record.expiry === undefined ? 0 : this.#accessClock.ticks());
     if (codec !== undefined) request.record.codec = codec;
-    request.record.chain = undefined;
-    if (fitsOneBlock(request.keyBytes, request.record.valueBytes)) {
-      request.record.headUnits = unitsOf(
-        valueOffset(request.keyBytes) + pad8(request.record.valueBytes),
-      );
+    const { record, keyBytes } = request;
+    record.chain = undefined;
+    if (fitsOneBlock(keyBytes, record.valueBytes)) {
+      record.headUnits = unitsOf(valueOffset(keyBytes) + pad8(record.valueBytes));
       request.seal(version);
     } else {
-      const plan = planChain(request.keyBytes, request.record.valueBytes);
-      request.record.headUnits = plan.headUnits;
-      request.record.chain = { plan, blocks: [] };
+      const plan = planChain(keyBytes, record.valueBytes);
+      record.headUnits = plan.headUnits;
+      record.chain = { plan, blocks: [] };
       request.seal(version, FLAG_CHAINED);
     }
   }
 
   /** Gives the outgoing record a block claimed ahead; false when `allocate` must do it. */
   take(request: Request): boolean {
-    if (request.record.chain) return false;
-    request.record.block = this.#allocator
-      .sizeClass(this.catalog, classOfHead(request.record.headUnits))
-      .take();
-    return request.record.block !== 0;
+    const { record } = request;
+    if (record.chain) return false;
+    invariant(record.block === NULL_ADDRESS, 'a record that has a block takes another one');
+    const units = classOfHead(record.headUnits);
+    record.block = this.#allocator.sizeClass(this.catalog, units).take();
+    return record.block !== NULL_ADDRESS;
   }
 
   /**
@@ -208,14 +209,16 @@ export class RecordIo {
 
   /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
   *allocate(request: Request): Operation<void> {
-    const units = classOfHead(request.record.headUnits);
+    const { record } = request;
+    invariant(record.block === NULL_ADDRESS, 'a record that has blocks is given others');
+    const units = classOfHead(record.headUnits);
     const sizeClass = this.#allocator.sizeClass(this.catalog, units);
-    request.record.block = sizeClass.take();
-    while (request.record.block === 0) {
+    record.block = sizeClass.take();
+    while (record.block === NULL_ADDRESS) {
       yield* this.#allocator.refill(sizeClass);
-      request.record.block = sizeClass.take();
+      record.block = sizeClass.take();
     }
-    if (request.record.chain) yield* this.#allocatePieces(request.record.chain);
+    if (record.chain) yield* this.#allocatePieces(record.chain);
   }
 
   *#allocatePieces(chain: OutgoingChain): Operation<void> {
@@ -240,13 +243,15 @@ export class RecordIo {
 
   /** Adds the WRITEs of the outgoing record to the batch, unless they have been posted before. */
   post(request: Request, batch: Batch): void {
-    if (request.record.isPosted) return;
-    request.record.isPosted = true;
-    if (request.record.chain) {
-      postChain(request, request.record.chain, batch);
+    const { record } = request;
+    if (record.isPosted) return;
+    invariant(record.block > NULL_ADDRESS, 'a record is written that has no block');
+    record.isPosted = true;
+    if (record.chain) {
+      postChain(request, record.chain, batch);
     } else {
-      const bytes = valueOffset(request.keyBytes) + pad8(request.record.valueBytes);
-      batch.write(request.record.block, bytes, request.outgoing, 0);
+      const bytes = valueOffset(request.keyBytes) + pad8(record.valueBytes);
+      batch.write(record.block, bytes, request.outgoing, 0);
     }
   }
 
@@ -265,25 +270,23 @@ export class RecordIo {
 
   /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */
   discard(request: Request): void {
-    if (request.record.block === 0) return;
-    if (request.record.isExposed) {
+    const { record } = request;
+    if (record.block === NULL_ADDRESS) return;
+    if (record.isExposed) {
       this.retireOutgoing(request);
       return;
     }
-    const units = classOfHead(request.record.headUnits);
-    this.#allocator.sizeClass(this.catalog, units).cache.push(request.record.block);
-    if (request.record.chain) this.#giveBackPieces(request.record.chain);
-    request.record.forgetBlock();
+    const units = classOfHead(record.headUnits);
+    this.#allocator.sizeClass(this.catalog, units).cache.push(record.block);
+    if (record.chain) this.#giveBackPieces(record.chain);
+    record.forgetBlock();
   }
 
   /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
   retireOutgoing(request: Request): void {
-    this.#reclamation.retire(
-      request.record.block,
-      classOfHead(request.record.headUnits),
-      this.catalog,
-    );
-    const { chain } = request.record;
+    const { block, headUnits, chain } = request.record;
+    invariant(block > NULL_ADDRESS, 'a record is retired that has no block');
+    this.#reclamation.retire(block, classOfHead(headUnits), this.catalog);
     chain?.blocks.forEach((address, i) => {
       this.#reclamation.retire(address, chain.plan.pieces[i].units, this.catalog);
     });
@@ -412,7 +415,8 @@ export function classOfHead(units: number): number {
  * a second scratch, because the pieces need headers in between.
  */
 function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Batch): void {
-  const { outgoing, keyBytes } = request;
+  const { outgoing, keyBytes, record } = request;
+  invariant(blocks.length === plan.pieces.length, 'a record is written without all its blocks');
   const valueAt = valueOffset(keyBytes);
   const images = new Scratch(
     plan.headUnits * UNIT_BYTES +
@@ -430,11 +434,11 @@ function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Bat
     writeInteger(images, at, blocks[i + 1] ?? 0);
     images.i32[(at + 8) >> 2] = plan.pieces[i + 1]?.units ?? 0;
     images.i32[(at + 12) >> 2] = bytes;
-    writeInteger(images, at + 16, request.record.block);
+    writeInteger(images, at + 16, record.block);
     images.u8.set(outgoing.u8.subarray(from, from + bytes), at + CONTINUATION_HEADER_BYTES);
     batch.write(blocks[i], CONTINUATION_HEADER_BYTES + pad8(bytes), images, at);
     from += bytes;
     at += units * UNIT_BYTES;
   });
-  batch.write(request.record.block, pad8(head), images, 0);
+  batch.write(record.block, pad8(head), images, 0);
 }

@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import type { OperationTiming } from '../../pool/clients/meter.ts';
 import {
   type Bytes,
@@ -341,6 +342,7 @@ export class Request extends Frame {
    * slot says `units` ("this much or more").
    */
   takeFoundRecord(from: Request, units: number): void {
+    invariant(from.keyBytes === this.keyBytes, "a request takes over another key's record");
     const longest = unitsOf(headBytes(from.keyBytes));
     const { u8 } = from.incoming;
     const end = Math.min(u8.length, from.found.at + Math.max(units, longest) * UNIT_BYTES);
@@ -354,7 +356,7 @@ export class Request extends Frame {
     const bytes = valueOffset(keyBytes) + pad8(record.valueBytes);
     this.incoming.ensure(bytes);
     this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
-    this.matches(0);
+    invariant(this.matches(0), "a request takes over another key's record");
     // Its value stands in one piece here.
     this.found.isChained = false;
   }

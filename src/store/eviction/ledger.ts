@@ -1,3 +1,4 @@
+import { invariant } from '../../errors.ts';
 import { type Bound, correctionOf, LEDGER_LINE_BYTES, ledgerBytes } from '../../pool/bound.ts';
 import { unsweptAt } from '../../pool/catalog.ts';
 import type { Pool } from '../../pool/pool.ts';
@@ -254,8 +255,9 @@ export class Ledger {
 
   /** Writes this client's line if it says something new, without waiting. */
   *publish(): Operation<void> {
-    const { id } = this.#pool.membership;
+    const { id, clientsMax } = this.#pool.membership;
     if (id === 0 || !this.hasNews) return;
+    invariant(id <= clientsMax, 'a client writes behind the last line of a store');
     this.#told.set(this.#own);
     const line = this.bound.block + (id - 1) * LEDGER_LINE_BYTES;
     yield* this.#pool.unwaited.doubles(line, this.#own, WORDS);
