@@ -180,10 +180,6 @@ export class LocalPool extends Pool {
     this.run(this.departing());
   }
 
-  epoch(): number {
-    return Number(this.run(control.load(SUPERBLOCK.epoch)));
-  }
-
   regionCount(): number {
     return Number(this.run(control.load(SUPERBLOCK.regionCount)));
   }

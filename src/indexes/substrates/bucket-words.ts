@@ -6,7 +6,6 @@ import {
   type Operation,
   Scratch,
   setWord,
-  swapped,
 } from '../../verbs/index.ts';
 
 /**
@@ -50,10 +49,5 @@ export class BucketWords {
     setWord(this.#swaps, at, low, high);
     setWord(this.#swaps, at + 8, newLow, newHigh);
     this.batch.cas(address, this.#swaps, at);
-  }
-
-  /** Whether verb `verb` of the last doorbell, a CAS, found what it expected. */
-  swapped(verb: number): boolean {
-    return swapped(this.#swaps, CAS_BYTES * verb);
   }
 }

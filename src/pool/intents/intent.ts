@@ -49,11 +49,6 @@ export class Intent {
   /** Where the last write stands. */
   #last = 0;
 
-  /** Bytes of the head and the writes. */
-  get bytes(): number {
-    return this.#end;
-  }
-
   /** Room for an intent of so many bytes; before `begin`. */
   ensure(bytes: number): void {
     this.memory.ensure(bytes);

@@ -51,9 +51,3 @@ export function isClaimedIn(state: number, claim: number): boolean {
 function roundOf(state: number): number {
   return Math.floor((state - 1) / BLOCK_STATES);
 }
-
-export function countFree(map: Uint8Array, blocks: number): number {
-  let free = 0;
-  for (let i = 0; i < blocks; i++) if (map[i] === BLOCK_FREE) free++;
-  return free;
-}

@@ -29,10 +29,6 @@ export class Handshakes {
     this.#clock = setInterval(() => this.#tick(), deadlineMs / TICKS_PER_HANDSHAKE).unref();
   }
 
-  get count(): number {
-    return this.#waiting.size;
-  }
-
   begin(socket: Socket): void {
     const key = endsOf(socket);
     const address = socket.remoteAddress;

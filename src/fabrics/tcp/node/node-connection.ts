@@ -137,10 +137,6 @@ export class NodeConnection {
     return this.#state === OPEN;
   }
 
-  get ended(): boolean {
-    return this.#state === ENDED;
-  }
-
   /** From here on no verb of this client is executed, also none that has arrived already. */
   end(code: string, message: string): void {
     if (this.#state === ENDED) return;

@@ -61,10 +61,6 @@ class Migration {
     this.#table = partitions.tables[partition];
   }
 
-  get partition(): number {
-    return this.#table.partition;
-  }
-
   /**
    * The next part: an operation of its own, between two of which the caller may rest. Raises
    * SW_POOL_FULL when the node has no room, SW_CONTENTION when others are always faster.

@@ -23,10 +23,6 @@ export class Placement {
     this.#nodeOf = assign(ringOf(nodes), partitions, capacityOf(nodes.length, partitions));
   }
 
-  get partitions(): number {
-    return this.#nodeOf.length;
-  }
-
   nodeOf(partition: number): number {
     return this.#nodeOf[partition];
   }

@@ -37,10 +37,6 @@ export class Hotspots {
     return this.#sets === 0;
   }
 
-  get bytes(): number {
-    return this.#ids.byteLength + this.#words.byteLength + this.#counts.byteLength;
-  }
-
   /**
    * The entry of a leaf, as 32 bits of its identity name it, in which the key with these hash words
    * was, or less than 0.
