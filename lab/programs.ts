@@ -38,6 +38,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Caches and limiters of applications: lru-cache, Keyv and Redis, rate-limiter-flexible',
     load: () => import('./apps/run.ts'),
   },
+  'near-reads': {
+    about: 'Reads with a near cache beside lru-cache, lmdb and Redis, and how many are stale',
+    load: () => import('./near/run.ts'),
+  },
   'full-pool': {
     about: 'A full pool that processes share: evictions, sizes, stalls and hit rates',
     load: () => import('./full-pool/run.ts'),

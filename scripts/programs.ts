@@ -9,6 +9,8 @@ export const PROGRAMS: readonly string[] = [
   'lab/main.ts',
   'lab/bench/worker.ts',
   'lab/full-pool/worker.ts',
+  'lab/near/reader.ts',
+  'lab/near/writer.ts',
   'lab/torture/network/client-process.ts',
   'lab/torture/worker.ts',
 ];

@@ -1,0 +1,102 @@
+import { open as openLmdb } from 'lmdb';
+import { LRUCache } from 'lru-cache';
+import { createClient } from 'redis';
+import type { IndexName, OpenOptions, Store } from '../../src/store/api.ts';
+import { openSync } from '../../src/store/open.ts';
+import { contentOf, keysOf, type PeerName, type Place } from './plan.ts';
+
+/** A peer as a reading process uses it: what answers at once returns no promise. */
+export interface Reader {
+  get(key: string): unknown;
+  close(): unknown;
+}
+
+/** A peer as the process uses it that fills it and changes its keys. */
+export interface Writer {
+  set(key: string, value: unknown): unknown;
+  close(): unknown;
+}
+
+/** Room for all records several times over, so that no peer evicts or grows. */
+const CAPACITY = 512 * 2 ** 20;
+
+export async function openReader(peer: PeerName, place: Place): Promise<Reader> {
+  if (peer === 'lru-cache') return privateCache(place);
+  if (peer === 'stepwell') return stepwell(place);
+  if (peer === 'stepwell near') return stepwell(place, place.keys);
+  if (peer === 'redis near') return await redis(place);
+  return lmdb(place, peer === 'lmdb cache');
+}
+
+/** Undefined for a cache that no other process can write to. */
+export async function openWriter(peer: PeerName, place: Place): Promise<Writer | undefined> {
+  if (peer === 'lru-cache') return undefined;
+  if (peer === 'redis near') return await redisWriter(place);
+  if (peer.startsWith('lmdb')) return lmdbWriter(place);
+  const store = openStore(place);
+  return { set: (key, value) => store.set(key, value), close: () => store.close() };
+}
+
+/** In this process alone, and of objects themselves. */
+function privateCache({ keys, values }: Place): Reader {
+  const cache = new LRUCache<string, object | string>({ max: keys });
+  keysOf(keys).forEach((key, id) => {
+    cache.set(key, contentOf(values, id, 1));
+  });
+  return { get: (key) => cache.get(key), close() {} };
+}
+
+function openStore({ url, index, values }: Place, nearCache = 0): Store<unknown> {
+  const options: OpenOptions = {
+    store: 'near',
+    index: index as IndexName,
+    size: CAPACITY,
+    ...(nearCache > 0 && { nearCache }),
+  };
+  if (values === 'json') return openSync<unknown>(url, { ...options, values });
+  return openSync(url, options);
+}
+
+function stepwell(place: Place, nearCache = 0): Reader {
+  const store = openStore(place, nearCache);
+  return { get: (key) => store.get(key), close: () => store.close() };
+}
+
+function openDatabase({ lmdb: path, values }: Place, cache: boolean) {
+  const encoding = values === 'json' ? 'json' : 'string';
+  return openLmdb<unknown, string>({ path, encoding, mapSize: CAPACITY, noSync: true, cache });
+}
+
+function lmdb(place: Place, cache: boolean): Reader {
+  const database = openDatabase(place, cache);
+  return { get: (key) => database.get(key), close: () => database.close() };
+}
+
+function lmdbWriter(place: Place): Writer {
+  const database = openDatabase(place, false);
+  return {
+    set: (key, value) => database.putSync(key, value),
+    close: () => database.close(),
+  };
+}
+
+/** node-redis with its client-side cache, which keeps replies: a document is parsed each time. */
+async function redis({ redisPort, values, keys }: Place): Promise<Reader> {
+  const client = await createClient({
+    RESP: 3,
+    socket: { host: '127.0.0.1', port: redisPort },
+    clientSideCache: { ttl: 0, maxEntries: keys, evictPolicy: 'LRU' },
+  }).connect();
+  const get =
+    values === 'json'
+      ? async (key: string) => JSON.parse(String(await client.get(key)))
+      : (key: string) => client.get(key);
+  return { get, close: () => client.close() };
+}
+
+async function redisWriter({ redisPort, values }: Place): Promise<Writer> {
+  const socket = { host: '127.0.0.1', port: redisPort };
+  const client = await createClient({ socket }).connect();
+  const text = (value: unknown) => (values === 'json' ? JSON.stringify(value) : String(value));
+  return { set: (key, value) => client.set(key, text(value)), close: () => client.close() };
+}
