@@ -9,6 +9,7 @@ import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';
 import { CHIME_SUBJECT } from '../subjects/chime.ts';
 import type { Subject } from '../subjects/subject.ts';
+import { LONG_CHIME_SCOPES, testStops } from './support/chime-stops.ts';
 import { findFailure } from './support/find-failure.ts';
 
 const SEEDS = 100;
@@ -92,12 +93,7 @@ const STOPPED: Readonly<Record<string, readonly string[]>> = {
 };
 
 for (const [name, bugs] of Object.entries(STOPPED)) {
-  test(`CHIME withstands a client that stops once, and one that dies, in ${name}`, () => {
-    const scope = scopeOf(CHIME_SUBJECT, name);
-    const { failure, executions, crashed } = searchStops(scope, { crashes: true });
-    assert.equal(failure, undefined);
-    assert.ok(crashed > 90 && executions > crashed, `${crashed} deaths`);
-  });
+  if (!LONG_CHIME_SCOPES.includes(name)) testStops(name);
   for (const bug of bugs) {
     test(`the canary is caught in ${name}: ${bug}`, () => {
       const canary = CHIME_CANARIES.find((one) => one.name === `CHIME: ${bug}`);
