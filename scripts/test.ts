@@ -38,8 +38,8 @@ const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
 /** A test that hangs fails, so that its run ends and names it. The longest takes a tenth of this. */
 const HANGING_MS = 20 * 60 * 1000;
-/** Beyond two processors: many tests wait for timers, processes and sockets. */
-const CONCURRENCY = 4;
+/** Beyond two processors: many tests wait for timers, processes and sockets, above all the rest. */
+const CONCURRENCY = 6;
 /**
  * From this size on glibc asks the system for memory, which is zeroed. Left to itself, it raises
  * the limit when a pool is freed, and from then on zeroes each new pool by hand.
