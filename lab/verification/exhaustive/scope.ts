@@ -514,12 +514,15 @@ const PLANS: readonly Plan[] = [
   },
 ];
 
-/** The scopes that an index is searched with: of those for all, what it can do. */
-export function scopes(subject: Subject): Scope[] {
+/** The scopes that an index is searched with: of those for all, or of one name, what it can do. */
+export function scopes(subject: Subject, name?: string): Scope[] {
   const { ordered } = subject.kind.manifest;
   const removesFull = subject.leaveNothing !== undefined;
   const plans = PLANS.filter(
-    (plan) => (ordered || !SHRINKING.includes(plan)) && (removesFull || !FULL.includes(plan)),
+    (plan) =>
+      plan.name === (name ?? plan.name) &&
+      (ordered || !SHRINKING.includes(plan)) &&
+      (removesFull || !FULL.includes(plan)),
   );
   return plans
     .map((plan) => scopeOf(subject, plan))

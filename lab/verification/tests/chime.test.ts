@@ -9,6 +9,7 @@ import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';
 import { CHIME_SUBJECT } from '../subjects/chime.ts';
 import type { Subject } from '../subjects/subject.ts';
+import { LONG_CHIME_SCOPES, testStops } from './support/chime-stops.ts';
 import { findFailure } from './support/find-failure.ts';
 
 const SEEDS = 100;
@@ -67,12 +68,10 @@ for (const policy of POLICIES) {
   }
 }
 
-/** The others have schedules by the ten thousand: `stepwell-lab verify chime --scope all`. */
-for (const name of ['put-search', 'increment-increment']) {
-  test(`CHIME is linearizable under every schedule and crash of ${name}`, () => {
-    assertLinearizable(scopeOf(CHIME_SUBJECT, name));
-  });
-}
+/** The others take longer, or have schedules by the ten thousand: long-scopes.campaign.test.ts. */
+test('CHIME is linearizable under every schedule and crash of put-search', () => {
+  assertLinearizable(scopeOf(CHIME_SUBJECT, 'put-search'));
+});
 
 /** Of scopes that are too long, and the bugs that this bounded search of each must find. */
 const STOPPED: Readonly<Record<string, readonly string[]>> = {
@@ -92,12 +91,7 @@ const STOPPED: Readonly<Record<string, readonly string[]>> = {
 };
 
 for (const [name, bugs] of Object.entries(STOPPED)) {
-  test(`CHIME withstands a client that stops once, and one that dies, in ${name}`, () => {
-    const scope = scopeOf(CHIME_SUBJECT, name);
-    const { failure, executions, crashed } = searchStops(scope, { crashes: true });
-    assert.equal(failure, undefined);
-    assert.ok(crashed > 90 && executions > crashed, `${crashed} deaths`);
-  });
+  if (!LONG_CHIME_SCOPES.includes(name)) testStops(name);
   for (const bug of bugs) {
     test(`the canary is caught in ${name}: ${bug}`, () => {
       const canary = CHIME_CANARIES.find((one) => one.name === `CHIME: ${bug}`);

@@ -10,7 +10,7 @@ import { QUICK_SCOPES, scopes } from '../scope.ts';
 import { searchStops } from '../stops.ts';
 import { assertLinearizable, scopeOf, searched } from './support/searched.ts';
 
-/** Those of RACE's quick scopes that long-scopes.rest.test.ts has. */
+/** Those of RACE's quick scopes that long-scopes.campaign.test.ts has. */
 const LONG = ['update-remove-search', 'split-search'];
 
 /** Of the scopes of an index those whose schedules are run within seconds. */

@@ -11,7 +11,7 @@ interface FakeRecord {
 
 /**
  * Pools as plain maps with the few calls that the command line makes. It says nothing about the
- * library; cli.integration.test.ts runs the commands on the real one.
+ * library; cli.integration.rest.test.ts runs the commands on the real one.
  */
 export class FakePools {
   readonly pools = new Map<string, Map<string, FakeStore>>();

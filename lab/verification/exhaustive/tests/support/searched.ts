@@ -4,7 +4,7 @@ import { type Scope, scopes } from '../../scope.ts';
 import { type Coverage, type SearchOptions, searchScope } from '../../search.ts';
 
 export function scopeOf(subject: Subject, name: string): Scope {
-  const scope = scopes(subject).find((one) => one.name === name);
+  const [scope] = scopes(subject, name);
   assert.ok(scope, `${name} is no scope`);
   return scope;
 }

@@ -15,6 +15,7 @@ const SCOPES: readonly [Subject, string][] = [
   [SEPHASH_SUBJECT, 'split-update'],
   [SHARD_SUBJECT, 'put-put'],
   [CHIME_SUBJECT, 'put-remove'],
+  [CHIME_SUBJECT, 'increment-increment'],
   [HOPSCOTCH_SUBJECT, 'put-remove'],
 ];
 

@@ -1,0 +1,38 @@
+import { test } from 'node:test';
+import { INDEX_KINDS } from '../../../../indexes/kinds.ts';
+import type { IndexName } from '../../../api.ts';
+import { KNOWN_FAILURES } from '../../support/known-failures.ts';
+import { remoteOpener } from '../../support/remote.ts';
+import { conformance } from './index.ts';
+
+/** Each case takes seconds over a network: one index, and the one whose servers remove. */
+const BOUNDED: readonly IndexName[] = ['race', 'hstore'];
+
+/**
+ * How many nodes: SHARD places its parts by them, and the fabric is another one with many. HStore's
+ * clients poll its servers: on three nodes its cases alone would take two minutes.
+ */
+const NODES: Record<IndexName, number> = {
+  race: 1,
+  sephash: 3,
+  shard: 3,
+  chime: 3,
+  hstore: 1,
+  hopscotch: 1,
+};
+
+/** The suite over TCP, of the indexes that it tries on so many memory nodes. */
+export function conformanceOnNodes(nodes: number): void {
+  for (const { manifest } of INDEX_KINDS) {
+    const index = manifest.name as IndexName;
+    if (NODES[index] !== nodes) continue;
+    conformance({
+      test,
+      name: `${index} on ${nodes} tcp: node${nodes === 1 ? '' : 's'}`,
+      manifest,
+      known: KNOWN_FAILURES,
+      bounded: BOUNDED.includes(index),
+      openAsync: remoteOpener(index, nodes),
+    });
+  }
+}
