@@ -51,6 +51,7 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   delegation: true,
   hotspots: true,
   lockTimeoutMs: true,
+  nearCache: true,
   ttlMs: true,
   sliding: true,
   clock: true,

@@ -22,6 +22,7 @@ import type {
 import { lifetimeOf } from './calls/expiry.ts';
 import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
+import { nearSettingsOf } from './near/near-settings.ts';
 import {
   type AnyOptions,
   type CodecOptions,
@@ -101,6 +102,7 @@ function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
     values: formatOf(options.values),
     lifetime: lifetimeOf(options),
     readOnly: options.readOnly,
+    near: nearSettingsOf(options),
     onClose: () => {
       client.close(store);
       publish('close', () => ({ url: text, store: store.name }));

@@ -3,6 +3,7 @@ import type { Encoding, Key, NamespaceOptions, PoolHandle, ValueFormat } from '.
 import { checkOptions } from './arguments.ts';
 import { type Lifetime, lifetimeOf } from './calls/expiry.ts';
 import { Namespace } from './calls/namespace.ts';
+import type { NearSettings } from './near/near-cache.ts';
 import type { AnyCodec } from './open-options.ts';
 import { type Format, formatOf } from './values.ts';
 
@@ -12,6 +13,7 @@ interface Defaults {
   values: Format;
   lifetime: Lifetime | undefined;
   readOnly?: boolean | undefined;
+  near?: NearSettings | undefined;
   namespace?: Namespace | undefined;
 }
 

@@ -114,6 +114,17 @@ export class RecordIo {
   }
 
   /**
+   * Until when reads of the found record neither find it expired nor, where they may, extend its
+   * expiry.
+   */
+  unchangedUntil(request: Request, mayExtend: boolean): number {
+    const end = request.foundExpiresAt;
+    if (!mayExtend || (request.foundFlags & FLAG_SLIDING) === 0) return end;
+    const span = spanOf(request.timesIn, request.timesAt);
+    return end - span + span / SLIDE_PRECISION;
+  }
+
+  /**
    * Notes that the found record was used, which restarts a sliding expiry. It does not wait for the
    * WRITE of one word, outside of what the checksum covers; of several clients' WRITEs the last one
    * counts. The block is not re-used while this client is in its epoch. Once the record has been
@@ -121,8 +132,8 @@ export class RecordIo {
    */
   touch(request: Request): Operation<void> {
     if (request.foundInline) return this.#usesInTable.touch(request);
-    const { incoming, foundAt, timesAt, foundAddress } = request;
-    return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
+    const { incoming, foundAt, timesAt, foundAddress, uses } = request;
+    return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt), uses);
   }
 
   /**
@@ -141,13 +152,14 @@ export class RecordIo {
   }
 
   /** Notes one more use than the found record had in the access word at `address`. */
-  noteUse({ timesIn, accessAt }: Request, address: Address): Operation<void> {
-    return this.#note(address, usesAt(timesIn, accessAt));
+  noteUse({ timesIn, accessAt, uses }: Request, address: Address): Operation<void> {
+    return this.#note(address, usesAt(timesIn, accessAt), uses);
   }
 
-  *#note(word: Address, uses: number): Operation<void> {
+  *#note(word: Address, before: number, uses: number): Operation<void> {
     const ticks = this.#accessClock.ticks();
-    const more = usedOnceMore(uses, this.#clock.chance);
+    let more = before;
+    for (let use = 0; use < uses; use++) more = usedOnceMore(more, this.#clock.chance);
     yield* this.#unwaited.word(word, lowOfAccess(ticks), highOfAccess(ticks, more));
   }
 

@@ -66,6 +66,8 @@ export class Request extends Frame {
   block: Address = 0;
   /** Whether the operation took the found record, which may have expired, out of the index. */
   displaced = false;
+  /** As how many uses `RecordIo.touch` notes a read of it. */
+  uses = 1;
   /** A removal spares a record that was used after this; in ticks, see times.ts. */
   sparedIfUsedAfter = Number.POSITIVE_INFINITY;
   /** The last block of this request that became the index's. */
@@ -154,6 +156,7 @@ export class Request extends Frame {
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
     this.expiry = undefined;
     this.displaced = false;
+    this.uses = 1;
     this.sparedIfUsedAfter = Number.POSITIVE_INFINITY;
     this.forgetBlock();
   }

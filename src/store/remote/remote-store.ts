@@ -24,6 +24,7 @@ import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
+import { nearSettingsOf } from '../near/near-settings.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import {
   type AnyNamespaceOptions,
@@ -63,6 +64,7 @@ export async function openRemote<V>(
     lifetime: lifetimeOf(options),
     delegation: options.delegation ?? false,
     readOnly: options.readOnly,
+    near: nearSettingsOf(options),
   });
 }
 
