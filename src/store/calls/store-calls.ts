@@ -47,9 +47,9 @@ import {
 } from '../arguments.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
-import { UNPROVEN } from '../near/near-reads.ts';
 import type { CopiedRecord, Decide } from '../internal-calls.ts';
 import { keyBytes } from '../keys.ts';
+import { UNPROVEN } from '../near/near-reads.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
 import { encoded, storedValue } from '../values.ts';
 import { addTo } from './counters.ts';

@@ -9,37 +9,42 @@ export interface NearSettings {
 }
 
 /**
- * An entry's proof (substrates/proof.ts) takes 16 words: one cache line, which is most of what a
- * near read loads beside its Map.
+ * An entry's proof (substrates/proof.ts) is cut in two, because a cache line is most of what a near
+ * read costs beside its Map: half a line that each read compares, and the rest, which is for the
+ * first read in an epoch.
  *
- *    0  slot: region | word in it | low half | high half
- *    4  mark, in the same region: word, or NONE | low half | high half | mask of the high half
- *    8  record: region, or NONE | word in it | its header, 4 words
- *   14  epoch announced at the last full proof, modulo 2^32
- *   15  state: VISITED | TIMED | uses that the pool has not been told of, from USE on
+ *    words   0  state: VISITED | TIMED | INLINE | uses not noted yet, from USE on | slot's region
+ *            1  slot: word in its region | low half | high half
+ *            4  epoch announced at the last full proof, modulo 2^32
+ *            5  mark, in the same region: word, or NONE | low half | high half
+ *    record  0  region | word in it | its header, 4 words | 8 bytes unused
  */
-export const ENTRY_WORDS = 16;
-export const SLOT_REGION = 0;
+export const ENTRY_WORDS = 8;
+export const STATE = 0;
 export const SLOT_WORD = 1;
 export const SLOT_LOW = 2;
 export const SLOT_HIGH = 3;
-export const MARK_WORD = 4;
-export const MARK_LOW = 5;
-export const MARK_HIGH = 6;
-export const MARK_MASK = 7;
-export const RECORD_REGION = 8;
-export const RECORD_WORD = 9;
-export const HEADER = 10;
-export const EPOCH = 14;
-export const STATE = 15;
+export const EPOCH = 4;
+export const MARK_WORD = 5;
+export const MARK_LOW = 6;
+export const MARK_HIGH = 7;
+export const RECORD_REGION = 0;
+export const RECORD_WORD = 1;
+export const HEADER = 2;
 export const NONE = -1;
-/** The most that `maxEntries` may be: what a typed array's memory can hold. */
+/** The most that `maxEntries` may be. */
 export const ENTRIES_MAX = 2 ** 24;
 /** Read since the hand of SIEVE passed it. */
 const VISITED = 1;
 /** Has a time from which on only a search tells: `until`. */
 export const TIMED = 2;
-export const USE = 4;
+/** Its record stands in the table itself, and has no header. */
+export const INLINE = 4;
+/** One use, and all that an entry can have. */
+export const USE = 8;
+export const USES_MASK = 7 * USE;
+/** Where the number of the slot's region begins. */
+export const REGION_SHIFT = 8;
 /**
  * Large ArrayBuffers begin 16 bytes behind a page, because malloc maps them and puts its header in
  * front. From here on entries are whole cache lines then.
@@ -58,8 +63,12 @@ export class NearCache {
   readonly #entries = new Map<string, number>();
   /** Per entry: its proof, its value, and the time from which on only a search tells. */
   words = wordsFor(0);
+  record = wordsFor(0);
   readonly values: unknown[] = [];
   until = new Float64Array(0);
+  versions = new Uint32Array(0);
+  /** The bits of a mark's high half that count: the same for all of an index. */
+  markMask = 0;
   readonly #keys: (string | undefined)[] = [];
   #sizes = new Int32Array(0);
   /** The queue of SIEVE, from the oldest entry to the newest one. */
@@ -112,6 +121,7 @@ export class NearCache {
   keep(
     key: string,
     value: unknown,
+    version: number,
     bytes: number,
     proof: Proof,
     epoch: number,
@@ -128,6 +138,7 @@ export class NearCache {
       entry = this.#add(key);
     }
     this.values[entry] = value;
+    this.versions[entry] = version;
     this.#bytes += bytes - this.#sizes[entry];
     this.#sizes[entry] = bytes;
     this.#write(entry, proof, epoch, until);
@@ -135,22 +146,23 @@ export class NearCache {
   }
 
   #write(entry: number, proof: Proof, epoch: number, until: number): void {
-    const { words } = this;
+    const { words, record } = this;
     const at = ENTRY_WORDS * entry;
-    words[at + SLOT_REGION] = regionOf(proof.slot);
+    let state = (words[at + STATE] & VISITED) | (regionOf(proof.slot) << REGION_SHIFT);
+    if (until !== Number.POSITIVE_INFINITY) state |= TIMED;
+    if (proof.record === NULL_ADDRESS) state |= INLINE;
+    words[at + STATE] = state;
     words[at + SLOT_WORD] = wordOf(proof.slot);
     words[at + SLOT_LOW] = proof.slotLow;
     words[at + SLOT_HIGH] = proof.slotHigh;
+    words[at + EPOCH] = epoch;
     words[at + MARK_WORD] = proof.mark === NULL_ADDRESS ? NONE : wordOf(proof.mark);
     words[at + MARK_LOW] = proof.markLow;
     words[at + MARK_HIGH] = proof.markHigh;
-    words[at + MARK_MASK] = proof.markMask;
-    words[at + RECORD_REGION] = proof.record === NULL_ADDRESS ? NONE : regionOf(proof.record);
-    words[at + RECORD_WORD] = wordOf(proof.record);
-    for (let i = 0; i < proof.header.length; i++) words[at + HEADER + i] = proof.header[i];
-    words[at + EPOCH] = epoch;
-    const isTimed = until !== Number.POSITIVE_INFINITY;
-    words[at + STATE] = (words[at + STATE] & VISITED) | (isTimed ? TIMED : 0);
+    this.markMask = proof.markMask;
+    record[at + RECORD_REGION] = regionOf(proof.record);
+    record[at + RECORD_WORD] = wordOf(proof.record);
+    for (let i = 0; i < proof.header.length; i++) record[at + HEADER + i] = proof.header[i];
     this.until[entry] = until;
   }
 
@@ -172,7 +184,9 @@ export class NearCache {
   #grow(): void {
     const capacity = Math.max(CAPACITY_AT_FIRST, 2 * this.#newer.length);
     this.words = grown(this.words, wordsFor(capacity));
+    this.record = grown(this.record, wordsFor(capacity));
     this.until = grown(this.until, new Float64Array(capacity));
+    this.versions = grown(this.versions, new Uint32Array(capacity));
     this.#sizes = grown(this.#sizes, new Int32Array(capacity));
     this.#newer = grown(this.#newer, new Int32Array(capacity));
     this.#older = grown(this.#older, new Int32Array(capacity));
@@ -217,7 +231,7 @@ export class NearCache {
   /** Uses of the key's entry that the pool has not been told of. */
   usesOf(key: string): number {
     const entry = this.find(key);
-    return entry === NONE ? 0 : Math.floor(this.words[ENTRY_WORDS * entry + STATE] / USE);
+    return entry === NONE ? 0 : (this.words[ENTRY_WORDS * entry + STATE] & USES_MASK) / USE;
   }
 }
 
@@ -231,7 +245,7 @@ function wordsFor(entries: number): Int32Array {
   return new Int32Array(memory, FIRST_AT);
 }
 
-function grown<A extends Int32Array | Float64Array>(from: A, to: A): A {
+function grown<A extends Int32Array | Uint32Array | Float64Array>(from: A, to: A): A {
   to.set(from);
   return to;
 }

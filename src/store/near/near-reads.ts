@@ -2,13 +2,7 @@ import type { Index } from '../../indexes/contract.ts';
 import { HEADER_WORDS, Proof } from '../../indexes/substrates/proof.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import {
-  addressOf,
-  Batch,
-  type InPlace,
-  type Operation,
-  Scratch,
-} from '../../verbs/index.ts';
+import { addressOf, Batch, type InPlace, type Operation, Scratch } from '../../verbs/index.ts';
 import type { Key, NearCacheStats } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import type { Ledger } from '../eviction/ledger.ts';
@@ -18,29 +12,28 @@ import {
   ENTRY_WORDS,
   EPOCH,
   HEADER,
+  INLINE,
   MARK_HIGH,
   MARK_LOW,
-  MARK_MASK,
   MARK_WORD,
   NearCache,
   type NearSettings,
   NONE,
   RECORD_REGION,
   RECORD_WORD,
+  REGION_SHIFT,
   SLOT_HIGH,
   SLOT_LOW,
-  SLOT_REGION,
   SLOT_WORD,
   STATE,
   TIMED,
   USE,
+  USES_MASK,
 } from './near-cache.ts';
 
 /** What `read` returns when only a search tells. No store holds it. */
 export const UNPROVEN: unique symbol = Symbol('unproven');
 
-/** In a store that evicts, every so many reads of an entry one is a search, which notes them. */
-const USES_PER_SEARCH = 8;
 /** Estimated bytes of an entry beside its key and value. */
 const ENTRY_BYTES = 160;
 /** Estimated bytes of a decoded object for each byte of its JSON. */
@@ -52,11 +45,14 @@ const MARK_AT = 8;
 const HEADER_AT = 16;
 const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
 
+/** Where what a record must be begins behind what a slot must be. */
+const EXPECTED_RECORD = ENTRY_WORDS;
+
 /** A near read in flight: what it READs, and what it must find. */
 class Comparison {
   readonly batch = new Batch();
   readonly found = new Scratch(FOUND_BYTES);
-  readonly expected = new Int32Array(ENTRY_WORDS);
+  readonly expected = new Int32Array(2 * ENTRY_WORDS);
 }
 
 /**
@@ -90,8 +86,9 @@ export class NearReads {
   #era: number;
   hits = 0;
   reads = 0;
-  /** The version of the record whose value `read` has just returned. */
-  version = 0;
+  /** The entry that `read` has just answered by, and, over a network, the version it had. */
+  #last = NONE;
+  #version = 0;
 
   constructor(
     attachment: Attachment,
@@ -124,9 +121,9 @@ export class NearReads {
       const inPlace = this.#inPlace;
       if (inPlace === undefined) return yield* this.#readRemote(entry);
       const { cache } = this;
-      if (!this.#standsHere(inPlace, cache.words, ENTRY_WORDS * entry)) return UNPROVEN;
+      if (!this.#standsHere(inPlace, cache, ENTRY_WORDS * entry)) return UNPROVEN;
       this.#noteHit(entry);
-      this.version = versionIn(cache.words, ENTRY_WORDS * entry);
+      this.#last = entry;
       return cache.values[entry];
     } finally {
       attachment.exit();
@@ -146,7 +143,8 @@ export class NearReads {
     clock.refuseFault();
     const state = cache.words[ENTRY_WORDS * entry + STATE];
     if ((state & TIMED) !== 0 && !(clock.now() < cache.until[entry])) return false;
-    return !this.#notesUses || state < USE * (USES_PER_SEARCH - 1);
+    // A search notes all uses.
+    return !this.#notesUses || (state & USES_MASK) !== USES_MASK;
   }
 
   #noteHit(entry: number): void {
@@ -160,27 +158,27 @@ export class NearReads {
   }
 
   /** Compares the words where they stand; copied by doubles, because a load of halves may tear. */
-  #standsHere(inPlace: InPlace, words: Int32Array, at: number): boolean {
+  #standsHere(inPlace: InPlace, cache: NearCache, at: number): boolean {
+    const { words } = cache;
     const { f64, i32 } = this.#here;
     inPlace.fence();
-    const table = inPlace.wordsOf(words[at + SLOT_REGION]);
+    const table = inPlace.wordsOf(words[at + STATE] >>> REGION_SHIFT);
     f64[0] = table[words[at + SLOT_WORD]];
     if (i32[0] !== words[at + SLOT_LOW] || i32[1] !== words[at + SLOT_HIGH]) return false;
     if (words[at + MARK_WORD] !== NONE) {
       inPlace.fence();
       f64[0] = table[words[at + MARK_WORD]];
       if (i32[0] !== words[at + MARK_LOW]) return false;
-      if ((i32[1] & words[at + MARK_MASK]) !== words[at + MARK_HIGH]) return false;
+      if ((i32[1] & cache.markMask) !== words[at + MARK_HIGH]) return false;
     }
-    if (words[at + RECORD_REGION] === NONE) return true;
-    const epoch = this.#epoch;
-    if (words[at + EPOCH] === epoch) return true;
+    if ((words[at + STATE] & INLINE) !== 0 || words[at + EPOCH] === this.#epoch) return true;
+    const { record } = cache;
     inPlace.fence();
-    const memory = inPlace.wordsOf(words[at + RECORD_REGION]);
-    f64[0] = memory[words[at + RECORD_WORD]];
-    f64[1] = memory[words[at + RECORD_WORD] + 1];
-    for (let i = 0; i < HEADER_WORDS; i++) if (i32[i] !== words[at + HEADER + i]) return false;
-    words[at + EPOCH] = epoch;
+    const memory = inPlace.wordsOf(record[at + RECORD_REGION]);
+    f64[0] = memory[record[at + RECORD_WORD]];
+    f64[1] = memory[record[at + RECORD_WORD] + 1];
+    for (let i = 0; i < HEADER_WORDS; i++) if (i32[i] !== record[at + HEADER + i]) return false;
+    words[at + EPOCH] = this.#epoch;
     return true;
   }
 
@@ -199,39 +197,47 @@ export class NearReads {
     const { expected } = comparison;
     const at = ENTRY_WORDS * entry;
     const value = cache.values[entry];
-    for (let i = 0; i < ENTRY_WORDS; i++) expected[i] = cache.words[at + i];
+    const version = cache.versions[entry];
+    for (let i = 0; i < ENTRY_WORDS; i++) {
+      expected[i] = cache.words[at + i];
+      expected[EXPECTED_RECORD + i] = cache.record[at + i];
+    }
     const stands = yield* this.#standsThere(comparison);
-    this.#idle.push(comparison);
-    if (!stands) return UNPROVEN;
-    if (cache.values[entry] === value) {
-      if (isSame(cache.words, at, expected)) cache.words[at + EPOCH] = this.#epoch;
+    if (stands && isSame(cache, at, expected)) {
+      cache.words[at + EPOCH] = this.#epoch;
       this.#noteHit(entry);
     }
-    this.version = versionIn(expected, 0);
-    return value;
+    this.#idle.push(comparison);
+    this.#version = version;
+    return stands ? value : UNPROVEN;
   }
 
   /** One round trip if the header is not needed or on the slot's node: there READs are in order. */
   *#standsThere({ batch, expected, found }: Comparison): Operation<boolean> {
-    const region = expected[SLOT_REGION];
+    const region = expected[STATE] >>> REGION_SHIFT;
     batch.clear().read(addressOf(region, 8 * expected[SLOT_WORD]), 8, found, SLOT_AT);
     if (expected[MARK_WORD] !== NONE) {
       batch.read(addressOf(region, 8 * expected[MARK_WORD]), 8, found, MARK_AT);
     }
-    const record = addressOf(expected[RECORD_REGION], 8 * expected[RECORD_WORD]);
-    const isWhole = expected[RECORD_REGION] !== NONE && expected[EPOCH] !== this.#epoch;
-    const { layout } = this.#attachment.pool;
-    const slotNode = layout.nodeOf(addressOf(region, 0));
-    const isTogether = isWhole && layout.nodeOf(record) === slotNode;
+    const isWhole = (expected[STATE] & INLINE) === 0 && expected[EPOCH] !== this.#epoch;
+    const recordRegion = expected[EXPECTED_RECORD + RECORD_REGION];
+    const record = addressOf(recordRegion, 8 * expected[EXPECTED_RECORD + RECORD_WORD]);
+    const { stripe } = this.#attachment.pool.layout;
+    const isTogether = isWhole && recordRegion % stripe === region % stripe;
     if (isTogether) batch.read(record, HEADER_BYTES, found, HEADER_AT);
     yield batch;
-    if (!isPlaceSame(found.i32, expected)) return false;
+    if (!isPlaceSame(found.i32, expected, this.cache.markMask)) return false;
     if (!isWhole) return true;
     if (!isTogether) yield batch.clear().read(record, HEADER_BYTES, found, HEADER_AT);
     for (let i = 0; i < HEADER_WORDS; i++) {
-      if (found.i32[(HEADER_AT >> 2) + i] !== expected[HEADER + i]) return false;
+      if (found.i32[(HEADER_AT >> 2) + i] !== expected[EXPECTED_RECORD + HEADER + i]) return false;
     }
     return true;
+  }
+
+  /** The version of the record whose value `read` has just returned. */
+  get version(): number {
+    return this.#inPlace === undefined ? this.#version : this.cache.versions[this.#last];
   }
 
   /** Uses of the key that the pool has not been told of. */
@@ -260,7 +266,8 @@ export class NearReads {
       const factor = isObject ? OBJECT_FACTOR : 1;
       const bytes = ENTRY_BYTES + request.keyBytes + factor * request.contentBytes;
       const until = index.records.unchangedUntil(request, this.#slides);
-      cache.keep(key, value, bytes, this.#proof, this.#epoch, until);
+      const { foundVersion } = request;
+      cache.keep(key, value, foundVersion, bytes, this.#proof, this.#epoch, until);
     } else cache.forget(key);
     return value;
   }
@@ -271,22 +278,19 @@ export class NearReads {
   }
 }
 
-function isPlaceSame(found: Int32Array, expected: Int32Array): boolean {
+function isPlaceSame(found: Int32Array, expected: Int32Array, mask: number): boolean {
   const slot = SLOT_AT >> 2;
   if (found[slot] !== expected[SLOT_LOW] || found[slot + 1] !== expected[SLOT_HIGH]) return false;
   if (expected[MARK_WORD] === NONE) return true;
   const mark = MARK_AT >> 2;
-  if (found[mark] !== expected[MARK_LOW]) return false;
-  return (found[mark + 1] & expected[MARK_MASK]) === expected[MARK_HIGH];
+  return found[mark] === expected[MARK_LOW] && (found[mark + 1] & mask) === expected[MARK_HIGH];
 }
 
 /** Whether an entry still has the proof that was copied, whatever its state and its epoch. */
-function isSame(words: Int32Array, at: number, expected: Int32Array): boolean {
-  for (let i = 0; i < EPOCH; i++) if (words[at + i] !== expected[i]) return false;
+function isSame({ words, record }: NearCache, at: number, expected: Int32Array): boolean {
+  for (let i = SLOT_WORD; i < ENTRY_WORDS; i++) {
+    if (i !== EPOCH && words[at + i] !== expected[i]) return false;
+    if (record[at + i] !== expected[EXPECTED_RECORD + i]) return false;
+  }
   return true;
-}
-
-function versionIn(words: Int32Array, at: number): number {
-  const isRecord = words[at + RECORD_REGION] !== NONE;
-  return words[at + (isRecord ? HEADER + HEADER_WORDS - 1 : SLOT_LOW)] >>> 0;
 }

@@ -23,8 +23,8 @@ import {
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
-import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { nearSettingsOf } from '../near/near-settings.ts';
+import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import {
   type AnyNamespaceOptions,
