@@ -19,6 +19,7 @@ import type { Sight } from '../checks/snapshots.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import { Caller } from '../schedules/caller.ts';
+import { nearReadsOf } from '../schedules/near.ts';
 import type { Model } from './explorer.ts';
 import { InFlight } from './in-flight.ts';
 import {
@@ -126,7 +127,8 @@ export class ScopeModel implements Model {
       const index = this.#open(pool);
       if (actions.some(isWithoutMemory)) this.#scope.subject.leaveNothing?.(index);
       const log = this.#log();
-      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight));
+      const near = this.#scope.near ? nearReadsOf(pool, index, this.#canary) : undefined;
+      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight, near));
     });
     if (grown) this.#grow();
     if (migrates) this.#choose();

@@ -48,6 +48,10 @@ const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
 /** Where what a record must be begins behind what a slot must be. */
 const EXPECTED_RECORD = ENTRY_WORDS;
 
+/** How near reads get at the pool. */
+export type NearIndex = Pick<Index, 'prove' | 'proofEra' | 'records'>;
+export type NearSection = Pick<Attachment, 'pool' | 'enter' | 'exit' | 'inPlace'>;
+
 /** A near read in flight: what it READs, and what it must find. */
 class Comparison {
   readonly batch = new Batch();
@@ -70,8 +74,8 @@ class Comparison {
  */
 export class NearReads {
   readonly cache: NearCache;
-  readonly #attachment: Attachment;
-  readonly #index: Index;
+  readonly #attachment: NearSection;
+  readonly #index: NearIndex;
   readonly #inPlace: InPlace | undefined;
   readonly #isFrozen: boolean;
   /** Whether objects are kept, and not only text: JSON. */
@@ -91,8 +95,8 @@ export class NearReads {
   #version = 0;
 
   constructor(
-    attachment: Attachment,
-    index: Index,
+    attachment: NearSection,
+    index: NearIndex,
     settings: NearSettings,
     { values, readOnly = false }: { values: Format; readOnly?: boolean | undefined },
     counted?: { ledger: Ledger; evicts: boolean },
