@@ -458,6 +458,8 @@ export interface NamespaceOptions {
   ttlMs?: number;
   /** Whether each read restarts `ttlMs`. */
   sliding?: boolean;
+  /** As of `open`; 0 for none. */
+  nearCache?: number | NearCacheOptions;
 }
 
 interface Named {

@@ -268,7 +268,9 @@ export class ScopeModel implements Model {
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
       {
         grace: false,
-        readsAhead: subject.readsAhead,
+        // A near read reads the header of a record beside its slot, and discards it then.
+        readsAhead: (units) =>
+          (this.#scope.near && units === 1) || subject.readsAhead?.(units) === true,
         locksAhead: subject.locksAhead,
         // A record that notes its uses is written as long as a client that has found it may be.
         overwrites: (units) =>

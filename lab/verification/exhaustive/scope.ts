@@ -390,9 +390,9 @@ const NEAR: readonly Plan[] = (
     },
     {
       name: 'near-reinsert',
-      before: ({ insertAlike }) => [insertAlike()],
-      clients: ({ remove, insertAlike, search }) => [
-        [remove(), insertAlike()],
+      before: ({ put }) => [put()],
+      clients: ({ remove, insert, search }) => [
+        [remove(), insert()],
         [search(), search()],
       ],
     },

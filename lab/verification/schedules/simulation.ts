@@ -174,7 +174,8 @@ class Simulation {
     };
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
-      readsAhead: this.#scenario.subject.readsAhead,
+      // A near read reads the header of a record beside its slot, and discards it then.
+      readsAhead: this.#options.near ? () => true : this.#scenario.subject.readsAhead,
       locksAhead: subject.locksAhead,
       // A record that notes its uses is written as long as a client that has found it may be.
       overwrites: (units) =>

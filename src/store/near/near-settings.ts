@@ -7,7 +7,9 @@ import { ENTRIES_MAX, type NearSettings } from './near-cache.ts';
 const OPTIONS: readonly (keyof NearCacheOptions)[] = ['maxEntries', 'maxBytes', 'freeze'];
 
 /** The near cache that the options of `open` ask for, if any. Raises SW_INVALID_ARGUMENT. */
-export function nearSettingsOf({ nearCache }: OpenOptions): NearSettings | undefined {
+export function nearSettingsOf({
+  nearCache,
+}: Pick<OpenOptions, 'nearCache'>): NearSettings | undefined {
   if (nearCache === undefined) return undefined;
   const options = typeof nearCache === 'number' ? { maxEntries: nearCache } : nearCache;
   checkOptions(options, OPTIONS);
@@ -28,7 +30,11 @@ export function nearSettingsOf({ nearCache }: OpenOptions): NearSettings | undef
 }
 
 /** Raises SW_UNSUPPORTED where near reads cannot be proven. */
-export function refuseNear(store: string, index: Index, { delegation }: OpenOptions): void {
+export function refuseNear(
+  store: string,
+  index: Index,
+  { delegation }: Pick<OpenOptions, 'delegation'>,
+): void {
   if (index.prove === undefined) {
     const why = 'which moves its records from one table to another to merge them';
     const { name } = index.manifest;

@@ -20,10 +20,10 @@ import { assertLinearizable, scopeOf, searched } from './support/searched.ts';
 
 /** Scopes whose schedules are run within seconds, with all crashes. */
 const EXHAUSTED: readonly [Subject, readonly string[]][] = [
-  [RACE_SUBJECT, ['near-update', 'near-reinsert', 'near-expire']],
-  [SHARD_SUBJECT, ['near-update', 'near-reinsert', 'near-expire']],
-  [HOPSCOTCH_SUBJECT, ['near-update', 'near-reinsert', 'near-expire']],
-  [CHIME_SUBJECT, ['near-update', 'near-reinsert', 'near-expire']],
+  [RACE_SUBJECT, ['near-update', 'near-reinsert']],
+  [SHARD_SUBJECT, ['near-update', 'near-reinsert']],
+  [HOPSCOTCH_SUBJECT, ['near-update', 'near-reinsert']],
+  [CHIME_SUBJECT, ['near-update', 'near-reinsert']],
   [HSTORE_SUBJECT, ['near-update']],
 ];
 
@@ -36,11 +36,23 @@ for (const [subject, names] of EXHAUSTED) {
   }
 }
 
-test('near reads are linearizable under every schedule of near-reuse', () => {
-  const { failure, exhausted } = searched(scopeOf(RACE_SUBJECT, 'near-reuse'), { crashes: false });
-  assert.equal(failure?.text, undefined);
-  assert.ok(exhausted);
-});
+/** Without crashes: either few verbs change anything, or there are too many schedules. */
+const UNBROKEN: readonly [Subject, string][] = [
+  [RACE_SUBJECT, 'near-reuse'],
+  [RACE_SUBJECT, 'near-expire'],
+  [SHARD_SUBJECT, 'near-expire'],
+  [HOPSCOTCH_SUBJECT, 'near-expire'],
+  [CHIME_SUBJECT, 'near-expire'],
+];
+
+for (const [subject, name] of UNBROKEN) {
+  const { name: index } = subject.kind.manifest;
+  test(`${index}: near reads are linearizable under every schedule of ${name}`, () => {
+    const { failure, exhausted, schedules } = searched(scopeOf(subject, name), { crashes: false });
+    assert.equal(failure?.text, undefined);
+    assert.ok(exhausted && schedules > 3);
+  });
+}
 
 const CAUGHT: readonly [Canary, Subject, string][] = [
   [nearSlotAloneCanary, RACE_SUBJECT, 'near-reuse'],
@@ -56,6 +68,6 @@ const CAUGHT: readonly [Canary, Subject, string][] = [
 for (const [canary, subject, name] of CAUGHT) {
   test(`${subject.kind.manifest.name}: ${name} catches ${canary.name}`, () => {
     const { failure } = searched(scopeOf(subject, name), { canary });
-    assert.ok(failure);
+    assert.match(failure?.text ?? '', new RegExp(`^${canary.caughtBy}`));
   });
 }
