@@ -5,6 +5,7 @@ import type {
   Decoded,
   Encoding,
   Key,
+  Shared,
   Value,
   ValueCodec,
   ValueFormat,
@@ -14,7 +15,7 @@ import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from './
 
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
-export type { Decoded, Encoding, Key, Value, ValueCodec, ValueFormat, Written };
+export type { Decoded, Encoding, Key, Shared, Value, ValueCodec, ValueFormat, Written };
 
 /**
  * A record with its version (32 bits, unsigned), which every write changes. SepHash counts a
