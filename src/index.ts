@@ -15,7 +15,12 @@ export {
   open,
   openSync,
 } from './store/open.ts';
-export type { CodecOptions, EncodedOptions, TypedOptions } from './store/open-options.ts';
+export type {
+  CodecOptions,
+  EncodedOptions,
+  NearOptions,
+  TypedOptions,
+} from './store/open-options.ts';
 export type * from './store/ordered-api.ts';
 export { type CopyOptions, copyPool } from './store/pools/copy-pool.ts';
 export { grow, growSync } from './store/pools/grow.ts';

@@ -1,6 +1,8 @@
 import type { Index, IndexKind } from '../../src/indexes/contract.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
+import type { NearReads } from '../../src/store/near/near-reads.ts';
 import type { FailureKind } from './checks/failure.ts';
+import type { NearParts } from './schedules/near.ts';
 import type { ScenarioOptions } from './schedules/swarm.ts';
 import type { Subject } from './subjects/subject.ts';
 
@@ -18,6 +20,9 @@ export interface Canary {
   /** Returns the index with the bug. A method, so that it may name the class of its kind. */
   index?(index: Index, pool: LocalPool): Index;
   pool?: (pool: LocalPool) => void;
+  /** What near reads go by, or how they read, with the bug. */
+  near?: (parts: NearParts) => NearParts;
+  nearReads?: (reads: NearReads) => NearReads;
 }
 
 /** The index with the bug, if its kind has it. */

@@ -14,9 +14,12 @@ export function spaceOf<V>(
   prefix: string,
   options: NamespaceOptions & { values: Encoding | AdapterValues<V> },
 ): AsyncStore<V, Key, V> {
+  const isText = options.values === 'utf8' || options.values === 'auto';
+  // Callers of other libraries change the objects that they get: each gets its own.
+  const own = isText ? options : { ...options, nearCache: 0 };
   return promised(store).namespace<V>(
     prefix,
-    options as NamespaceOptions & { values: AdapterValues<V> },
+    own as NamespaceOptions & { values: AdapterValues<V> },
   );
 }
 

@@ -2,6 +2,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Bytes } from '../records/codec.ts';
 import type { Address, Batch, Operation, Scratch } from '../verbs/index.ts';
 import type { IndexPicture } from './picture.ts';
+import type { Proof } from './substrates/proof.ts';
 import type { RecordIo } from './substrates/record-io.ts';
 import type { Request } from './substrates/request.ts';
 import type { Parts } from './traversal/parts.ts';
@@ -227,6 +228,19 @@ export interface Index {
     batch: Batch,
     found: boolean[],
   ): Operation<void>;
+  /**
+   * After a search that found the key, in the same section and before the next round trip of the
+   * request's: fills the proof with the words that made the record the key's. As long as they stand
+   * where they stood, and `proofEra` is what it was, a search would find the same record. They are
+   * compared in a section: the slot first, then the mark, then the header. False when the place
+   * proves nothing. An index that lacks this cannot have a near cache.
+   */
+  prove?(request: Request, proof: Proof): boolean;
+  /**
+   * Changes, in a section's `enter` at the latest, when the tables that proofs are about may be
+   * freed; negative while no proof counts. Left out by an index whose tables stay.
+   */
+  readonly proofEra?: number;
   /**
    * Stores the request's outgoing value under the condition; `expected` is the version for
    * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found

@@ -5,6 +5,7 @@ import type {
   Decoded,
   Encoding,
   Key,
+  Shared,
   Value,
   ValueCodec,
   ValueFormat,
@@ -14,7 +15,7 @@ import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from './
 
 /** The public types of a store. Synchronous and asynchronous stores share every name. */
 
-export type { Decoded, Encoding, Key, Value, ValueCodec, ValueFormat, Written };
+export type { Decoded, Encoding, Key, Shared, Value, ValueCodec, ValueFormat, Written };
 
 /**
  * A record with its version (32 bits, unsigned), which every write changes. SepHash counts a
@@ -251,6 +252,27 @@ export interface PoolOptions {
 /** Which records of a store with a bound go when it is full; see `OpenOptions`. */
 export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 
+/** The bounds of a near cache, of which at least one is given, and what is done to its objects. */
+export interface NearCacheOptions {
+  /** Keys that it holds at most, up to 2^24. */
+  maxEntries?: number;
+  /** Memory that it takes at most, in bytes, by estimate: twice the JSON of an object. */
+  maxBytes?: number;
+  /** Whether the objects that reads return are frozen, all the way down. Default true. */
+  freeze?: boolean;
+}
+
+/** The near cache of a handle. */
+export interface NearCacheStats {
+  entries: number;
+  /** Estimated memory of the entries. */
+  bytes: number;
+  /** Keys that were read through the cache. */
+  reads: number;
+  /** Those of them that it answered. */
+  hits: number;
+}
+
 /** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {
   /** How long records live that this handle writes, in milliseconds. Default: for ever. */
@@ -322,6 +344,15 @@ export interface OpenOptions extends PoolOptions {
    * Handles of a thread that share the store share it.
    */
   hotspots?: number;
+  /**
+   * How many values this handle keeps decoded; see `NearCacheOptions` for other bounds. `get`,
+   * `getEntry`, `getMany` and `has` return such a value if its record is still the key's, which
+   * each call makes sure of in the pool: a value is never stale. Text and numbers are kept, and with
+   * `values: 'json'` objects, of keys that are strings, from the second read on. Objects are frozen,
+   * because all callers of this handle share them. A namespace has a near cache of its own.
+   * SW_UNSUPPORTED with SepHash and with `delegation`. Default: none.
+   */
+  nearCache?: number | NearCacheOptions;
   /**
    * How long a call waits, in milliseconds, while one and the same client holds a lock that is in
    * its way. Then it raises SW_CONTENTION, which names that client, and nothing has happened. CHIME
@@ -397,6 +428,8 @@ export interface StoreStats extends ClientCounters {
   memory: { records: number; subtables: number; directory: number };
   /** Only for a store with `maxRecords` or `maxBytes`. */
   bound?: BoundStats;
+  /** Only for a handle with `nearCache`. */
+  near?: NearCacheStats;
 }
 
 /**
@@ -426,6 +459,8 @@ export interface NamespaceOptions {
   ttlMs?: number;
   /** Whether each read restarts `ttlMs`. */
   sliding?: boolean;
+  /** As of `open`; 0 for none. */
+  nearCache?: number | NearCacheOptions;
 }
 
 interface Named {

@@ -1,5 +1,5 @@
 import type { Pool } from '../pool/pool.ts';
-import type { Address, Operation, TrafficCounters } from '../verbs/index.ts';
+import type { Address, InPlace, Operation, TrafficCounters } from '../verbs/index.ts';
 
 /** How the calls of a store get at its pool, whatever its verbs take. */
 export interface Attachment {
@@ -29,6 +29,8 @@ export interface Attachment {
   together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
   /** The pool's own memory, without a copy, where it is within reach. */
   window(address: Address, bytes: number): Uint8Array | undefined;
+  /** The pool's words where they stand, where they are within reach. */
+  readonly inPlace: InPlace | undefined;
 }
 
 /** Runs an operation in a section of its own: nothing that it meets is used again meanwhile. */

@@ -30,6 +30,11 @@ export interface CodecOptions<V, K extends Key> extends Omit<OpenOptions, 'value
 // biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
 export type AnyCodec = ValueCodec<any>;
 
+/** Those options with a near cache, whose objects callers share. */
+export interface NearOptions<V, K extends Key> extends CodecOptions<V, K> {
+  nearCache: NonNullable<OpenOptions['nearCache']>;
+}
+
 /** The options of `open`, whichever they are. */
 // biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
 export type AnyOptions = OpenOptions | CodecOptions<any, Key>;
@@ -51,6 +56,7 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   delegation: true,
   hotspots: true,
   lockTimeoutMs: true,
+  nearCache: true,
   ttlMs: true,
   sliding: true,
   clock: true,

@@ -16,12 +16,14 @@ import type {
   Key,
   OpenOptions,
   PoolHandle,
+  Shared,
   Store,
   Value,
 } from './api.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
+import { nearSettingsOf } from './near/near-settings.ts';
 import {
   type AnyOptions,
   type CodecOptions,
@@ -29,6 +31,7 @@ import {
   checkOpenOptions,
   type EncodedOptions,
   forceIn,
+  type NearOptions,
   type TypedOptions,
 } from './open-options.ts';
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
@@ -59,6 +62,10 @@ import { formatOf } from './values.ts';
  *   only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
+export function openSync<V, K extends Key = Key>(
+  url: string | PoolHandle,
+  options: NearOptions<V, K>,
+): Store<Shared<V>, K, V>;
 export function openSync<V, K extends Key = Key>(
   url: string | PoolHandle,
   options: CodecOptions<V, K>,
@@ -101,6 +108,7 @@ function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
     values: formatOf(options.values),
     lifetime: lifetimeOf(options),
     readOnly: options.readOnly,
+    near: nearSettingsOf(options),
     onClose: () => {
       client.close(store);
       publish('close', () => ({ url: text, store: store.name }));
@@ -130,6 +138,10 @@ function refuseDelegation({ delegation }: OpenOptions): void {
  * SW_NODE_UNREACHABLE when a node goes away, and SW_REVOKED when this client is revoked. What they
  * wrote may or may not have been stored.
  */
+export function open<V, K extends Key = Key>(
+  url: string | PoolHandle,
+  options: NearOptions<V, K>,
+): Promise<AsyncStore<Shared<V>, K, V>>;
 export function open<V, K extends Key = Key>(
   url: string | PoolHandle,
   options: CodecOptions<V, K>,

@@ -3,6 +3,8 @@ import type { Encoding, Key, NamespaceOptions, PoolHandle, ValueFormat } from '.
 import { checkOptions } from './arguments.ts';
 import { type Lifetime, lifetimeOf } from './calls/expiry.ts';
 import { Namespace } from './calls/namespace.ts';
+import type { NearSettings } from './near/near-cache.ts';
+import { nearSettingsOf } from './near/near-settings.ts';
 import type { AnyCodec } from './open-options.ts';
 import { type Format, formatOf } from './values.ts';
 
@@ -12,6 +14,7 @@ interface Defaults {
   values: Format;
   lifetime: Lifetime | undefined;
   readOnly?: boolean | undefined;
+  near?: NearSettings | undefined;
   namespace?: Namespace | undefined;
 }
 
@@ -50,11 +53,12 @@ export function inNamespace<S extends Defaults>(
   prefix: Key,
   options: AnyNamespaceOptions = {},
 ): S {
-  checkOptions(options, ['ttlMs', 'sliding', 'values']);
+  checkOptions(options, ['ttlMs', 'sliding', 'values', 'nearCache']);
   const { ttlMs = settings.lifetime?.ttlMs, sliding = settings.lifetime?.sliding } = options;
   return {
     ...settings,
     values: options.values === undefined ? settings.values : formatOf(options.values),
+    near: options.nearCache === undefined ? settings.near : nearSettingsOf(options),
     lifetime: lifetimeOf({ ttlMs, sliding: ttlMs === Number.POSITIVE_INFINITY ? false : sliding }),
     namespace: new Namespace(prefix, settings.namespace),
   };

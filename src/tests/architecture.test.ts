@@ -40,6 +40,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
   ],
   'src/store/places',
   'src/store/eviction',
+  'src/store/near',
   'src/store/administration/statistics.ts',
   'src/store/calls',
   ['src/store/store-settings.ts', 'src/store/store-in-pool.ts'],

@@ -2,6 +2,7 @@ import { StepwellError } from '../../../src/errors.ts';
 import { type Index, isPlaced } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
+import type { NearReads } from '../../../src/store/near/near-reads.ts';
 import {
   type Address,
   type Batch,
@@ -78,6 +79,7 @@ export class ScopeClient {
     log: ScopeLog,
     diesAfter: number,
     inFlight?: InFlight,
+    near?: NearReads,
   ) {
     this.number = number;
     this.pool = pool;
@@ -87,7 +89,7 @@ export class ScopeClient {
     this.#diesAfter = diesAfter;
     this.#inFlight = inFlight;
     this.#log = log;
-    this.caller = new Caller(`c${number}`, index, log);
+    this.caller = new Caller(`c${number}`, index, log, near);
   }
 
   get retries(): number {

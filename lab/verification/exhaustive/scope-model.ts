@@ -19,6 +19,7 @@ import type { Sight } from '../checks/snapshots.ts';
 import { countingTimer } from '../counting-timer.ts';
 import { AdversaryFabric, AdversaryMemory, WORD } from '../schedules/adversary.ts';
 import { Caller } from '../schedules/caller.ts';
+import { nearReadsOf } from '../schedules/near.ts';
 import type { Model } from './explorer.ts';
 import { InFlight } from './in-flight.ts';
 import {
@@ -126,7 +127,8 @@ export class ScopeModel implements Model {
       const index = this.#open(pool);
       if (actions.some(isWithoutMemory)) this.#scope.subject.leaveNothing?.(index);
       const log = this.#log();
-      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight));
+      const near = this.#scope.near ? nearReadsOf(pool, index, this.#canary) : undefined;
+      this.#clients.push(new ScopeClient(i, pool, index, actions, log, diesAfter, inFlight, near));
     });
     if (grown) this.#grow();
     if (migrates) this.#choose();
@@ -266,7 +268,9 @@ export class ScopeModel implements Model {
       // Grace is a matter of time, which steps that commute do not keep: its consequences count.
       {
         grace: false,
-        readsAhead: subject.readsAhead,
+        // A near read reads the header of a record beside its slot, and discards it then.
+        readsAhead: (units) =>
+          (this.#scope.near && units === 1) || subject.readsAhead?.(units) === true,
         locksAhead: subject.locksAhead,
         // A record that notes its uses is written as long as a client that has found it may be.
         overwrites: (units) =>

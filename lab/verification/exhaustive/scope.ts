@@ -39,6 +39,8 @@ export interface Scope {
   clients: ScopeAction[][];
   /** Whether the first client lets the index grow when all have opened it. */
   grown: boolean;
+  /** Whether the clients keep what they have found, and read it as a near cache does. */
+  near: boolean;
   /** Whether the pool has two memory nodes, and the index is to be on the other one. */
   migrates: boolean;
   /** Batches that the last client executes alone: where in its operation the scope begins. */
@@ -86,6 +88,8 @@ class Calls {
   remove = (key = 0): Call => ({ key, kind: 'remove' });
   /** An eviction: removes the record that a sample has met. */
   evict = (key = 0): Call => ({ key, kind: 'remove', sampled: MET });
+  /** An insertion that draws a version which another one has drawn. */
+  insertAlike = (key = 0): Call => ({ ...this.#write(key, IF_ABSENT), version: 7 });
   compareAndRemove = (key = 0): Call => ({ key, kind: 'remove', expected: LAST_SEEN });
 }
 
@@ -99,6 +103,7 @@ interface Plan {
   clients: (calls: Calls) => ScopeAction[][];
   grown?: boolean;
   migrates?: boolean;
+  near?: boolean;
   lead?: number;
   patient?: boolean;
   retriesMax?: number;
@@ -106,7 +111,7 @@ interface Plan {
 
 function scopeOf(subject: Subject, plan: Plan): Scope {
   const { name, keys, before, clients, patient = true } = plan;
-  const { grown = false, migrates = false, lead = 0 } = plan;
+  const { grown = false, migrates = false, near = false, lead = 0 } = plan;
   const parameters = subject.smallest;
   const full = subject.placesOfKey(parameters);
   const calls = new Calls(full);
@@ -120,6 +125,7 @@ function scopeOf(subject: Subject, plan: Plan): Scope {
     clients: clients(calls),
     grown,
     migrates,
+    near,
     lead,
     patient,
     retriesMax: plan.retriesMax ?? RETRIES_MAX,
@@ -374,6 +380,57 @@ const LEAVING: readonly Plan[] = [
   },
 ];
 
+/** Scopes of clients that keep what a search has found: each search after the first is a near one. */
+const NEAR: readonly Plan[] = (
+  [
+    {
+      name: 'near-update',
+      before: ({ put }) => [put()],
+      clients: ({ update, search }) => [[update()], [search(), search()]],
+    },
+    {
+      name: 'near-reinsert',
+      before: ({ put }) => [put()],
+      clients: ({ remove, insert, search }) => [
+        [remove(), insert()],
+        [search(), search()],
+      ],
+    },
+    {
+      // The second client is an epoch ahead: what it proves then is used again two epochs later.
+      name: 'near-reuse',
+      before: ({ insertAlike }) => [insertAlike()],
+      clients: ({ remove, insertAlike, search }) => [
+        [remove(), 'collect', 'collect', insertAlike()],
+        ['collect', search(), 'quiesce', search()],
+      ],
+    },
+    {
+      name: 'near-split',
+      keys: (full) => full + 1,
+      before: fill,
+      clients: ({ full, put, update, search }) => [
+        [put(full), update(0)],
+        [search(0), search(0)],
+      ],
+    },
+    {
+      name: 'near-expire',
+      before: ({ timed }) => [timed('deadline')],
+      clients: ({ search }) => [['expire'], [search(), search()]],
+    },
+    {
+      name: 'near-migrate',
+      before: ({ put }) => [put()],
+      clients: ({ search, update }) => [
+        ['migrate', 'collect', 'collect', 'collect', update()],
+        [search(), 'quiesce', 'quiesce', search()],
+      ],
+      migrates: true,
+    },
+  ] satisfies Plan[]
+).map((plan) => ({ ...plan, near: true }));
+
 const PLANS: readonly Plan[] = [
   {
     name: 'put-search',
@@ -495,6 +552,7 @@ const PLANS: readonly Plan[] = [
   ...COMPACTING,
   ...FULL,
   ...LEAVING,
+  ...NEAR,
   {
     name: 'grown-insert',
     clients: ({ insert }) => [[insert()], [insert()]],
@@ -530,6 +588,7 @@ export function scopes(subject: Subject, name?: string): Scope[] {
       (scope) =>
         (!scope.grown || subject.grow !== undefined) &&
         (!scope.migrates || subject.migrates === true) &&
+        (!scope.near || subject.kind.manifest.name !== 'sephash') &&
         (!compacts(scope) || subject.compacts === true),
     );
 }

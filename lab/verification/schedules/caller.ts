@@ -12,6 +12,7 @@ import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
 import { bytesBound } from '../../../src/records/codec.ts';
 import { FLAG_SLIDING, HEADER_BYTES } from '../../../src/records/layout.ts';
 import { type Expiry, NEVER } from '../../../src/records/times.ts';
+import { type NearReads, UNPROVEN } from '../../../src/store/near/near-reads.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import {
   type Call,
@@ -71,8 +72,11 @@ export class Caller {
   current: CallRecord | undefined;
   /** Whether the last call found the pool full. */
   refused = false;
+  /** Searches go through it, if there is one. */
+  readonly #near: NearReads | undefined;
 
-  constructor(name: string, index: Index, log: CallLog) {
+  constructor(name: string, index: Index, log: CallLog, near?: NearReads) {
+    this.#near = near;
     this.#name = name;
     this.#index = index;
     this.#log = log;
@@ -157,9 +161,13 @@ export class Caller {
     }
     request.setKey(key, index.records.seed, call.kind === 'modify' ? bytesBound(call.value) : 0);
     if (call.kind === 'search') {
+      const kept = yield* this.#readNear(key);
+      if (kept !== undefined) return { outcome: REPLACED, found: kept, version: 0 };
       const present = (yield* index.search(request)) && !records.isExpired(request);
       if (present && request.accessAt >= 0) yield* this.#use();
-      return yield* this.#result(present ? REPLACED : REFUSED, present);
+      const result = yield* this.#result(present ? REPLACED : REFUSED, present);
+      this.#keepNear(key, result.found);
+      return result;
     }
     if (call.kind === 'remove') {
       request.sparedIfUsedAfter = call.usedAfter ?? Number.POSITIVE_INFINITY;
@@ -175,6 +183,19 @@ export class Caller {
     const outcome = yield* index.modify(request, compute);
     this.#checkDisplaced(outcome, outcome === REPLACED);
     return yield* this.#result(outcome, outcome === REPLACED);
+  }
+
+  *#readNear(key: string): Operation<KeyState> {
+    if (this.#near === undefined) return undefined;
+    const kept = yield* this.#near.read(key);
+    return kept === UNPROVEN ? undefined : (kept as KeyState);
+  }
+
+  /** The first read counts for two. */
+  #keepNear(key: string, found: KeyState): void {
+    if (this.#near === undefined) return;
+    if (found === undefined) this.#near.forget(key);
+    else for (let read = 0; read < 2; read++) this.#near.keep(key, this.#request, found);
   }
 
   /** As a hit of a bounded store: without the lock of the leaf that has the item. */

@@ -6,6 +6,7 @@ import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { recycleEmptied } from '../../../src/pool/memory/emptied-chunks.ts';
 import type { Prng } from '../../../src/random/prng.ts';
 import { ExpirySweep } from '../../../src/store/calls/expiry-sweep.ts';
+import type { NearReads } from '../../../src/store/near/near-reads.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 import type { Call, Note } from '../checks/history.ts';
 import type { AdversaryFabric } from './adversary.ts';
@@ -23,6 +24,8 @@ export interface ClientContext extends CallLog {
   note(note: Note): void;
   /** What the pool's memory holds, outside of the schedule. */
   peek(address: Address): bigint;
+  /** Makes a client's near reads, if it is to have any. */
+  near?: (pool: LocalPool, index: Index) => NearReads | undefined;
   /** Whether records expire. */
   expires: boolean;
   /** The clock passes the next deadline. */
@@ -390,8 +393,10 @@ export class SimulatedClient {
     const index = yield* this.#context.startup(this);
     this.#index = index;
     this.startedAt = this.#context.now();
+    // Lanes of a client share it, as the calls of a handle do.
+    const near = this.#context.near?.(this.pool, index);
     for (let i = 0; i < this.#lanes.length; i++) {
-      this.#callers.push(new Caller(this.name, index, this.#context));
+      this.#callers.push(new Caller(this.name, index, this.#context, near));
     }
   }
 

@@ -24,6 +24,7 @@ import type { Subject } from '../subjects/subject.ts';
 import { AdversaryFabric, AdversaryMemory } from './adversary.ts';
 import { type ClientContext, SimulatedClient } from './client.ts';
 import { Deaths } from './deaths.ts';
+import { nearReadsOf } from './near.ts';
 import { type Policy, type PolicyName, policyOf } from './policies.ts';
 import { type ClientPlan, type Scenario, scenarioOf } from './scenario.ts';
 import { CHUNKS_MAX, LANES_MAX, STAYING, type Swarm } from './swarm.ts';
@@ -40,6 +41,8 @@ export interface RunOptions {
   crashes?: boolean;
   /** Features of the scenario that are not left to chance. */
   swarm?: Partial<Swarm>;
+  /** Whether searches go through near caches. */
+  near?: boolean;
   canary?: Canary;
   /** Lets an insertion have any version, so that other bugs are not hidden by that one. */
   anyVersion?: boolean;
@@ -171,7 +174,8 @@ class Simulation {
     };
     this.#oracle = new ReclamationOracle(memory, view, fail, {
       grace: grace && !canary?.consequencesOnly,
-      readsAhead: this.#scenario.subject.readsAhead,
+      // A near read reads the header of a record beside its slot, and discards it then.
+      readsAhead: this.#options.near ? () => true : this.#scenario.subject.readsAhead,
       locksAhead: subject.locksAhead,
       // A record that notes its uses is written as long as a client that has found it may be.
       overwrites: (units) =>
@@ -232,6 +236,9 @@ class Simulation {
       expires: this.#scenario.expires,
       expire: () => this.#expire(),
       now: () => this.#now,
+      ...(this.#options.near && {
+        near: (pool: LocalPool, index: Index) => nearReadsOf(pool, index, this.#options.canary),
+      }),
       keys: this.#scenario.keys,
       walksOnce: this.#scenario.subject.walksOnce,
       prng: this.#prng,

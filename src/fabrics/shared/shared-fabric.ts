@@ -8,6 +8,7 @@ import {
   CAS,
   FAA,
   type Fabric,
+  type InPlace,
   offsetOf,
   PAUSE,
   READ,
@@ -36,7 +37,7 @@ const FEW_VERBS = 4;
  * never tears a word under a concurrent writer (a loop over Int32 elements tears). CAS and FAA are
  * `Atomics` on BigInt64 elements and full barriers.
  */
-export class SharedFabric implements Fabric {
+export class SharedFabric implements Fabric, InPlace {
   readonly traffic = new TrafficCounters();
   readonly source: RegionSource;
   readonly #regions: Region[] = [];
@@ -83,6 +84,19 @@ export class SharedFabric implements Fabric {
     const index = regionOf(address);
     const offset = offsetOf(address);
     return this.region(index).u8.subarray(offset, offset + bytes);
+  }
+
+  get inPlace(): InPlace {
+    return this;
+  }
+
+  wordsOf(index: number): Float64Array {
+    return this.region(index).f64;
+  }
+
+  /** On x86 loads stay in order; only a WRITE of this client may still be on its way. */
+  fence(): void {
+    if (this.#unfenced) this.#orderBeforeLoad();
   }
 
   region(index: number): Region {

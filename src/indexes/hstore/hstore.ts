@@ -1,5 +1,12 @@
 import { invariant } from '../../errors.ts';
-import { type Batch, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import {
+  type Batch,
+  highHalf,
+  lowHalf,
+  NULL_ADDRESS,
+  type Operation,
+  UNIT_BYTES,
+} from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -14,10 +21,11 @@ import type {
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
+import type { Proof } from '../substrates/proof.ts';
 import { checkTable } from './check.ts';
 import { HStoreScan } from './client/scan.ts';
 import { search, searchMany } from './client/search.ts';
-import { type HStoreRequest, HStoreTable } from './client/table.ts';
+import { BUCKET_AT, type HStoreRequest, HStoreTable } from './client/table.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers, type ServerSettings } from './index-server.ts';
 import { HStoreParts, paint, sampleRecords } from './parts.ts';
@@ -25,7 +33,7 @@ import { pairGeometries } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
 import { HSTORE_PARAMETER_NAMES, type HStoreShape, hstoreShape } from './protocol/parameters.ts';
-import { SLOTS } from './protocol/slot.ts';
+import { NEXT, SLOTS } from './protocol/slot.ts';
 import { answerAbandoned } from './recovery/abandoned-requests.ts';
 import { TableImage } from './recovery/table-image.ts';
 
@@ -65,6 +73,20 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
     found: boolean[],
   ): Operation<void> {
     return searchMany(this.table, requests, count, batch, found);
+  }
+
+  /**
+   * The slot, and behind it the mark of its bucket, which a bucket loses before another table
+   * counts. What the skiplist server has answered stands in no bucket.
+   */
+  prove(request: HStoreRequest, proof: Proof): boolean {
+    const { bucket, slotIn, slotLow, slotHigh, words } = request;
+    if (bucket === NULL_ADDRESS) return false;
+    proof.begin(bucket + 8 * slotIn, slotLow, slotHigh);
+    const mark = BUCKET_AT + NEXT;
+    proof.addMark(bucket + NEXT, lowHalf(words, mark), highHalf(words, mark));
+    proof.addRecord(request);
+    return true;
   }
 
   write(request: HStoreRequest, condition: Condition, expected = 0): Operation<Outcome> {

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Operation } from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -27,7 +27,9 @@ import {
 } from '../substrates/claims/slot-operations.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { Directory } from '../substrates/directory.ts';
+import type { Proof } from '../substrates/proof.ts';
 import { RecordIo } from '../substrates/record-io.ts';
+import { slotAddress } from './buckets.ts';
 import { checkTable } from './check.ts';
 import { fingerprintOf, RaceGeometry, type RaceShape, raceShape } from './geometry.ts';
 import { insert, RaceSlots } from './insert.ts';
@@ -86,6 +88,18 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
   ): Operation<void> {
     for (let i = 0; i < count; i++) requests[i].fingerprint = fingerprintOf(requests[i].hash.h1);
     return searchMany(this.table, requests, count, batch, found);
+  }
+
+  /**
+   * The slot's word alone: while it stands there no other record is the key's, as in a search. A
+   * slot that is frozen is cleared before the key's new slot may be changed. Subtables stay.
+   */
+  prove(request: RaceRequest, proof: Proof): boolean {
+    const { slotAt, words } = request;
+    const slot = slotAddress(this.table, request, slotAt);
+    proof.begin(slot, lowHalf(words, slotAt), highHalf(words, slotAt));
+    proof.addRecord(request);
+    return true;
   }
 
   shape(): Operation<IndexShape> {

@@ -1,7 +1,7 @@
 import { invariant } from '../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../pool/layout.ts';
 import type { Pool } from '../../pool/pool.ts';
-import type { Address, Batch, Operation } from '../../verbs/index.ts';
+import { type Address, type Batch, highHalf, lowHalf, type Operation } from '../../verbs/index.ts';
 import {
   type CheckSink,
   type ClientSettings,
@@ -31,6 +31,7 @@ import {
 } from '../substrates/claims/slot-operations.ts';
 import { ClientIndex } from '../substrates/client-index.ts';
 import { LockTable, type PlannedWrite } from '../substrates/delegation.ts';
+import type { Proof } from '../substrates/proof.ts';
 import { writeTogether } from '../substrates/write-combining.ts';
 import { checkTables } from './check.ts';
 import { eachBucket } from './each-bucket.ts';
@@ -43,7 +44,7 @@ import { Partitions } from './partitions/partitions.ts';
 import { paint, ShardParts, sampleRecords, shapeOf } from './parts.ts';
 import { recordsChanged, recount } from './resizing/resize.ts';
 import type { ShardRequest } from './table/request.ts';
-import { SHARD_SLOTS } from './table/slot.ts';
+import { FROZEN, SHARD_SLOTS } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
 const SHARD_MANIFEST: IndexManifest = {
@@ -124,6 +125,27 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     const { partitions } = this;
     for (let i = 0; i < count; i++) yield* this.#begin(requests[i]);
     yield* searchMany((one) => partitions.tableOf(one), requests, count, batch, found);
+  }
+
+  /**
+   * An entry that is not frozen is the key's: it is frozen before its bucket moves, to a new place
+   * or node. Chain nodes are given back without that. So are, after a migration, the tables in their
+   * old place: see `proofEra`.
+   */
+  prove(request: ShardRequest, proof: Proof): boolean {
+    const { addresses, at, nodesAt, slotAt, words } = request;
+    const high = highHalf(words, slotAt);
+    if (slotAt >= nodesAt || (high & FROZEN) !== 0) return false;
+    const place = this.partitions.tableOf(request).placeOf(request, slotAt);
+    proof.begin(addresses[place] + (slotAt - at[place]), lowHalf(words, slotAt), high);
+    proof.addRecord(request);
+    return true;
+  }
+
+  /** Migrations counted when this client looked its tables up; -1 until it does so again. */
+  get proofEra(): number {
+    const { isCurrent, pool } = this.partitions;
+    return isCurrent ? pool.reclamation.migrations : -1;
   }
 
   *write(request: ShardRequest, condition: Condition, expected = 0): Operation<Outcome> {

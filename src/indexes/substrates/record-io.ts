@@ -115,6 +115,17 @@ export class RecordIo {
   }
 
   /**
+   * Until when reads of the found record neither find it expired nor, where they may, extend its
+   * expiry.
+   */
+  unchangedUntil(request: Request, mayExtend: boolean): number {
+    const end = request.foundExpiresAt;
+    if (!mayExtend || (request.found.flags & FLAG_SLIDING) === 0) return end;
+    const span = spanOf(request.timesIn, request.timesAt);
+    return end - span + span / SLIDE_PRECISION;
+  }
+
+  /**
    * Notes that the found record was used, which restarts a sliding expiry. It does not wait for the
    * WRITE of one word, outside of what the checksum covers; of several clients' WRITEs the last one
    * counts. The block is not re-used while this client is in its epoch. Once the record has been
@@ -122,9 +133,8 @@ export class RecordIo {
    */
   touch(request: Request): Operation<void> {
     if (request.found.isInline) return this.#usesInTable.touch(request);
-    const { incoming, timesAt, foundAddress } = request;
-    const { at: foundAt } = request.found;
-    return this.#note(foundAddress + (timesAt - foundAt), usesAt(incoming, timesAt));
+    const { incoming, timesAt, foundAddress, found, uses } = request;
+    return this.#note(foundAddress + (timesAt - found.at), usesAt(incoming, timesAt), uses);
   }
 
   /**
@@ -144,13 +154,14 @@ export class RecordIo {
   }
 
   /** Notes one more use than the found record had in the access word at `address`. */
-  noteUse({ timesIn, accessAt }: Request, address: Address): Operation<void> {
-    return this.#note(address, usesAt(timesIn, accessAt));
+  noteUse({ timesIn, accessAt, uses }: Request, address: Address): Operation<void> {
+    return this.#note(address, usesAt(timesIn, accessAt), uses);
   }
 
-  *#note(word: Address, uses: number): Operation<void> {
+  *#note(word: Address, before: number, uses: number): Operation<void> {
     const ticks = this.#accessClock.ticks();
-    const more = usedOnceMore(uses, this.#clock.chance);
+    let more = before;
+    for (let use = 0; use < uses; use++) more = usedOnceMore(more, this.#clock.chance);
     yield* this.#unwaited.word(word, lowOfAccess(ticks), highOfAccess(ticks, more));
   }
 

@@ -193,6 +193,8 @@ export class Request extends Frame {
 
   /** Whether the operation took the found record, which may have expired, out of the index. */
   displaced = false;
+  /** As how many uses `RecordIo.touch` notes a read of it. */
+  uses = 1;
   /** A removal spares a record that was used after this; in ticks, see times.ts. */
   sparedIfUsedAfter = Number.POSITIVE_INFINITY;
   /** Sum of the words when an operation in trouble last compared them: see backoff.ts. */
@@ -233,6 +235,7 @@ export class Request extends Frame {
     this.hash.compute(outgoing.i32, HEADER_BYTES >> 2, this.keyBytes, seed);
     this.record.expiry = undefined;
     this.displaced = false;
+    this.uses = 1;
     this.sparedIfUsedAfter = Number.POSITIVE_INFINITY;
     this.record.forgetBlock();
   }

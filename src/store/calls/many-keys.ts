@@ -3,6 +3,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { Batch, type Operation } from '../../verbs/index.ts';
 import type { ExpiryOptions, Key } from '../api.ts';
 import { checkEntries, checkEntry, checkKeys, maxBytesIn } from '../arguments.ts';
+import { UNPROVEN } from '../near/near-reads.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
@@ -51,11 +52,40 @@ export class ManyKeys<V> {
       return values;
     }
     const own = width === 1 ? keys : [...keys];
-    const firsts: number[] = [];
-    for (let first = 0; first < own.length; first += KEYS_PER_SEARCH) firsts.push(first);
-    const together = Math.max(1, width / SEARCHES_SHARE);
-    yield* attachment.each(firsts, together, (first) => this.#getSome(own, first, values));
+    if (this.#access.near === undefined) yield* this.#search(own, values);
+    else yield* this.#getNear(own, values);
     return values;
+  }
+
+  *#search(keys: readonly Key[], values: (V | undefined)[]): Operation<void> {
+    const { attachment } = this.#access;
+    const firsts: number[] = [];
+    for (let first = 0; first < keys.length; first += KEYS_PER_SEARCH) firsts.push(first);
+    const together = Math.max(1, attachment.width / SEARCHES_SHARE);
+    yield* attachment.each(firsts, together, (first) => this.#getSome(keys, first, values));
+  }
+
+  /** Searches for those keys alone whose values are not kept, or not proven. */
+  *#getNear(keys: readonly Key[], values: (V | undefined)[]): Operation<void> {
+    const { attachment } = this.#access;
+    const left: number[] = [];
+    const entries = [...keys.entries()];
+    yield* attachment.each(entries, attachment.width, (entry) =>
+      this.#getKept(values, entry, left),
+    );
+    const searched = left.map((i) => keys[i]);
+    const found: (V | undefined)[] = [];
+    yield* this.#search(searched, found);
+    left.forEach((i, at) => {
+      values[i] = found[at];
+    });
+  }
+
+  *#getKept(values: (V | undefined)[], [i, key]: [number, Key], left: number[]): Operation<void> {
+    const { near } = this.#access;
+    const value = near === undefined ? UNPROVEN : yield* near.read(key);
+    if (value === UNPROVEN) left.push(i);
+    else values[i] = value as V;
   }
 
   /** The values of the first keys: as many as have `maxBytes` together, or one that has more. */
@@ -104,7 +134,10 @@ export class ManyKeys<V> {
         const isFound = found[i] ? hasNoTimes || (yield* access.isLive(request)) : access.isMiss();
         if (budget !== undefined && isFound) budget.bytes -= request.found.contentBytes;
         if (budget !== undefined && budget.bytes < 0 && first + i > 0) return;
-        values[first + i] = isFound ? ((yield* access.foundValue(request)) as V) : undefined;
+        const key = keys[first + i];
+        values[first + i] = isFound
+          ? (access.kept(key, request, yield* access.foundValue(request)) as V)
+          : access.noteAbsent(key);
         // One by one: a value of many blocks was put together in memory of its own.
         access.give(request);
         given++;
@@ -119,12 +152,13 @@ export class ManyKeys<V> {
   }
 
   #setKeys(requests: Request[], keys: readonly Key[], first: number, count: number): void {
-    const { idle, index, meter } = this.#access;
+    const { idle, index, meter, near } = this.#access;
     touchKeys(keys, first, count);
     meter.countReads(count);
     for (let i = 0; i < count; i++) {
       requests[i] = idle.pop() ?? index.newRequest();
       requests[i].setKey(this.#access.keyIn(keys[first + i]), index.records.seed);
+      if (near !== undefined) requests[i].uses += near.usesOf(keys[first + i]);
     }
   }
 

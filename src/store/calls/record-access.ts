@@ -18,6 +18,9 @@ import type { Encoding, ExpiryOptions, Key, Value } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
+import type { NearSettings } from '../near/near-cache.ts';
+import { NearReads } from '../near/near-reads.ts';
+import { refuseNear } from '../near/near-settings.ts';
 import { decodeValue, type Format } from '../values.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
 import { FullPool, ReclaimProgress } from './full-pool.ts';
@@ -45,6 +48,8 @@ export interface CallSettings {
   readOnly?: boolean | undefined;
   /** How long records live whose writes do not say. */
   lifetime?: Lifetime | undefined;
+  /** How many decoded values are kept, if any. */
+  near?: NearSettings | undefined;
 }
 
 /** Receives the value of a record that a call replaces or removes. */
@@ -68,6 +73,8 @@ export class RecordAccess {
   readonly bounded: BoundedStore | undefined;
   /** Keeps the bound; a handle for reading has none, because it counts and evicts nothing. */
   readonly evictor: Evictor | undefined;
+  /** Undefined unless the handle keeps decoded values. */
+  readonly near: NearReads | undefined;
   /** Requests of operations that have ended, for the next ones. */
   readonly idle: Request[] = [];
   readonly #full: FullPool;
@@ -95,6 +102,11 @@ export class RecordAccess {
       this.evictor = new Evictor(bounded, index, attachment, settings.name);
     }
     this.#full = new FullPool(attachment, index, settings.name, this.evictor);
+    if (settings.near !== undefined) {
+      refuseNear(settings.name, index, settings);
+      const counted = this.evictor?.store;
+      this.near = new NearReads(attachment, index, settings.near, settings, counted);
+    }
   }
 
   /** The version of a record that is inserted: 32 bits, by xorshift. */
@@ -141,6 +153,22 @@ export class RecordAccess {
     if (kind === 'read') this.meter.beginRead(request.timing);
     else this.meter.beginWrite(request.timing);
     return request;
+  }
+
+  /** A read of one key, which notes the uses of it that near reads have not. */
+  requestToRead(key: Key): Request {
+    const request = this.requestTo('read', key);
+    if (this.near !== undefined) request.uses += this.near.usesOf(key);
+    return request;
+  }
+
+  /** The value that a search found: as it is kept, if this handle keeps any. */
+  kept(key: Key, request: Request, value: unknown): unknown {
+    return this.near === undefined ? value : this.near.keep(key, request, value);
+  }
+
+  noteAbsent(key: Key): undefined {
+    this.near?.forget(key);
   }
 
   #requestToStore(key: Key, value: Value, expiry: Expiry | undefined): Request {

@@ -49,6 +49,7 @@ import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import type { CopiedRecord, Decide } from '../internal-calls.ts';
 import { keyBytes } from '../keys.ts';
+import { UNPROVEN } from '../near/near-reads.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
 import { encoded, storedValue } from '../values.ts';
 import { addTo } from './counters.ts';
@@ -105,11 +106,15 @@ export class StoreCalls<V> {
 
   *get(key: Key): Operation<V | undefined> {
     const access = this.#access;
-    const request = access.requestTo('read', key);
+    if (access.near !== undefined) {
+      const value = yield* access.near.read(key);
+      if (value !== UNPROVEN) return value as V;
+    }
+    const request = access.requestToRead(key);
     yield* access.attachment.enter();
     try {
-      if (!(yield* access.searchLive(request))) return undefined;
-      return (yield* access.foundValue(request)) as V;
+      if (!(yield* access.searchLive(request))) return access.noteAbsent(key);
+      return access.kept(key, request, yield* access.foundValue(request)) as V;
     } finally {
       access.end(request);
     }
@@ -117,11 +122,15 @@ export class StoreCalls<V> {
 
   *getEntry(key: Key): Operation<Entry<V> | undefined> {
     const access = this.#access;
-    const request = access.requestTo('read', key);
+    if (access.near !== undefined) {
+      const value = yield* access.near.read(key);
+      if (value !== UNPROVEN) return { key, value: value as V, version: access.near.version };
+    }
+    const request = access.requestToRead(key);
     yield* access.attachment.enter();
     try {
-      if (!(yield* access.searchLive(request))) return undefined;
-      const value = (yield* access.foundValue(request)) as V;
+      if (!(yield* access.searchLive(request))) return access.noteAbsent(key);
+      const value = access.kept(key, request, yield* access.foundValue(request)) as V;
       return { key, value, version: request.found.version };
     } finally {
       access.end(request);
@@ -130,7 +139,8 @@ export class StoreCalls<V> {
 
   *has(key: Key): Operation<boolean> {
     const access = this.#access;
-    const request = access.requestTo('read', key);
+    if (access.near !== undefined && (yield* access.near.read(key)) !== UNPROVEN) return true;
+    const request = access.requestToRead(key);
     yield* access.attachment.enter();
     try {
       return yield* access.searchLive(request);
@@ -433,9 +443,11 @@ export class StoreCalls<V> {
     const { attachment, bounded, index, settings } = this.#access;
     const traffic = attachment.traffic.snapshot();
     const measured = yield* inSection(attachment, () => measureStore(attachment.pool, index));
-    if (bounded === undefined) return { traffic, ...measured };
+    const near = this.#access.near?.stats;
+    const all: StoreStats = { traffic, ...measured, ...(near && { near }) };
+    if (bounded === undefined) return all;
     const bound = yield* inSection(attachment, () => bounded.stats(settings.readOnly === true));
-    return { traffic, ...measured, bound };
+    return { ...all, bound };
   }
 
   *scanPage(cursor: number, count = 10): Operation<Page<V>> {

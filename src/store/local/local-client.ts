@@ -5,7 +5,7 @@ import { type Index, resizesOf } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
-import type { Address, Operation, TrafficCounters } from '../../verbs/index.ts';
+import type { Address, InPlace, Operation, TrafficCounters } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
@@ -83,6 +83,10 @@ export class LocalAttachment implements Attachment {
 
   window(address: Address, bytes: number): Uint8Array {
     return this.pool.fabric.window(address, bytes);
+  }
+
+  get inPlace(): InPlace | undefined {
+    return this.pool.fabric.inPlace;
   }
 }
 

@@ -378,6 +378,10 @@ export class Session implements Attachment {
     return undefined;
   }
 
+  get inPlace(): undefined {
+    return undefined;
+  }
+
   /** Takes expired records out as long as the store is open, in the sessions that follow, too. */
   sweepExpired(): void {
     this.#sweeps = true;

@@ -23,6 +23,7 @@ import {
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
+import { nearSettingsOf } from '../near/near-settings.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../ordered-api.ts';
 import { checkClientOptions } from '../store-in-pool.ts';
 import {
@@ -63,6 +64,7 @@ export async function openRemote<V>(
     lifetime: lifetimeOf(options),
     delegation: options.delegation ?? false,
     readOnly: options.readOnly,
+    near: nearSettingsOf(options),
   });
 }
 

@@ -5,6 +5,7 @@ import {
   type Batch,
   highHalf,
   lowHalf,
+  NULL_ADDRESS,
   type Operation,
 } from '../../../verbs/index.ts';
 import { firstMatch, postLongRecords, postRecords } from '../../substrates/claims/candidates.ts';
@@ -126,6 +127,7 @@ export function* searchMany(
 /** Reads the record that a slot names as the request's found one, if it has the request's key. */
 export function* readSlot(request: HStoreRequest, low: number, high: number): Operation<boolean> {
   request.candidates.count = 0;
+  request.bucket = NULL_ADDRESS;
   addCandidate(request, low, high);
   yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
   yield* readLongRecords(request);
@@ -139,6 +141,7 @@ function bucketOf(table: HStoreTable, request: HStoreRequest): Address {
 }
 
 function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batch {
+  request.bucket = bucket;
   return batch.read(bucket, BUCKET_BYTES, request.words, BUCKET_AT);
 }
 
@@ -155,7 +158,9 @@ function gather(request: HStoreRequest): void {
   for (let slot = 0; slot < SLOTS; slot++) {
     const low = i32[(BUCKET_AT >> 2) + 2 * slot];
     const high = i32[(BUCKET_AT >> 2) + 2 * slot + 1];
-    if (high >>> 24 === signature && !isEmpty(high)) addCandidate(request, low, high);
+    if (high >>> 24 !== signature || isEmpty(high)) continue;
+    request.candidateSlot[request.candidates.count] = slot;
+    addCandidate(request, low, high);
   }
 }
 
@@ -178,6 +183,7 @@ function matches(request: HStoreRequest): boolean {
   if (match < 0) return false;
   request.slotLow = request.slotOf[2 * match];
   request.slotHigh = request.slotOf[2 * match + 1];
+  request.slotIn = request.candidateSlot[match];
   return true;
 }
 

@@ -1,5 +1,5 @@
 import type { Pool } from '../../../pool/pool.ts';
-import type { Address } from '../../../verbs/index.ts';
+import { type Address, NULL_ADDRESS } from '../../../verbs/index.ts';
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
@@ -28,8 +28,13 @@ export class HStoreRequest extends Request implements FoundSlot {
   /** The slot that named the found record, as it was read. */
   slotLow = 0;
   slotHigh = 0;
+  /** The bucket that was read last, and which of its slots that is; none when a server told it. */
+  bucket: Address = NULL_ADDRESS;
+  slotIn = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);
+  /** Which slot of its bucket each candidate is. */
+  readonly candidateSlot = new Uint8Array(SLOTS);
   /** Guards the walk along the chain of buckets that a search follows. */
   readonly cycleGuard = new CycleGuard();
 

@@ -11,7 +11,8 @@ const INDIRECT = 1 << 30;
 const FLAGS_SHIFT = 24;
 const FLAGS = FLAG_TIMED | FLAG_SLIDING;
 const HOP_SHIFT = 16;
-const SUM_HIGH_MASK = 0xffff;
+/** The checksum's bits in the high half of its word; the others are the hop bitmap. */
+export const SUM_HIGH_MASK = 0xffff;
 
 /** Offsets in the content of an indirect item. */
 export const FINGERPRINT_AT = CONTENT_AT;

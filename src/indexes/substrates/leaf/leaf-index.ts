@@ -1,4 +1,4 @@
-import type { Batch, Operation } from '../../../verbs/index.ts';
+import { type Batch, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
   ClientSettings,
@@ -14,9 +14,12 @@ import type { Parts } from '../../traversal/parts.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
 import { LockTable, type PlannedWrite } from '../delegation.ts';
+import type { Proof } from '../proof.ts';
 import type { UsesInTable } from '../record-io.ts';
 import { writeTogether } from '../write-combining.ts';
+import { SUM_HIGH_MASK } from './entry.ts';
 import { Hotspots } from './hotspots.ts';
+import { ITEM_AT, SUM_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
@@ -98,6 +101,22 @@ export abstract class LeafIndex<C extends LeafClient>
     found: boolean[],
   ): Operation<void> {
     return searchLeaves(this.client, requests, count, batch, found);
+  }
+
+  /**
+   * The item word and the checksum: a removal clears that word alone, and an update leaves it as it
+   * was but for the version. The checksum is seeded with the leaf's identity, as in a search, so the
+   * words count whatever becomes of the leaf. It says nothing of the block of an indirect item, which
+   * may have been used again for the same key.
+   */
+  prove(request: LeafRequest, proof: Proof): boolean {
+    const { words, entry, leaf } = request;
+    const at = leaf + entry - IMAGE_AT;
+    proof.begin(at + ITEM_AT, lowHalf(words, entry + ITEM_AT), highHalf(words, entry + ITEM_AT));
+    const sum = entry + SUM_AT;
+    proof.addMark(at + SUM_AT, lowHalf(words, sum), highHalf(words, sum), SUM_HIGH_MASK);
+    if (!request.found.isInline) proof.addRecord(request);
+    return true;
   }
 
   *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {

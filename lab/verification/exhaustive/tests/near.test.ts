@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  nearDeadlineCanary,
+  nearLongEpochCanary,
+  nearOldEraCanary,
+  nearRecordFirstCanary,
+  nearSlotAloneCanary,
+  nearSumAloneCanary,
+  nearVersionAloneCanary,
+} from '../../canaries/near.ts';
+import type { Canary } from '../../canary.ts';
+import { CHIME_SUBJECT } from '../../subjects/chime.ts';
+import { HOPSCOTCH_SUBJECT } from '../../subjects/hopscotch.ts';
+import { HSTORE_SUBJECT } from '../../subjects/hstore.ts';
+import { RACE_SUBJECT } from '../../subjects/race.ts';
+import { SHARD_SUBJECT } from '../../subjects/shard.ts';
+import type { Subject } from '../../subjects/subject.ts';
+import { assertLinearizable, scopeOf, searched } from './support/searched.ts';
+
+/** Scopes whose schedules are run within seconds, with all crashes. */
+const EXHAUSTED: readonly [Subject, readonly string[]][] = [
+  [RACE_SUBJECT, ['near-update', 'near-reinsert']],
+  [SHARD_SUBJECT, ['near-update', 'near-reinsert']],
+  [HOPSCOTCH_SUBJECT, ['near-update', 'near-reinsert']],
+  [CHIME_SUBJECT, ['near-update', 'near-reinsert']],
+  [HSTORE_SUBJECT, ['near-update']],
+];
+
+for (const [subject, names] of EXHAUSTED) {
+  for (const name of names) {
+    const { name: index } = subject.kind.manifest;
+    test(`${index}: near reads are linearizable under every schedule and crash of ${name}`, () => {
+      assertLinearizable(scopeOf(subject, name));
+    });
+  }
+}
+
+/** Without crashes: either few verbs change anything, or there are too many schedules. */
+const UNBROKEN: readonly [Subject, string][] = [
+  [RACE_SUBJECT, 'near-reuse'],
+  [RACE_SUBJECT, 'near-expire'],
+  [SHARD_SUBJECT, 'near-expire'],
+  [HOPSCOTCH_SUBJECT, 'near-expire'],
+  [CHIME_SUBJECT, 'near-expire'],
+];
+
+for (const [subject, name] of UNBROKEN) {
+  const { name: index } = subject.kind.manifest;
+  test(`${index}: near reads are linearizable under every schedule of ${name}`, () => {
+    const { failure, exhausted, schedules } = searched(scopeOf(subject, name), { crashes: false });
+    assert.equal(failure?.text, undefined);
+    assert.ok(exhausted && schedules > 3);
+  });
+}
+
+const CAUGHT: readonly [Canary, Subject, string][] = [
+  [nearSlotAloneCanary, RACE_SUBJECT, 'near-reuse'],
+  [nearVersionAloneCanary, RACE_SUBJECT, 'near-reuse'],
+  [nearRecordFirstCanary, RACE_SUBJECT, 'near-reuse'],
+  [nearLongEpochCanary, RACE_SUBJECT, 'near-reuse'],
+  [nearSumAloneCanary, HOPSCOTCH_SUBJECT, 'near-reinsert'],
+  [nearSumAloneCanary, CHIME_SUBJECT, 'near-reinsert'],
+  [nearDeadlineCanary, RACE_SUBJECT, 'near-expire'],
+  [nearOldEraCanary, SHARD_SUBJECT, 'near-migrate'],
+];
+
+for (const [canary, subject, name] of CAUGHT) {
+  test(`${subject.kind.manifest.name}: ${name} catches ${canary.name}`, () => {
+    const { failure } = searched(scopeOf(subject, name), { canary });
+    assert.match(failure?.text ?? '', new RegExp(`^${canary.caughtBy}`));
+  });
+}

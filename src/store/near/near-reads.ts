@@ -1,0 +1,300 @@
+import type { Index } from '../../indexes/contract.ts';
+import { HEADER_WORDS, Proof } from '../../indexes/substrates/proof.ts';
+import type { Request } from '../../indexes/substrates/request.ts';
+import { HEADER_BYTES } from '../../records/layout.ts';
+import { addressOf, Batch, type InPlace, type Operation, Scratch } from '../../verbs/index.ts';
+import type { Key, NearCacheStats } from '../api.ts';
+import type { Attachment } from '../attachment.ts';
+import type { Ledger } from '../eviction/ledger.ts';
+import type { Format } from '../values.ts';
+import { freezeDeep } from './freeze.ts';
+import {
+  ENTRY_WORDS,
+  EPOCH,
+  HEADER,
+  INLINE,
+  MARK_HIGH,
+  MARK_LOW,
+  MARK_WORD,
+  NearCache,
+  type NearSettings,
+  NONE,
+  RECORD_REGION,
+  RECORD_WORD,
+  REGION_SHIFT,
+  SLOT_HIGH,
+  SLOT_LOW,
+  SLOT_WORD,
+  STATE,
+  TIMED,
+  USE,
+  USES_MASK,
+} from './near-cache.ts';
+
+/** What `read` returns when only a search tells. No store holds it. */
+export const UNPROVEN: unique symbol = Symbol('unproven');
+
+/** Estimated bytes of an entry beside its key and value. */
+const ENTRY_BYTES = 160;
+/** Estimated bytes of a decoded object for each byte of its JSON. */
+const OBJECT_FACTOR = 2;
+
+/** Where the words stand that a near read over a network READs. */
+const SLOT_AT = 0;
+const MARK_AT = 8;
+const HEADER_AT = 16;
+const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
+
+/** Where what a record must be begins behind what a slot must be. */
+const EXPECTED_RECORD = ENTRY_WORDS;
+
+/** How near reads get at the pool. */
+export type NearIndex = Pick<Index, 'prove' | 'proofEra' | 'records'>;
+export type NearSection = Pick<Attachment, 'pool' | 'enter' | 'exit' | 'inPlace'>;
+
+/** A near read in flight: what it READs, and what it must find. */
+class Comparison {
+  readonly batch = new Batch();
+  readonly found = new Scratch(FOUND_BYTES);
+  readonly expected = new Int32Array(2 * ENTRY_WORDS);
+}
+
+/**
+ * Reads of values that this handle has decoded before. Each one proves in the pool, within the call,
+ * that the record is still the key's: no other client need know of the cache.
+ *
+ * The slot is read before the record's header. In the other order a writer could replace the record
+ * in between, and its block be used again for the same key. Nothing that a slot names at one moment
+ * of a section is used again before the section ends, so the header that is read afterwards is that
+ * of the record which the slot named. The version alone would not be enough: two clients may draw
+ * the same first version. The header's checksum covers key and value.
+ *
+ * As long as this client announces the same epoch as at the last full proof, the slot alone proves
+ * it: the record was linked then, and what is unlinked later is used again three epochs after.
+ */
+export class NearReads {
+  readonly cache: NearCache;
+  readonly #attachment: NearSection;
+  readonly #index: NearIndex;
+  readonly #inPlace: InPlace | undefined;
+  readonly #isFrozen: boolean;
+  /** Whether objects are kept, and not only text: JSON. */
+  readonly #keepsObjects: boolean;
+  readonly #slides: boolean;
+  /** Of a bounded store, whose hits this handle counts; and whether it evicts by uses. */
+  readonly #ledger: Ledger | undefined;
+  readonly #notesUses: boolean;
+  readonly #proof = new Proof();
+  readonly #here = new Scratch(FOUND_BYTES);
+  readonly #idle: Comparison[] = [];
+  #era: number;
+  hits = 0;
+  reads = 0;
+  /** The entry that `read` has just answered by, and, over a network, the version it had. */
+  #last = NONE;
+  #version = 0;
+
+  constructor(
+    attachment: NearSection,
+    index: NearIndex,
+    settings: NearSettings,
+    { values, readOnly = false }: { values: Format; readOnly?: boolean | undefined },
+    counted?: { ledger: Ledger; evicts: boolean },
+  ) {
+    this.cache = new NearCache(settings);
+    this.#attachment = attachment;
+    this.#index = index;
+    this.#inPlace = attachment.inPlace;
+    this.#keepsObjects = typeof values === 'object' && values.name === 'json';
+    this.#isFrozen = settings.freeze && this.#keepsObjects;
+    this.#slides = !readOnly;
+    this.#ledger = counted?.ledger;
+    this.#notesUses = counted?.evicts === true;
+    this.#era = index.proofEra ?? 0;
+  }
+
+  /** The value of the key, proven in this call, or UNPROVEN. */
+  *read(key: Key): Operation<unknown> {
+    this.reads++;
+    const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
+    if (entry === NONE) return UNPROVEN;
+    const attachment = this.#attachment;
+    yield* attachment.enter();
+    try {
+      if (!this.#mayAnswer(entry)) return UNPROVEN;
+      const inPlace = this.#inPlace;
+      if (inPlace === undefined) return yield* this.#readRemote(entry);
+      const { cache } = this;
+      if (!this.#standsHere(inPlace, cache, ENTRY_WORDS * entry)) return UNPROVEN;
+      this.#noteHit(entry);
+      this.#last = entry;
+      return cache.values[entry];
+    } finally {
+      attachment.exit();
+    }
+  }
+
+  /** Whether the entry may answer, if its proof stands: it has not expired, nor slides now. */
+  #mayAnswer(entry: number): boolean {
+    const { cache } = this;
+    const { proofEra } = this.#index;
+    if (proofEra !== undefined && proofEra !== this.#era) {
+      cache.clear();
+      this.#era = proofEra;
+      return false;
+    }
+    const { clock } = this.#attachment.pool;
+    clock.refuseFault();
+    const state = cache.words[ENTRY_WORDS * entry + STATE];
+    if ((state & TIMED) !== 0 && !(clock.now() < cache.until[entry])) return false;
+    // A search notes all uses.
+    return !this.#notesUses || (state & USES_MASK) !== USES_MASK;
+  }
+
+  #noteHit(entry: number): void {
+    const { cache } = this;
+    cache.visit(entry);
+    this.hits++;
+    this.#attachment.pool.meter.countReads(1);
+    if (this.#ledger === undefined) return;
+    this.#ledger.countHit();
+    if (this.#notesUses) cache.words[ENTRY_WORDS * entry + STATE] += USE;
+  }
+
+  /** Compares the words where they stand; copied by doubles, because a load of halves may tear. */
+  #standsHere(inPlace: InPlace, cache: NearCache, at: number): boolean {
+    const { words } = cache;
+    const { f64, i32 } = this.#here;
+    inPlace.fence();
+    const table = inPlace.wordsOf(words[at + STATE] >>> REGION_SHIFT);
+    f64[0] = table[words[at + SLOT_WORD]];
+    if (i32[0] !== words[at + SLOT_LOW] || i32[1] !== words[at + SLOT_HIGH]) return false;
+    if (words[at + MARK_WORD] !== NONE) {
+      inPlace.fence();
+      f64[0] = table[words[at + MARK_WORD]];
+      if (i32[0] !== words[at + MARK_LOW]) return false;
+      if ((i32[1] & cache.markMask) !== words[at + MARK_HIGH]) return false;
+    }
+    if ((words[at + STATE] & INLINE) !== 0 || words[at + EPOCH] === this.#epoch) return true;
+    const { record } = cache;
+    inPlace.fence();
+    const memory = inPlace.wordsOf(record[at + RECORD_REGION]);
+    f64[0] = memory[record[at + RECORD_WORD]];
+    f64[1] = memory[record[at + RECORD_WORD] + 1];
+    for (let i = 0; i < HEADER_WORDS; i++) if (i32[i] !== record[at + HEADER + i]) return false;
+    words[at + EPOCH] = this.#epoch;
+    return true;
+  }
+
+  /** The announced epoch modulo 2^32. */
+  get #epoch(): number {
+    return this.#attachment.pool.reclamation.announced | 0;
+  }
+
+  /**
+   * The same by READs of the same words in the same order. Meanwhile the entry may become another
+   * one: what is compared and what is returned is of the time before.
+   */
+  *#readRemote(entry: number): Operation<unknown> {
+    const comparison = this.#idle.pop() ?? new Comparison();
+    const { cache } = this;
+    const { expected } = comparison;
+    const at = ENTRY_WORDS * entry;
+    const value = cache.values[entry];
+    const version = cache.versions[entry];
+    for (let i = 0; i < ENTRY_WORDS; i++) {
+      expected[i] = cache.words[at + i];
+      expected[EXPECTED_RECORD + i] = cache.record[at + i];
+    }
+    const stands = yield* this.#standsThere(comparison);
+    if (stands && isSame(cache, at, expected)) {
+      cache.words[at + EPOCH] = this.#epoch;
+      this.#noteHit(entry);
+    }
+    this.#idle.push(comparison);
+    this.#version = version;
+    return stands ? value : UNPROVEN;
+  }
+
+  /** One round trip if the header is not needed or on the slot's node: there READs are in order. */
+  *#standsThere({ batch, expected, found }: Comparison): Operation<boolean> {
+    const region = expected[STATE] >>> REGION_SHIFT;
+    batch.clear().read(addressOf(region, 8 * expected[SLOT_WORD]), 8, found, SLOT_AT);
+    if (expected[MARK_WORD] !== NONE) {
+      batch.read(addressOf(region, 8 * expected[MARK_WORD]), 8, found, MARK_AT);
+    }
+    const isWhole = (expected[STATE] & INLINE) === 0 && expected[EPOCH] !== this.#epoch;
+    const recordRegion = expected[EXPECTED_RECORD + RECORD_REGION];
+    const record = addressOf(recordRegion, 8 * expected[EXPECTED_RECORD + RECORD_WORD]);
+    const { stripe } = this.#attachment.pool.layout;
+    const isTogether = isWhole && recordRegion % stripe === region % stripe;
+    if (isTogether) batch.read(record, HEADER_BYTES, found, HEADER_AT);
+    yield batch;
+    if (!isPlaceSame(found.i32, expected, this.cache.markMask)) return false;
+    if (!isWhole) return true;
+    if (!isTogether) yield batch.clear().read(record, HEADER_BYTES, found, HEADER_AT);
+    for (let i = 0; i < HEADER_WORDS; i++) {
+      if (found.i32[(HEADER_AT >> 2) + i] !== expected[EXPECTED_RECORD + HEADER + i]) return false;
+    }
+    return true;
+  }
+
+  /** The version of the record whose value `read` has just returned. */
+  get version(): number {
+    return this.#inPlace === undefined ? this.#version : this.cache.versions[this.#last];
+  }
+
+  /** Uses of the key that the pool has not been told of. */
+  usesOf(key: Key): number {
+    return this.#notesUses && typeof key === 'string' ? this.cache.usesOf(key) : 0;
+  }
+
+  get stats(): NearCacheStats {
+    const { cache, reads, hits } = this;
+    return { entries: cache.size, bytes: cache.bytes, reads, hits };
+  }
+
+  /**
+   * Keeps what a search has found, in its section, if the key is read a second time; returns the
+   * value, frozen.
+   */
+  keep(key: Key, request: Request, value: unknown): unknown {
+    const isObject = typeof value === 'object' && value !== null;
+    if (isObject && this.#isFrozen) freezeDeep(value);
+    if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
+    const { cache } = this;
+    const { h1, h2 } = request.hash;
+    if (cache.find(key) === NONE && !cache.isSecondRead(h1, h2)) return value;
+    const index = this.#index;
+    if (index.prove?.(request, this.#proof) === true) {
+      const factor = isObject ? OBJECT_FACTOR : 1;
+      const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
+      const until = index.records.unchangedUntil(request, this.#slides);
+      const { version } = request.found;
+      cache.keep(key, value, version, bytes, this.#proof, this.#epoch, until);
+    } else cache.forget(key);
+    return value;
+  }
+
+  /** A search has found that the key is absent. */
+  forget(key: Key): void {
+    if (typeof key === 'string') this.cache.forget(key);
+  }
+}
+
+function isPlaceSame(found: Int32Array, expected: Int32Array, mask: number): boolean {
+  const slot = SLOT_AT >> 2;
+  if (found[slot] !== expected[SLOT_LOW] || found[slot + 1] !== expected[SLOT_HIGH]) return false;
+  if (expected[MARK_WORD] === NONE) return true;
+  const mark = MARK_AT >> 2;
+  return found[mark] === expected[MARK_LOW] && (found[mark + 1] & mask) === expected[MARK_HIGH];
+}
+
+/** Whether an entry still has the proof that was copied, whatever its state and its epoch. */
+function isSame({ words, record }: NearCache, at: number, expected: Int32Array): boolean {
+  for (let i = SLOT_WORD; i < ENTRY_WORDS; i++) {
+    if (i !== EPOCH && words[at + i] !== expected[i]) return false;
+    if (record[at + i] !== expected[EXPECTED_RECORD + i]) return false;
+  }
+  return true;
+}

@@ -1,0 +1,50 @@
+import { StepwellError } from '../../errors.ts';
+import type { Index } from '../../indexes/contract.ts';
+import type { NearCacheOptions, OpenOptions } from '../api.ts';
+import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
+import { ENTRIES_MAX, type NearSettings } from './near-cache.ts';
+
+const OPTIONS: readonly (keyof NearCacheOptions)[] = ['maxEntries', 'maxBytes', 'freeze'];
+
+/** The near cache that the options of `open` ask for, if any. Raises SW_INVALID_ARGUMENT. */
+export function nearSettingsOf({
+  nearCache,
+}: Pick<OpenOptions, 'nearCache'>): NearSettings | undefined {
+  if (nearCache === undefined) return undefined;
+  const options = typeof nearCache === 'number' ? { maxEntries: nearCache } : nearCache;
+  checkOptions(options, OPTIONS);
+  const { maxEntries = ENTRIES_MAX, maxBytes = Number.POSITIVE_INFINITY, freeze = true } = options;
+  checkFlag('nearCache.freeze', freeze);
+  const isCount = Number.isInteger(maxEntries) && maxEntries >= 0 && maxEntries <= ENTRIES_MAX;
+  if (!isCount) {
+    const what = `an integer of 0..${ENTRIES_MAX}`;
+    throw invalid(`nearCache, or its maxEntries, is ${what}: ${shown(maxEntries)}`);
+  }
+  if (typeof maxBytes !== 'number' || !(maxBytes >= 0)) {
+    throw invalid(`nearCache.maxBytes is a number of at least 0: ${shown(maxBytes)}`);
+  }
+  if (options.maxEntries === undefined && options.maxBytes === undefined) {
+    throw invalid('nearCache needs maxEntries or maxBytes');
+  }
+  return maxEntries === 0 || maxBytes === 0 ? undefined : { maxEntries, maxBytes, freeze };
+}
+
+/** Raises SW_UNSUPPORTED where near reads cannot be proven. */
+export function refuseNear(
+  store: string,
+  index: Index,
+  { delegation }: Pick<OpenOptions, 'delegation'>,
+): void {
+  if (index.prove === undefined) {
+    const why = 'which moves its records from one table to another to merge them';
+    const { name } = index.manifest;
+    const remedy = 'leave nearCache out, or copy the store into one with another index';
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      `store ${store} has the index ${name}, ${why}: no place proves a record; ${remedy}`,
+    );
+  }
+  if (!delegation) return;
+  const why = 'a call that shares the verbs of another one does not see where the record stands';
+  throw new StepwellError('SW_UNSUPPORTED', `nearCache goes without delegation: ${why}`);
+}
