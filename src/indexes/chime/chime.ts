@@ -87,8 +87,12 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
     const present = yield* super.remove(request, expected);
-    if (request.displaced) yield* mergeUnderfull(this.tree, request as ChimeRequest);
+    if (request.displaced) yield* this.hasRemoved(request);
     return present;
+  }
+
+  override hasRemoved(request: LeafRequest): Operation<void> {
+    return mergeUnderfull(this.tree, request as ChimeRequest);
   }
 
   compact(): Operation<number> {

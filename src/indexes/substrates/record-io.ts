@@ -291,8 +291,12 @@ export class RecordIo {
    * Retires the found record, which was not chained, after it was unlinked. `slotUnits` is what its
    * slot said: its length, or that of its block.
    */
-  retireFound(request: Request, address: Address, slotUnits: number): void {
-    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.foundValueBytes));
+  retireFound(
+    { keyBytes, foundValueBytes }: Pick<Request, 'keyBytes' | 'foundValueBytes'>,
+    address: Address,
+    slotUnits: number,
+  ): void {
+    const units = unitsOf(valueOffset(keyBytes) + pad8(foundValueBytes));
     // The length decides which state byte is cleared: a damaged one must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();

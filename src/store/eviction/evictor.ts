@@ -14,7 +14,7 @@ import { blockBytesOf } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
-import type { BoundedStore, VictimPlace } from './bounded-store.ts';
+import type { BoundedStore, Evicted, VictimPlace } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { OldTables } from './old-tables.ts';
 import { EvictionPace } from './pace.ts';
@@ -282,9 +282,38 @@ export class Evictor {
     return this.#tryToEvict('in table', own);
   }
 
-  /** Evicts a record in a table of old ones, so that the table comes free (`areYoungBeside`). */
-  evictOld(own: Request): Operation<boolean> {
-    return this.#tryToEvict('old', own);
+  /**
+   * Evicts records in a table of old ones, so that the table comes free (`areYoungBeside`); returns
+   * how many. Over a network all that one change of the table can remove. On one machine a single
+   * one, because the write waits.
+   */
+  *evictOld(own: Request): Operation<number> {
+    if (this.#attachment.width === 1) return (yield* this.#tryToEvict('old', own)) ? 1 : 0;
+    try {
+      return yield* inSection(this.#attachment, () => this.#evictOldTogether(own));
+    } catch (error) {
+      if (isSkipped(error)) return 0;
+      throw error;
+    }
+  }
+
+  *#evictOldTogether(own: Request): Operation<number> {
+    const { store } = this;
+    const sampling = store.newSampling();
+    try {
+      let gone = yield* store.removeOld(sampling, own);
+      if (gone.length === 0) {
+        const victim = yield* store.findOldTable(sampling, own);
+        if (victim === undefined) return 0;
+        gone = yield* store.removeOld(sampling, own);
+        if (gone.length === 0) return (yield* this.#remove(victim)) ? 1 : 0;
+      }
+      for (const one of gone) yield* this.#evicted(one);
+      yield* store.ledger.publish();
+      return gone.length;
+    } finally {
+      store.giveBack(sampling);
+    }
   }
 
   /** Whether the records beside which the index keeps this one, if any, are younger than others. */
@@ -358,12 +387,15 @@ export class Evictor {
 
   /** Removes the victim. False if it was replaced or used since the sample. */
   *#remove(victim: Candidate): Operation<boolean> {
-    const { store } = this;
     if (!(yield* victim.remove())) return false;
-    store.ledger.evictedOne(foundBytes(victim.request));
-    yield* store.noteEviction(victim);
-    publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+    const { request, isExpired, experts } = victim;
+    yield* this.#evicted({ request, bytes: foundBytes(request), isExpired, experts });
     return true;
+  }
+
+  *#evicted(one: Evicted): Operation<void> {
+    yield* this.store.noteEviction(one);
+    publish('eviction', () => ({ store: this.#name, expired: one.isExpired }));
   }
 
   *#removeAt(block: Address, units: number): Operation<Fate> {

@@ -1,3 +1,4 @@
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Batch, Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
@@ -20,6 +21,7 @@ import { Hotspots } from './hotspots.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { type Chooses, removeItems } from './remove-items.ts';
 import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
@@ -84,6 +86,21 @@ export abstract class LeafIndex<C extends LeafClient>
     }
     this.#sampled.push(requests);
   }
+
+  *removeBeside(own: LeafRequest, met: LeafRequest, chooses: Chooses): Operation<number> {
+    const requests = this.#sampled.pop() ?? [];
+    if (requests.length === 0) requests.push(this.newRequest());
+    const [request] = requests;
+    request.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, this.client.records.seed);
+    const removed = yield* removeItems(this.client, request, met, chooses);
+    if (removed > 0) yield* this.hasRemoved(request);
+    this.#sampled.push(requests);
+    return removed;
+  }
+
+  /** After items were removed from the request's leaf, whose image shows what is left. */
+  // biome-ignore lint/correctness/useYield: an index that merges leaves needs round trips for this
+  *hasRemoved(_request: LeafRequest): Operation<void> {}
 
   search(request: LeafRequest): Operation<boolean> {
     const { client } = this;

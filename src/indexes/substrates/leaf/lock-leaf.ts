@@ -217,6 +217,7 @@ export function* letGo({ pool, turns }: LeafClient, request: LeafRequest): Opera
     if (request.slot !== NO_SLOT) pool.intents.give(request.slot);
     request.slot = NO_SLOT;
     request.locked = false;
+    request.inserts = false;
     turns.give(request);
   }
 }
