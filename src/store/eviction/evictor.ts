@@ -10,7 +10,7 @@ import {
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
-import { blockBytesOf } from '../../records/layout.ts';
+import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
@@ -51,6 +51,9 @@ export class Evictor {
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
   readonly oldTables: OldTables;
+  /** Keys of records that were written to tables, beside which this client is about to evict. */
+  readonly #written: Request[] = [];
+  readonly #idleKeys: Request[] = [];
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -198,7 +201,8 @@ export class Evictor {
     return yield* inSection(this.#attachment, () => {
       // Other operations may have evicted the excess while this one waited to enter.
       const left = isExcess ? Math.max(0, this.store.recordsOver) : count;
-      return this.#evictTogether(Math.min(count, left), spared);
+      const owns = Array.from({ length: Math.min(count, left) }, () => spared);
+      return this.#evictTogether(owns, (own, sampling) => this.store.findVictim(sampling, own));
     });
   }
 
@@ -206,13 +210,17 @@ export class Evictor {
    * Samples for all victims, then removes them. In each of the two steps the evictions share
    * doorbells, which they would not if one removed its victim while another still sampled.
    */
-  *#evictTogether(count: number, spared: Request | undefined): Operation<number> {
+  *#evictTogether<T extends Request | undefined>(
+    owns: readonly T[],
+    find: (own: T, sampling: Sampling) => Operation<Candidate | undefined>,
+  ): Operation<number> {
     const { store } = this;
-    const samplings = Array.from({ length: count }, () => store.newSampling());
+    const count = owns.length;
+    const samplings = owns.map((own) => ({ own, sampling: store.newSampling() }));
     const victims: Candidate[] = [];
     let evicted = 0;
-    const choose = function* (sampling: Sampling): Operation<void> {
-      const victim = yield* store.findVictim(sampling, spared);
+    const choose = function* ({ own, sampling }: (typeof samplings)[number]): Operation<void> {
+      const victim = yield* find(own, sampling);
       if (victim !== undefined && !victims.some((other) => other.isOf(victim.request)))
         victims.push(victim);
     };
@@ -227,7 +235,7 @@ export class Evictor {
       return evicted;
     } finally {
       store.underWay -= count;
-      for (const sampling of samplings) store.giveBack(sampling);
+      for (const { sampling } of samplings) store.giveBack(sampling);
     }
   }
 
@@ -274,7 +282,31 @@ export class Evictor {
    */
   *evictBeside(own: Request): Operation<boolean> {
     if (!own.isInTable) return false;
-    return yield* this.#tryToEvict(this.mayEmptyTable ? 'beside' : 'in table', own);
+    if (this.#together === 1) return yield* this.#tryToEvict(this.#placeBeside, own);
+    // Over a network, together with what the next writes evict.
+    this.#written.push(this.#keyOf(own));
+    if (this.#written.length < AHEAD_MAX) return true;
+    const group = this.#written.splice(0);
+    yield* inSection(this.#attachment, () => this.#evictBesideAll(group));
+    for (const one of group) if (this.#idleKeys.length < AHEAD_MAX) this.#idleKeys.push(one);
+    return true;
+  }
+
+  *#evictBesideAll(group: readonly Request[]): Operation<void> {
+    const { store } = this;
+    const place = this.#placeBeside;
+    yield* this.#evictTogether(group, (own, sampling) => store.findVictimFor(place, own, sampling));
+  }
+
+  /** A copy of the key, for when the request is another operation's. */
+  #keyOf({ outgoing, keyBytes }: Request): Request {
+    const copy = this.#idleKeys.pop() ?? this.#index.newRequest();
+    copy.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
+    return copy;
+  }
+
+  get #placeBeside(): VictimPlace {
+    return this.mayEmptyTable ? 'beside' : 'in table';
   }
 
   /** For an index that lacks memory for its tables: makes room in the new record's own table. */

@@ -15,10 +15,15 @@ const PAYMENT = 3;
 const VAIN_MAX = 256;
 /** Most writes to skip before an old table is emptied again. */
 const SKIPS_MAX = 4096;
-/** Tables paid for beyond the next one: keys that ascend in two places fill two at once. */
+/**
+ * Tables paid for beyond the next one: keys that ascend in two places fill two at once. Over a
+ * network, one wait for epochs brings several of them.
+ */
 const SPARE = 1;
+const SPARE_REMOTE = 3;
 /** Evictions between two looks whether the new records still stand beside young ones. */
 const LOOK_EVERY = 8;
+const LOOK_EVERY_REMOTE = 64;
 
 /** The evictor, as far as this needs it. */
 export interface Evicting {
@@ -58,6 +63,10 @@ export class OldTables {
     this.#pool = attachment.pool;
     this.#evictor = evictor;
     this.#most = Math.min(VAIN_MAX, AT_ONCE_MAX * attachment.width);
+  }
+
+  get #isRemote(): boolean {
+    return this.#attachment.width > 1;
   }
 
   /** Whether no table came free lately, for as many writes as that has happened before. */
@@ -103,7 +112,7 @@ export class OldTables {
 
   /** Returns how many evictions it took; none if no more are due. */
   *#payOne(own: Request, wanted: Lacking): Operation<number> {
-    if (this.#isFree(wanted, SPARE)) {
+    if (this.#isFree(wanted, this.#isRemote ? SPARE_REMOTE : SPARE)) {
       this.#due = 0;
       this.#countAnew();
       return 0;
@@ -113,7 +122,7 @@ export class OldTables {
       return 0;
     }
     if (this.#evictions >= this.#lookAt) {
-      this.#lookAt = this.#evictions + LOOK_EVERY;
+      this.#lookAt = this.#evictions + (this.#isRemote ? LOOK_EVERY_REMOTE : LOOK_EVERY);
       if ((yield* this.#evictor.areYoungBeside(own)) === false) {
         this.#end();
         return 0;
@@ -130,8 +139,7 @@ export class OldTables {
    * want the same table.
    */
   *#ripen(): Operation<void> {
-    const { width } = this.#attachment;
-    if (width === 1 || this.#wanted === undefined) return;
+    if (!this.#isRemote || this.#wanted === undefined) return;
     const { catalog, units, count } = this.#wanted;
     const { allocator, reclamation } = this.#pool;
     if (allocator.sizeClass(catalog, units).cache.length >= count) return;
