@@ -87,12 +87,12 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
     const present = yield* super.remove(request, expected);
-    if (request.displaced) yield* this.hasRemoved(request);
+    if (request.displaced) yield* mergeUnderfull(this.tree, request as ChimeRequest);
     return present;
   }
 
   override hasRemoved(request: LeafRequest): Operation<void> {
-    return mergeUnderfull(this.tree, request as ChimeRequest);
+    return mergeUnderfull(this.tree, request as ChimeRequest, true);
   }
 
   compact(): Operation<number> {

@@ -294,7 +294,10 @@ export class FullPool {
     const mayWait = this.#attachment.width > 1;
     if (mayWait && this.#emptier !== undefined) return yield* this.#waitForTable(tried);
     if (!evictor.mayEmptyTable) return false;
-    if (!(yield* evictor.areYoungBeside(request))) return false;
+    const areYoung = yield* evictor.areYoungBeside(request);
+    // Others have made room in its table since.
+    if (areYoung === undefined) return true;
+    if (!areYoung) return false;
     if (this.#emptier !== undefined) return mayWait && (yield* this.#waitForTable(tried));
     this.#emptier = tried;
     let cameFree = false;

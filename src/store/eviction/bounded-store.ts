@@ -57,6 +57,8 @@ export class BoundedStore {
   #victimAccess = Number.NEGATIVE_INFINITY;
   /** A key of the table that is being emptied. */
   #oldTable: Request | undefined;
+  /** Whether that table may have more old records than were removed. */
+  #hasOld = false;
   /** Evictions under way, of all handles. */
   underWay = 0;
   /** The excess when samples last found no victim; NaN after an eviction. */
@@ -248,13 +250,14 @@ export class BoundedStore {
     this.#oldTable ??= this.#index.newRequest();
     const { outgoing, keyBytes } = victim.request;
     this.#oldTable.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
+    this.#hasOld = true;
     return victim;
   }
 
   /** Removes old records of the table that is being emptied, as many as one change can. */
   *removeOld({ met }: Sampling, spared: Request): Operation<readonly Evicted[]> {
     const gone: Evicted[] = [];
-    if (this.#oldTable === undefined) return gone;
+    if (this.#oldTable === undefined || !this.#hasOld) return gone;
     const access = { ticks: 0, uses: 0 };
     const chooses = (one: Request, keyBytes: number) => {
       if (isSameKey(one, spared)) return false;
@@ -268,7 +271,7 @@ export class BoundedStore {
       return true;
     };
     if (this.#index.removeBeside === undefined) return gone;
-    yield* this.#index.removeBeside(this.#oldTable, met, chooses);
+    this.#hasOld = yield* this.#index.removeBeside(this.#oldTable, met, chooses);
     return gone;
   }
 

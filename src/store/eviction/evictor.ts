@@ -24,7 +24,7 @@ import type { Candidate, Sampling } from './sampling.ts';
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 16;
 /** At most this many ahead of need: more would leave a small pool emptier. */
-const AHEAD_MAX = 8;
+const AHEAD_MAX = 16;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Most evictions that one write, or a client that closes the store, tries. */

@@ -20,7 +20,7 @@ const SKIPS_MAX = 4096;
  * network, one wait for epochs brings several of them.
  */
 const SPARE = 1;
-const SPARE_REMOTE = 3;
+const SPARE_REMOTE = 4;
 /** Evictions between two looks whether the new records still stand beside young ones. */
 const LOOK_EVERY = 8;
 const LOOK_EVERY_REMOTE = 64;

@@ -68,10 +68,15 @@ export interface Step {
  *
  *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
  *
- * It only saves memory: if it fails, nothing is lost.
+ * It only saves memory: if it fails, nothing is lost. Of many removals from one leaf, only the last
+ * one looks (`hasRemovedMany`).
  */
-export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operation<void> {
-  if (isOnly(tree, request) || !isWorthALook(tree, request)) return;
+export function* mergeUnderfull(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  hasRemovedMany = false,
+): Operation<void> {
+  if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
   if (yield* mayMerge(tree, request)) yield* mergeOnPath(tree, keyOf(request));
 }
 
@@ -108,11 +113,15 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
  * Whether the leaf is under-full, and has half as many items as at the last check. In a full pool
  * checks begin earlier and come more often, because insertions lack the memory of leaves.
  */
-function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
+function isWorthALook(
+  { geometry, allocator }: ChimeTree,
+  { words }: ChimeRequest,
+  hasRemovedMany: boolean,
+): boolean {
   const { span } = geometry.shape;
   const used = usedIn(span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  if (allocator.isUsedUp) return 2 * used <= span && used % TIGHT_STEP === 0;
-  return 4 * used <= span && (used & (used - 1)) === 0;
+  if (allocator.isUsedUp) return 2 * used <= span && (hasRemovedMany || used % TIGHT_STEP === 0);
+  return 4 * used <= span && (hasRemovedMany || (used & (used - 1)) === 0);
 }
 
 /** Whether to merge two leaves that have `together` items, `own` of them in the emptier one. */
@@ -344,19 +353,26 @@ class Mark implements PairMark {
   isDropped = false;
   readonly #tree: ChimeTree;
   readonly #node: Visit;
+  readonly #children: number;
+  readonly #pair: number;
 
   constructor(tree: ChimeTree, node: Visit) {
     this.#tree = tree;
     this.#node = node;
+    this.#children = childrenIn(node.image);
+    this.#pair = pairIn(node.image);
+  }
+
+  post(batch: Batch): Batch {
+    const { address, image } = this.#node;
+    return batch.read(address, CHILDREN_AT + 8, image, 0);
   }
 
   /** A frozen mark stands too: the node's copy inherits it while the right leaf lives. */
-  *stands(): Operation<boolean> {
-    const { address, image } = this.#node;
-    const [children, pair] = [childrenIn(image), pairIn(image)];
-    yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
-    const stands = pairIn(image) === pair && childrenIn(image) === children;
-    return stands && isInUse(this.#tree, this.#node);
+  stands(): boolean {
+    const { image } = this.#node;
+    const isMarked = pairIn(image) === this.#pair && childrenIn(image) === this.#children;
+    return isMarked && isInUse(this.#tree, this.#node);
   }
 
   *drop(): Operation<void> {

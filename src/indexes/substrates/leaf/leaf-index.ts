@@ -87,19 +87,18 @@ export abstract class LeafIndex<C extends LeafClient>
     this.#sampled.push(requests);
   }
 
-  *removeBeside(own: LeafRequest, met: LeafRequest, chooses: Chooses): Operation<number> {
+  *removeBeside(own: LeafRequest, met: LeafRequest, chooses: Chooses): Operation<boolean> {
     const requests = this.#sampled.pop() ?? [];
     if (requests.length === 0) requests.push(this.newRequest());
     const [request] = requests;
     request.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, this.client.records.seed);
-    const removed = yield* removeItems(this.client, request, met, chooses);
-    if (removed > 0) yield* this.hasRemoved(request);
+    const hasLeft = yield* removeItems(this.client, request, met, chooses);
+    if (!hasLeft) yield* this.hasRemoved(request);
     this.#sampled.push(requests);
-    return removed;
+    return hasLeft;
   }
 
   /** After items were removed from the request's leaf, whose image shows what is left. */
-  // biome-ignore lint/correctness/useYield: an index that merges leaves needs round trips for this
   *hasRemoved(_request: LeafRequest): Operation<void> {}
 
   search(request: LeafRequest): Operation<boolean> {

@@ -45,8 +45,8 @@ interface GoneRecord {
  *   D[WRITE intent's head; CAS owner; READ the leaf] -> (READ heads of records)
  *     -> D[intent; sequence odd; entries; vacancy; sequence even; owner]
  *
- * Crash points are those of a single removal: the intent holds all removals or none. Returns how
- * many items are gone, at most about a third of a leaf: as many as an intent has room for. Items
+ * Crash points are those of a single removal: the intent holds all removals or none. One intent has
+ * room for about a third of a leaf; returns whether items are left that may be removed next. Items
  * whose records have several blocks stay: those blocks would have to be read under the lock.
  */
 export function* removeItems(
@@ -54,7 +54,7 @@ export function* removeItems(
   request: LeafRequest,
   met: LeafRequest,
   chooses: Chooses,
-): Operation<number> {
+): Operation<boolean> {
   prepare(client, request);
   try {
     yield* client.begin(request);
@@ -64,12 +64,12 @@ export function* removeItems(
     yield* removal.chooseIndirect(met, chooses);
     if (removal.count === 0) {
       yield* unlock(request);
-      return 0;
+      return false;
     }
     removal.write();
     yield* carryOut(client, request, NULL_ADDRESS);
     for (const one of removal.records) client.records.retireFound(one, one.address, one.lines);
-    return removal.count;
+    return removal.hasLeft;
   } finally {
     yield* letGo(client, request);
   }
@@ -85,6 +85,8 @@ class Removal {
   readonly #changed = new Set<number>();
   readonly records: GoneRecord[] = [];
   count = 0;
+  /** Whether the intent had no room for some items that may be removed. */
+  hasLeft = false;
 
   constructor(client: LeafClient, request: LeafRequest) {
     this.#client = client;
@@ -111,7 +113,7 @@ class Removal {
           met.noteRecord(recordOf(words, at), linesOf(words, at));
           continue;
         }
-        if (!this.#hasRoom) return;
+        if (!this.#hasRoom()) return;
         met.adoptKeyAt(words, at + CONTENT_AT, keyBytesOf(item), records.seed);
         adoptInline(met, words, at);
         if (chooses(met, met.keyBytes)) this.#take(entry, home);
@@ -124,7 +126,7 @@ class Removal {
     let i = 0;
     const accepts = (_: LeafRequest, candidate: number) => {
       i = candidate;
-      return this.#hasRoom && !met.foundChained && this.#isItsRecord(met, candidate);
+      return this.#hasRoom() && !met.foundChained && this.#isItsRecord(met, candidate);
     };
     const visit = (_: LeafRequest, keyBytes: number) => {
       if (!chooses(met, keyBytes)) return;
@@ -134,7 +136,7 @@ class Removal {
       const [address, lines] = [met.candidateRecord[i], met.candidateUnits[i]];
       this.records.push({ address, lines, keyBytes, foundValueBytes });
     };
-    if (this.#hasRoom) yield* visitRecords(this.#client.records, met, accepts, visit, true);
+    yield* visitRecords(this.#client.records, met, accepts, visit, true);
   }
 
   /** Whether the record that was met has the key of its item; else it is damaged. */
@@ -144,8 +146,10 @@ class Removal {
   }
 
   /** Whether the intent has room for another item: its entry, and its home's. */
-  get #hasRoom(): boolean {
-    return this.#changed.size + 2 <= CHANGES_MAX;
+  #hasRoom(): boolean {
+    const hasRoom = this.#changed.size + 2 <= CHANGES_MAX;
+    if (!hasRoom) this.hasLeft = true;
+    return hasRoom;
   }
 
   #take(entry: number, home: number): void {
