@@ -9,10 +9,11 @@ import {
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
+import { KEY_UNITS } from '../../../src/indexes/traversal/visit-records.ts';
 import { bytesBound } from '../../../src/records/codec.ts';
 import { FLAG_SLIDING, HEADER_BYTES } from '../../../src/records/layout.ts';
 import { type Expiry, NEVER } from '../../../src/records/times.ts';
-import type { Operation } from '../../../src/verbs/index.ts';
+import { type Operation, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import {
   type Call,
   CallRecord,
@@ -62,6 +63,11 @@ export interface CallLog {
   /** Takes what a step of a scan has handed out, of an index of which that is of one moment. */
   snapshot?: (seen: readonly Sight[]) => void;
   record(record: CallRecord): void;
+}
+
+/** Whether a visit that wants the keys only has the value, too. */
+function isReadWhole({ foundInline, foundAt, contentAt, contentBytes }: Request): boolean {
+  return foundInline || contentAt + contentBytes <= foundAt + KEY_UNITS * UNIT_BYTES;
 }
 
 /** Turns calls into operations of an index; writes down when each was made and what came back. */
@@ -124,7 +130,7 @@ export class Caller {
     const chosen = new Map<number, Result>();
     const chooses = (met: Request, keyBytes: number) => {
       const key = this.#keyMet(met, keyBytes);
-      if (key < 0 || chosen.has(key)) return false;
+      if (key < 0 || chosen.has(key) || !isReadWhole(met)) return false;
       const outcome = index.records.isExpired(met) ? REFUSED : REPLACED;
       const found = outcome === REPLACED ? foundState(met) : undefined;
       chosen.set(key, { outcome, found, version: 0 });
