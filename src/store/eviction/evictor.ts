@@ -54,6 +54,8 @@ export class Evictor {
   /** Keys of records that were written to tables, beside which this client is about to evict. */
   readonly #written: Request[] = [];
   readonly #idleKeys: Request[] = [];
+  /** What `areYoungBeside` has found last. */
+  #wereYoung = false;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -176,7 +178,15 @@ export class Evictor {
     const some = Math.min(AHEAD_MAX, this.#together);
     if ((yield* this.#lackedAfter(request)) < some) return;
     this.#pace?.settled();
-    yield* this.#evictSome(some, request);
+    // Old records of one table go with fewer round trips, and leave an empty table.
+    if (some > 1 && (yield* this.#areOldTogether(request))) yield* this.evictOld(request);
+    else yield* this.#evictSome(some, request);
+  }
+
+  /** Whether old records stand in tables of their own, as far as is known. */
+  *#areOldTogether(own: Request): Operation<boolean> {
+    if (!this.mayEmptyTable) return false;
+    return (yield* this.areYoungBeside(own)) ?? this.#wereYoung;
   }
 
   /** How many records to evict for the writes to come. */
@@ -332,6 +342,8 @@ export class Evictor {
   *#evictOldTogether(own: Request): Operation<number> {
     const { store } = this;
     const sampling = store.newSampling();
+    // Others need not evict what this is about to.
+    store.underWay += TOGETHER;
     try {
       let gone = yield* store.removeOld(sampling, own);
       if (gone.length === 0) {
@@ -344,6 +356,7 @@ export class Evictor {
       yield* store.ledger.publish();
       return gone.length;
     } finally {
+      store.underWay -= TOGETHER;
       store.giveBack(sampling);
     }
   }
@@ -352,7 +365,11 @@ export class Evictor {
   *areYoungBeside(own: Request): Operation<boolean | undefined> {
     const sampling = this.store.newSampling();
     try {
-      return yield* inSection(this.#attachment, () => this.store.areYoungBeside(own, sampling));
+      const areYoung = yield* inSection(this.#attachment, () =>
+        this.store.areYoungBeside(own, sampling),
+      );
+      this.#wereYoung = areYoung ?? this.#wereYoung;
+      return areYoung;
     } finally {
       this.store.giveBack(sampling);
     }

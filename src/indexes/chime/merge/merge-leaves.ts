@@ -49,10 +49,8 @@ export interface LeafPair {
 
 /** The pair's mark in the parent, for use while the left leaf is locked. */
 export interface PairMark {
-  /** Adds the READ that shows whether the mark stands. */
-  post(batch: Batch): Batch;
-  /** Whether the parent is in use and has the mark, by that READ. */
-  stands(): boolean;
+  /** Whether the parent is in use and has the mark. */
+  stands(): Operation<boolean>;
   /** Removes the mark. */
   drop(): Operation<void>;
 }
@@ -61,7 +59,7 @@ export interface PairMark {
  * Merges two leaves (the paper refers to other work for this). The left leaf takes all items, and
  * keeps its address and lower bound; the right leaf is retired.
  *
- *   D[WRITE intent's head; CAS left; READ it whole] -> D[READ mark; CAS right; READ it whole]
+ *   D[WRITE intent's head; CAS left; READ it whole] -> D[CAS right; READ it whole] -> READ mark
  *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas,
  *       vacancy, sequence even; right: sequence odd, entries empty, no identity, retired;
  *       unlock left]
@@ -85,8 +83,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     const bytes = block === NULL_ADDRESS ? INTENT_BYTES : intentBytes(tree, pair.moves);
     request.intent.ensure(bytes);
     if (!(yield* lockLeft(tree, request, pair, block))) return false;
-    if (!isSibling(request, pair.right)) return false;
-    if (!(yield* tryRight(tree, request, right, pair.right, mark))) return false;
+    if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
+    if (!(yield* tryRight(tree, request, right, pair.right))) return false;
     const before = request.words.i32.slice(0, (IMAGE_AT + geometry.leafBytes) >> 2);
     const items = countItems(tree, right);
     if (!(yield* fit(tree, request, right)) || mergeBytes(tree, request, before, items) > bytes) {
@@ -166,28 +164,22 @@ function isSibling({ words }: ChimeRequest, right: Link): boolean {
   return sibling !== undefined && isSameLeaf(sibling.low, sibling.high, right.low, right.high);
 }
 
-/**
- * D[READ mark; CAS owner; READ header and entries], with the left leaf's lock word. Never waits.
- * False, and the right leaf is free, unless the mark stands.
- */
+/** D[CAS owner; READ header and entries], with the left leaf's lock word. Never waits. */
 function* tryRight(
   tree: ChimeTree,
   left: ChimeRequest,
   right: ChimeRequest,
   link: Link,
-  mark: PairMark,
 ): Operation<boolean> {
   tree.aimAt(right, link);
   const { words, idLow, idHigh, leaf, batch } = right;
   setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
   setWord(words, SWAP_AT + 8, left.ownLow, left.ownHigh);
-  mark.post(batch.clear()).cas(leaf, words, SWAP_AT).read(leaf, HEADER_BYTES, words, IMAGE_AT);
+  batch.clear().cas(leaf, words, SWAP_AT).read(leaf, HEADER_BYTES, words, IMAGE_AT);
   yield postEntries(tree, right, 0, tree.geometry.shape.span, batch);
   if (!swapped(words, SWAP_AT)) return false;
   invariant(isLeafStill(right), 'a leaf is locked by the free word of another one');
-  if (mark.stands()) return true;
-  yield* releaseRight(right);
-  return false;
+  return true;
 }
 
 function* releaseRight({ words, leaf, idLow, idHigh }: ChimeRequest): Operation<void> {

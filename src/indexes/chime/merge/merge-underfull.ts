@@ -251,7 +251,7 @@ export function* mergeLeafAt(
     } finally {
       nodes.discard();
     }
-    // Both live: as long as the node is not replaced, only the mark's owner merges them.
+    // Both live: had they been merged before the mark, the node would be frozen.
     return yield* mergePair(tree, step, key, next.used);
   }
   return false;
@@ -353,26 +353,19 @@ class Mark implements PairMark {
   isDropped = false;
   readonly #tree: ChimeTree;
   readonly #node: Visit;
-  readonly #children: number;
-  readonly #pair: number;
 
   constructor(tree: ChimeTree, node: Visit) {
     this.#tree = tree;
     this.#node = node;
-    this.#children = childrenIn(node.image);
-    this.#pair = pairIn(node.image);
-  }
-
-  post(batch: Batch): Batch {
-    const { address, image } = this.#node;
-    return batch.read(address, CHILDREN_AT + 8, image, 0);
   }
 
   /** A frozen mark stands too: the node's copy inherits it while the right leaf lives. */
-  stands(): boolean {
-    const { image } = this.#node;
-    const isMarked = pairIn(image) === this.#pair && childrenIn(image) === this.#children;
-    return isMarked && isInUse(this.#tree, this.#node);
+  *stands(): Operation<boolean> {
+    const { address, image } = this.#node;
+    const [children, pair] = [childrenIn(image), pairIn(image)];
+    yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
+    const stands = pairIn(image) === pair && childrenIn(image) === children;
+    return stands && isInUse(this.#tree, this.#node);
   }
 
   *drop(): Operation<void> {
