@@ -277,9 +277,9 @@ export interface Index {
   ): Operation<void>;
   /**
    * Removes records of the table where the outgoing one of `own` would stand: those that `chooses`
-   * accepts, which meets each in `met` as a visit of a sample does. It removes as many as one change
-   * of the table can; returns whether there may be more. Records of several blocks stay. An index
-   * with `evictsInTable` has this.
+   * accepts, which meets each in `met` as a visit of a sample does. Removes as many as one change
+   * of the table can, and returns whether there may be more. Records of several blocks stay. An
+   * index with `evictsInTable` has this.
    */
   removeBeside?(
     own: Request,

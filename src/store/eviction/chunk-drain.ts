@@ -110,8 +110,8 @@ export class ChunkDrain {
   }
 
   /**
-   * Evicts at least `bytes` towards what it owes. Over a network it lets the bytes of several writes
-   * gather.
+   * Evicts at least `bytes` towards what it owes. Over a network it waits until several writes have
+   * something to pay.
    */
   *pay(bytes: number): Operation<void> {
     if (this.#owed === 0) return;
