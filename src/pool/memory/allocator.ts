@@ -247,19 +247,16 @@ export class Allocator {
 
   /**
    * Claims blocks until the cache of the class holds some, twice as many each time it has run dry.
-   * Raises SW_POOL_FULL. If operations are interleaved, one refills and the others wait for it. If
-   * it finds nothing, they would find the same, each with round trips of its own: they fail with it.
+   * Raises SW_POOL_FULL. If operations are interleaved, one refills and the others wait for it.
    * `isAhead` when no operation lacks a block: such a refill takes no chunk of the reserve.
    */
   *refill(sizeClass: SizeClass, isAhead = false): Operation<void> {
     if (sizeClass.refilling) {
       yield* this.#waitForRefill(sizeClass);
       if (sizeClass.cache.length > 0) return;
-      if (sizeClass.refusal !== undefined) throw sizeClass.refusal;
     }
     invariant(this.#isOnline, 'a client that is idle claims blocks');
     sizeClass.refilling = true;
-    sizeClass.refusal = undefined;
     const claim = this.#idleClaims.pop() ?? new WordClaim();
     try {
       for (;;) {
@@ -268,9 +265,6 @@ export class Allocator {
         if ((yield* this.#claimIn(sizeClass, sizeClass.current, claim)) > 0) return;
         sizeClass.current = undefined;
       }
-    } catch (error) {
-      if (hasCode(error, 'SW_POOL_FULL')) sizeClass.refusal = error;
-      throw error;
     } finally {
       this.#idleClaims.push(claim);
       const most = sizeClass.claimsMax(this.isTight);

@@ -1,4 +1,4 @@
-import { invariant, type StepwellError } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
 import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../layout.ts';
 import { ANY_NODE } from './chunks.ts';
@@ -27,8 +27,6 @@ export class SizeClass {
   refilling = false;
   /** Operations that wait for the one that claims blocks. */
   waiting = 0;
-  /** Why the last claim failed, if the pool was full. */
-  refusal: StepwellError | undefined;
   /** Whether, at the last look, no chunk was worth claiming in and none was free for any use. */
   isScarce = false;
   /** Blocks taken since the cache was given back. */

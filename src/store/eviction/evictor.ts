@@ -54,8 +54,6 @@ export class Evictor {
   /** Keys of records that were written to tables, beside which this client is about to evict. */
   readonly #written: Request[] = [];
   readonly #idleKeys: Request[] = [];
-  /** What `areYoungBeside` has found last. */
-  #wereYoung = false;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -178,15 +176,7 @@ export class Evictor {
     const some = Math.min(AHEAD_MAX, this.#together);
     if ((yield* this.#lackedAfter(request)) < some) return;
     this.#pace?.settled();
-    // Old records of one table go with fewer round trips, and leave an empty table.
-    if (some > 1 && (yield* this.#areOldTogether(request))) yield* this.evictOld(request);
-    else yield* this.#evictSome(some, request);
-  }
-
-  /** Whether old records stand in tables of their own, as far as is known. */
-  *#areOldTogether(own: Request): Operation<boolean> {
-    if (!this.mayEmptyTable) return false;
-    return (yield* this.areYoungBeside(own)) ?? this.#wereYoung;
+    yield* this.#evictSome(some, request);
   }
 
   /** How many records to evict for the writes to come. */
@@ -365,11 +355,7 @@ export class Evictor {
   *areYoungBeside(own: Request): Operation<boolean | undefined> {
     const sampling = this.store.newSampling();
     try {
-      const areYoung = yield* inSection(this.#attachment, () =>
-        this.store.areYoungBeside(own, sampling),
-      );
-      this.#wereYoung = areYoung ?? this.#wereYoung;
-      return areYoung;
+      return yield* inSection(this.#attachment, () => this.store.areYoungBeside(own, sampling));
     } finally {
       this.store.giveBack(sampling);
     }
