@@ -289,6 +289,17 @@ export interface Index {
     enough: number,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
+  /**
+   * Removes records of the table where the outgoing one of `own` would stand: those that `chooses`
+   * accepts, which meets each in `met` as a visit of a sample does. Removes as many as one change
+   * of the table can, and returns whether there may be more. Records of several blocks stay. An
+   * index with `evictsInTable` has this.
+   */
+  removeBeside?(
+    own: Request,
+    met: Request,
+    chooses: (met: Request, keyBytes: number) => boolean,
+  ): Operation<boolean>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**

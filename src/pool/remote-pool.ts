@@ -87,8 +87,12 @@ export class RemotePool extends Pool {
     this.#drained = undefined;
   }
 
-  /** Claims blocks ahead of need, beside the operations. */
+  /**
+   * Claims blocks ahead of need, beside the operations. Not in a full pool: there it would find one
+   * or two, over and over.
+   */
   #claimAhead(): void {
+    if (this.allocator.isTight) return;
     for (const sizeClass of this.allocator.classes()) {
       if (!sizeClass.isLow) continue;
       this.#claiming = true;

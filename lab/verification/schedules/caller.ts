@@ -9,11 +9,12 @@ import {
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
+import { KEY_UNITS } from '../../../src/indexes/traversal/visit-records.ts';
 import { bytesBound } from '../../../src/records/codec.ts';
 import { FLAG_SLIDING, HEADER_BYTES } from '../../../src/records/layout.ts';
 import { type Expiry, NEVER } from '../../../src/records/times.ts';
 import { type NearReads, UNPROVEN } from '../../../src/store/near/near-reads.ts';
-import type { Operation } from '../../../src/verbs/index.ts';
+import { type Operation, UNIT_BYTES } from '../../../src/verbs/index.ts';
 import {
   type Call,
   CallRecord,
@@ -36,6 +37,10 @@ const TIMEOUT = 'SW_TIMEOUT';
 
 /** Records of a sample. */
 const SAMPLE = 4;
+/** Of the sampled removals of an index that can: how many remove what else is in the table, too. */
+const TOGETHER_SHARE = 0.5;
+/** Why a removal of a table's records has left one. */
+const NOT_CHOSEN = 'not chosen';
 
 /** Whether this says that a hasty client has given up. */
 export function isHaste(error: unknown): boolean {
@@ -61,6 +66,12 @@ export interface CallLog {
   record(record: CallRecord): void;
 }
 
+/** Whether a visit that wants the keys only has the value, too. */
+function isReadWhole({ found }: Request): boolean {
+  const end = found.contentAt + found.contentBytes;
+  return found.isInline || end <= found.at + KEY_UNITS * UNIT_BYTES;
+}
+
 /** Turns calls into operations of an index; writes down when each was made and what came back. */
 export class Caller {
   readonly #name: string;
@@ -84,6 +95,10 @@ export class Caller {
   }
 
   *perform(planned: Call): Operation<void> {
+    const { sampled = 1 } = planned.kind === 'remove' ? planned : {};
+    if (sampled < TOGETHER_SHARE && this.#index.removeBeside !== undefined) {
+      return yield* this.#removeBeside(planned.key);
+    }
     const call = this.#concrete(yield* this.#victim(planned));
     const { now, clock } = this.#log;
     const record = new CallRecord(this.#name, call, now(), clock);
@@ -105,6 +120,45 @@ export class Caller {
     if (record.result) this.#remember(record.result, call.key);
   }
 
+  /**
+   * Evicts what stands in the table of a key: a call on each key, of which those that were chosen
+   * have taken effect.
+   */
+  *#removeBeside(own: number): Operation<void> {
+    const index = this.#index;
+    const { keys, now, clock } = this.#log;
+    const records = keys.map(
+      (_, key) => new CallRecord(this.#name, { key, kind: 'remove' }, now(), clock),
+    );
+    this.current = records[own];
+    for (const record of records) this.#log.record(record);
+    const chosen = new Map<number, Result>();
+    const chooses = (met: Request, keyBytes: number) => {
+      const key = this.#keyMet(met, keyBytes);
+      if (key < 0 || chosen.has(key) || !isReadWhole(met)) return false;
+      const outcome = index.records.isExpired(met) ? REFUSED : REPLACED;
+      const found = outcome === REPLACED ? foundState(met) : undefined;
+      chosen.set(key, { outcome, found, version: 0 });
+      return true;
+    };
+    this.#request.setKey(keys[own], index.records.seed);
+    let refusedBy = NOT_CHOSEN;
+    try {
+      yield* index.removeBeside?.(this.#request, index.newRequest(), chooses) ?? [];
+    } catch (error) {
+      if (!(error instanceof StepwellError && this.#log.hasty && isHaste(error))) throw error;
+      // Raised before anything is chosen.
+      refusedBy = error.code;
+    }
+    records.forEach((record, key) => {
+      record.result = chosen.get(key);
+      if (record.result === undefined) record.refusedBy = refusedBy;
+      record.responded = now();
+    });
+    this.refused = false;
+    this.current = undefined;
+  }
+
   #giveUp(record: CallRecord): void {
     record.givenUp = true;
     this.refused = false;
@@ -115,18 +169,21 @@ export class Caller {
   *#victim(call: Call): Operation<Call> {
     const index = this.#index;
     if (call.kind !== 'remove' || call.sampled === undefined) return call;
-    const { keys } = this.#log;
     const met: Call[] = [];
     const visit = (request: Request, keyBytes: number) => {
-      const { outgoing, foundTicks } = request;
-      const { version: expected } = request.found;
-      const name = Buffer.from(outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes));
-      const key = keys.indexOf(name.toString());
+      const { foundTicks, found } = request;
+      const { version: expected } = found;
+      const key = this.#keyMet(request, keyBytes);
       const usedAfter = request.accessAt < 0 ? undefined : foundTicks;
       if (key >= 0) met.push({ key, kind: 'remove', expected, usedAfter });
     };
     yield* sampleOf(index, this.#request, [call.sampled], SAMPLE, visit);
     return met[0] ?? call;
+  }
+
+  #keyMet({ outgoing }: Request, keyBytes: number): number {
+    const name = Buffer.from(outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes));
+    return this.#log.keys.indexOf(name.toString());
   }
 
   #concrete(call: Call): Call {

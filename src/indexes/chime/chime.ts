@@ -91,6 +91,10 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return present;
   }
 
+  override hasRemoved(request: LeafRequest): Operation<void> {
+    return mergeUnderfull(this.tree, request as ChimeRequest, true);
+  }
+
   compact(): Operation<number> {
     return packLeaves(this.tree);
   }

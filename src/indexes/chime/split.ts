@@ -12,6 +12,7 @@ import {
   isPairFrozen,
   linkIn,
   linksIn,
+  type NewChild,
   NODE_BYTES_MAX,
   type PackedRoutes,
   packRoutes,
@@ -147,9 +148,12 @@ interface Linked {
 
 /**
  * Does what `rebuildNode` does, for most splits: the node has room for the siblings of its key's
- * leaf, and no pair of its children is marked. Undefined for other splits, when another client was
- * faster (then the node may be frozen), and in a full pool, where the client does not know yet
- * whether there is memory for all siblings.
+ * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
+ * was faster (then the node may be frozen).
+ *
+ * In a full pool it looks for the siblings before it freezes the node, to have memory for all of
+ * them. None of them can be merged in between: this version of the node has no link to it, so no
+ * pair with it is marked.
  */
 function* spliceSiblings(
   tree: NodeClient,
@@ -161,15 +165,19 @@ function* spliceSiblings(
   const { fanout } = tree.geometry.shape;
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
-  if (tree.allocator.isUsedUp) return undefined;
+  const child = childIn(image, key.u8, key.at, key.bytes);
+  const look = () => missingSiblings(tree, { links: linksIn(image) }, child, upper);
+  const fits = (added: readonly NewChild[]) => {
+    return children + added.length <= fanout && splicedBytes(image, added) <= NODE_BYTES_MAX;
+  };
   const nodes = new NewNodes(tree);
   try {
-    yield* nodes.reserveCopy(node);
+    const early = tree.allocator.isUsedUp ? yield* look() : undefined;
+    if (early !== undefined && !fits(early)) return undefined;
+    yield* nodes.reserveCopy(node, early);
     if (!(yield* freezeUnmarked(tree, node))) return undefined;
-    const child = childIn(image, key.u8, key.at, key.bytes);
-    const added = yield* missingSiblings(tree, { links: linksIn(image) }, child, upper);
-    if (children + added.length > fanout) return undefined;
-    if (splicedBytes(image, added) > NODE_BYTES_MAX) return undefined;
+    const added = early ?? (yield* look());
+    if (!fits(added)) return undefined;
     const { link, routes } = yield* nodes.spliced(image, child, added);
     if (!(yield* publish(tree, node, nodes, link))) return undefined;
     tree.rebuilds++;

@@ -60,6 +60,12 @@ interface Block {
   units: number;
 }
 
+/** What of a record that was unlinked tells how long it is. */
+export interface UnlinkedRecord {
+  readonly keyBytes: number;
+  readonly found: { readonly valueBytes: number };
+}
+
 /** Notes uses of records that an index keeps in its tables, without blocks of their own. */
 export interface UsesInTable {
   touch(request: Request): Operation<void>;
@@ -315,8 +321,8 @@ export class RecordIo {
    * Retires the found record, which was not chained, after it was unlinked. `slotUnits` is what its
    * slot said: its length, or that of its block.
    */
-  retireFound(request: Request, address: Address, slotUnits: number): void {
-    const units = unitsOf(valueOffset(request.keyBytes) + pad8(request.found.valueBytes));
+  retireFound({ keyBytes, found }: UnlinkedRecord, address: Address, slotUnits: number): void {
+    const units = unitsOf(valueOffset(keyBytes) + pad8(found.valueBytes));
     // The length decides which state byte is cleared: a damaged one must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();

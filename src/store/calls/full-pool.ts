@@ -1,6 +1,7 @@
 import { publish } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
+import { FullAhead } from '../../indexes/substrates/leaf/leaf-turns.ts';
 import { classOfHead } from '../../indexes/substrates/record-io.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sweep } from '../../indexes/sweep.ts';
@@ -136,6 +137,10 @@ export class FullPool {
   *makeRoom(error: unknown, tried: ReclaimProgress): Operation<void> {
     this.ended(tried);
     if (!(error instanceof StepwellError) || error.code !== 'SW_POOL_FULL') throw error;
+    if (error instanceof FullAhead) {
+      yield* this.#waitForEmptier();
+      return;
+    }
     if (error instanceof FullForNow && tried.steps === 0 && tried.waits < WAITS_MAX) {
       tried.waits++;
       if (yield* this.#wait(error)) return;
@@ -285,12 +290,15 @@ export class FullPool {
     const { request, lacking } = tried;
     if (request === undefined || !lacking || this.#isOfRecords(lacking)) return false;
     const evictor = this.#evictor as Evictor;
-    if (!evictor.mayEmptyTable || !(yield* this.#canUseEvicted())) return false;
-    if (!(yield* evictor.areYoungBeside(request))) return false;
-    if (this.#emptier !== undefined) {
-      // On one machine this call comes from a callback inside that write: it would wait for itself.
-      return this.#attachment.width > 1 && (yield* this.#waitForTable(tried));
-    }
+    // On one machine a call inside that write, from a callback, would wait for itself.
+    const mayWait = this.#attachment.width > 1;
+    if (mayWait && this.#emptier !== undefined) return yield* this.#waitForTable(tried);
+    if (!evictor.mayEmptyTable) return false;
+    const areYoung = yield* evictor.areYoungBeside(request);
+    // Others have made room in its table since.
+    if (areYoung === undefined) return true;
+    if (!areYoung) return false;
+    if (this.#emptier !== undefined) return mayWait && (yield* this.#waitForTable(tried));
     this.#emptier = tried;
     let cameFree = false;
     try {
@@ -308,11 +316,15 @@ export class FullPool {
    * other, and all fail again.
    */
   *#waitForTable(tried: ReclaimProgress): Operation<boolean> {
-    const turn = new Batch().pause(0, new Scratch(8));
-    for (let turns = 0; turns < TURNS_MAX && this.#emptier !== undefined; turns++) yield turn;
+    yield* this.#waitForEmptier();
     // Next time it may be this write that has to empty one.
     if (tried.tableWaits++ < TABLE_WAITS_MAX) tried.steps--;
     return true;
+  }
+
+  *#waitForEmptier(): Operation<void> {
+    const turn = new Batch().pause(0, new Scratch(8));
+    for (let turns = 0; turns < TURNS_MAX && this.#emptier !== undefined; turns++) yield turn;
   }
 
   #isOfTable(lacking: Lacking | undefined): boolean {

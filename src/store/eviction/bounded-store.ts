@@ -3,14 +3,14 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { sampleOf } from '../../indexes/traversal/sample.ts';
 import { type Bound, historyOf } from '../../pool/bound.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { HEADER_BYTES } from '../../records/layout.ts';
+import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import { TICKS_PER_MS } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { BoundStats } from '../api.ts';
 import { Experts, LFU, LRU } from './experts.ts';
-import { History } from './history.ts';
+import { type Hashed, History } from './history.ts';
 import { Ledger } from './ledger.ts';
-import { type Candidate, Sampling } from './sampling.ts';
+import { type Candidate, isSameKey, isState, Sampling } from './sampling.ts';
 
 /** Records that are compared for one eviction. With 16, LFU does as well as if it knew all. */
 const SAMPLE = 16;
@@ -24,6 +24,16 @@ const IN_VAIN_PART = 16;
 const YOUNG_FACTOR = 4;
 /** Most samplings to keep for reuse. */
 const IDLE_MAX = 16;
+
+/** A record that was evicted. */
+export interface Evicted {
+  readonly request: Hashed;
+  /** Bytes that the bound counts for it. */
+  readonly bytes: number;
+  readonly isExpired: boolean;
+  /** Those that chose it. */
+  readonly experts: number;
+}
 
 /** Where to look for a victim that makes room for a certain new record: see `Evictor`. */
 export type VictimPlace = 'beside' | 'in table' | 'old';
@@ -47,6 +57,8 @@ export class BoundedStore {
   #victimAccess = Number.NEGATIVE_INFINITY;
   /** A key of the table that is being emptied. */
   #oldTable: Request | undefined;
+  /** Whether that table may have more old records than were removed. */
+  #hasOld = false;
   /** Evictions under way, of all handles. */
   underWay = 0;
   /** The excess when samples last found no victim; NaN after an eviction. */
@@ -153,11 +165,12 @@ export class BoundedStore {
   }
 
   /** Notes that a record was evicted, and which experts chose it. */
-  *noteEviction(candidate: Candidate): Operation<void> {
+  *noteEviction({ request, bytes, isExpired, experts }: Evicted): Operation<void> {
+    this.ledger.evictedOne(bytes);
     this.#leftOver = Number.NaN;
-    if (!candidate.isExpired) this.ledger.countEviction();
-    if (candidate.isExpired || this.#history === undefined) return;
-    yield* this.#history.note(candidate.request, candidate.experts, this.ledger.evicted);
+    if (!isExpired) this.ledger.countEviction();
+    if (isExpired || this.#history === undefined) return;
+    yield* this.#history.note(request, experts, this.ledger.evicted);
   }
 
   /** Memory for one eviction; give it back by `giveBack`. */
@@ -227,15 +240,42 @@ export class BoundedStore {
       const victim = sampling.victimOf(this.#expert());
       if (victim !== undefined && !this.#isYoung(victim)) return victim;
     }
+    return yield* this.findOldTable(sampling, spared);
+  }
+
+  /** Samples the store once for a victim, whose table is to be emptied from now on. */
+  *findOldTable(sampling: Sampling, spared: Request): Operation<Candidate | undefined> {
     const victim = yield* this.findVictim(sampling, spared);
     if (victim === undefined) return undefined;
     this.#oldTable ??= this.#index.newRequest();
     const { outgoing, keyBytes } = victim.request;
     this.#oldTable.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
+    this.#hasOld = true;
     return victim;
   }
 
-  #isYoung({ access, isExpired }: Candidate): boolean {
+  /** Removes old records of the table that is being emptied, as many as one change can. */
+  *removeOld({ met }: Sampling, spared: Request): Operation<readonly Evicted[]> {
+    const gone: Evicted[] = [];
+    if (this.#oldTable === undefined || !this.#hasOld) return gone;
+    const access = { ticks: 0, uses: 0 };
+    const chooses = (one: Request, keyBytes: number) => {
+      if (isSameKey(one, spared)) return false;
+      const isExpired = this.#index.records.isExpired(one);
+      one.readAccess(access);
+      if (!isExpired && (isState(one) || this.#isYoung({ access, isExpired }))) return false;
+      const { h1, h4 } = one.hash;
+      const bytes = blockBytesOf(keyBytes, one.found.valueBytes);
+      // The choice goes by the last access.
+      gone.push({ request: { hash: { h1, h4 } }, bytes, isExpired, experts: LRU });
+      return true;
+    };
+    if (this.#index.removeBeside === undefined) return gone;
+    this.#hasOld = yield* this.#index.removeBeside(this.#oldTable, met, chooses);
+    return gone;
+  }
+
+  #isYoung({ access, isExpired }: Pick<Candidate, 'access' | 'isExpired'>): boolean {
     const now = this.#pool.clock.now() * TICKS_PER_MS;
     return !isExpired && now - this.#victimAccess > YOUNG_FACTOR * Math.max(0, now - access.ticks);
   }

@@ -18,6 +18,8 @@ import { type Attachment, inSection } from '../attachment.ts';
 const VAIN_MAX = 8;
 /** Most blocks that one payment tries. */
 const LOOKS_MAX = 64;
+/** Blocks that are tried together over a network, so that they share doorbells. */
+const TOGETHER = 16;
 /** Attempts to replace a chunk's word while other clients change it. */
 const SWAPS_MAX = 16;
 
@@ -61,6 +63,8 @@ export class ChunkDrain {
   readonly #attachment: Attachment;
   readonly #index: Index;
   #owed = 0;
+  /** Bytes that writes have yet to pay. */
+  #due = 0;
   #target: Target | undefined;
   /** Chunks with records that could not be evicted. */
   readonly #stuck = new Set<number>();
@@ -105,11 +109,25 @@ export class ChunkDrain {
     return bytes > CHUNK_BYTES;
   }
 
-  /** Evicts at least `bytes` towards what it owes. */
+  /**
+   * Evicts at least `bytes` towards what it owes. Over a network it waits until several writes have
+   * something to pay.
+   */
   *pay(bytes: number): Operation<void> {
     if (this.#owed === 0) return;
+    this.#due += bytes;
     this.#target ??= yield* inSection(this.#attachment, () => this.#choose());
-    if (this.#target === undefined || (yield* this.#evict(this.#target, bytes))) this.#owed--;
+    const target = this.#target;
+    const enough = (this.#together - 1) * (target?.sizeClass.units ?? 0) * UNIT_BYTES;
+    if (this.#due < enough) return;
+    const due = this.#due;
+    this.#due = 0;
+    if (target === undefined || (yield* this.#evict(target, due))) this.#owed--;
+  }
+
+  /** Blocks that are tried together. */
+  get #together(): number {
+    return Math.min(TOGETHER, this.#attachment.width);
   }
 
   /** Evicts the records of one chunk; returns how many. */
@@ -184,19 +202,31 @@ export class ChunkDrain {
     target.isFull = false;
     const looksMax = bytes === Number.POSITIVE_INFINITY ? 2 * sizeClass.blocks : LOOKS_MAX;
     let evicted = 0;
-    for (let looks = 0; evicted < bytes && looks < looksMax; looks++) {
+    for (let looks = 0; evicted < bytes && looks < looksMax; ) {
       if (target.seen === target.blocks.length && !(yield* this.#lookAgain(target))) break;
-      const block = target.blocks[target.seen++];
-      const fate = yield* this.#evictAt(block, sizeClass.units);
-      if (fate === 'full') target.isFull = true;
-      if (fate !== 'evicted') continue;
-      evicted += sizeClass.units * UNIT_BYTES;
-      target.evictedInPass++;
-      target.evicted.add(block);
+      const before = target.evicted.size;
+      looks += yield* this.#evictSome(target);
+      evicted += (target.evicted.size - before) * sizeClass.units * UNIT_BYTES;
     }
     if (target.seen < target.blocks.length) return false;
     yield* this.#end(target);
     return target.evicted.size > 0;
+  }
+
+  /** Tries the next blocks of the target; returns how many. */
+  *#evictSome(target: Target): Operation<number> {
+    const blocks = target.blocks.slice(target.seen, target.seen + this.#together);
+    target.seen += blocks.length;
+    const { units } = target.sizeClass;
+    const evict = function* (this: ChunkDrain, block: Address): Operation<void> {
+      const fate = yield* this.#evictAt(block, units);
+      if (fate === 'full') target.isFull = true;
+      if (fate !== 'evicted') return;
+      target.evictedInPass++;
+      target.evicted.add(block);
+    }.bind(this);
+    yield* this.#attachment.together(blocks, evict);
+    return blocks.length;
   }
 
   /**

@@ -10,11 +10,11 @@ import {
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
-import { blockBytesOf } from '../../records/layout.ts';
+import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import type { Address, Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import { BlockRecord } from './block-record.ts';
-import type { BoundedStore, VictimPlace } from './bounded-store.ts';
+import type { BoundedStore, Evicted, VictimPlace } from './bounded-store.ts';
 import { ChunkDrain, type Fate } from './chunk-drain.ts';
 import { OldTables } from './old-tables.ts';
 import { EvictionPace } from './pace.ts';
@@ -24,7 +24,7 @@ import type { Candidate, Sampling } from './sampling.ts';
 /** Records that a client evicts together over a network, so that they share doorbells. */
 const TOGETHER = 16;
 /** At most this many ahead of need: more would leave a small pool emptier. */
-const AHEAD_MAX = 8;
+const AHEAD_MAX = 16;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Most evictions that one write, or a client that closes the store, tries. */
@@ -51,6 +51,9 @@ export class Evictor {
   /** Only if the index frees removed records late. */
   readonly #pace: EvictionPace | undefined;
   readonly oldTables: OldTables;
+  /** Keys of records that were written to tables, beside which this client is about to evict. */
+  readonly #written: Request[] = [];
+  readonly #idleKeys: Request[] = [];
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -198,7 +201,8 @@ export class Evictor {
     return yield* inSection(this.#attachment, () => {
       // Other operations may have evicted the excess while this one waited to enter.
       const left = isExcess ? Math.max(0, this.store.recordsOver) : count;
-      return this.#evictTogether(Math.min(count, left), spared);
+      const owns = Array.from({ length: Math.min(count, left) }, () => spared);
+      return this.#evictTogether(owns, (own, sampling) => this.store.findVictim(sampling, own));
     });
   }
 
@@ -206,13 +210,17 @@ export class Evictor {
    * Samples for all victims, then removes them. In each of the two steps the evictions share
    * doorbells, which they would not if one removed its victim while another still sampled.
    */
-  *#evictTogether(count: number, spared: Request | undefined): Operation<number> {
+  *#evictTogether<T extends Request | undefined>(
+    owns: readonly T[],
+    find: (own: T, sampling: Sampling) => Operation<Candidate | undefined>,
+  ): Operation<number> {
     const { store } = this;
-    const samplings = Array.from({ length: count }, () => store.newSampling());
+    const count = owns.length;
+    const samplings = owns.map((own) => ({ own, sampling: store.newSampling() }));
     const victims: Candidate[] = [];
     let evicted = 0;
-    const choose = function* (sampling: Sampling): Operation<void> {
-      const victim = yield* store.findVictim(sampling, spared);
+    const choose = function* ({ own, sampling }: (typeof samplings)[number]): Operation<void> {
+      const victim = yield* find(own, sampling);
       if (victim !== undefined && !victims.some((other) => other.isOf(victim.request)))
         victims.push(victim);
     };
@@ -227,7 +235,7 @@ export class Evictor {
       return evicted;
     } finally {
       store.underWay -= count;
-      for (const sampling of samplings) store.giveBack(sampling);
+      for (const { sampling } of samplings) store.giveBack(sampling);
     }
   }
 
@@ -274,7 +282,31 @@ export class Evictor {
    */
   *evictBeside(own: Request): Operation<boolean> {
     if (!own.isInTable) return false;
-    return yield* this.#tryToEvict(this.mayEmptyTable ? 'beside' : 'in table', own);
+    if (this.#together === 1) return yield* this.#tryToEvict(this.#placeBeside, own);
+    // Over a network, together with what the next writes evict.
+    this.#written.push(this.#keyOf(own));
+    if (this.#written.length < AHEAD_MAX) return true;
+    const group = this.#written.splice(0);
+    yield* inSection(this.#attachment, () => this.#evictBesideAll(group));
+    for (const one of group) if (this.#idleKeys.length < AHEAD_MAX) this.#idleKeys.push(one);
+    return true;
+  }
+
+  *#evictBesideAll(group: readonly Request[]): Operation<void> {
+    const { store } = this;
+    const place = this.#placeBeside;
+    yield* this.#evictTogether(group, (own, sampling) => store.findVictimFor(place, own, sampling));
+  }
+
+  /** A copy of the key, for when the request is another operation's. */
+  #keyOf({ outgoing, keyBytes }: Request): Request {
+    const copy = this.#idleKeys.pop() ?? this.#index.newRequest();
+    copy.adoptKeyAt(outgoing, HEADER_BYTES, keyBytes, this.#index.records.seed);
+    return copy;
+  }
+
+  get #placeBeside(): VictimPlace {
+    return this.mayEmptyTable ? 'beside' : 'in table';
   }
 
   /** For an index that lacks memory for its tables: makes room in the new record's own table. */
@@ -282,9 +314,41 @@ export class Evictor {
     return this.#tryToEvict('in table', own);
   }
 
-  /** Evicts a record in a table of old ones, so that the table comes free (`areYoungBeside`). */
-  evictOld(own: Request): Operation<boolean> {
-    return this.#tryToEvict('old', own);
+  /**
+   * Evicts records in a table of old ones, so that the table comes free (`areYoungBeside`); returns
+   * how many. Over a network all that one change of the table can remove. On one machine a single
+   * one, because the write waits.
+   */
+  *evictOld(own: Request): Operation<number> {
+    if (this.#attachment.width === 1) return (yield* this.#tryToEvict('old', own)) ? 1 : 0;
+    try {
+      return yield* inSection(this.#attachment, () => this.#evictOldTogether(own));
+    } catch (error) {
+      if (isSkipped(error)) return 0;
+      throw error;
+    }
+  }
+
+  *#evictOldTogether(own: Request): Operation<number> {
+    const { store } = this;
+    const sampling = store.newSampling();
+    // Others need not evict what this is about to.
+    store.underWay += TOGETHER;
+    try {
+      let gone = yield* store.removeOld(sampling, own);
+      if (gone.length === 0) {
+        const victim = yield* store.findOldTable(sampling, own);
+        if (victim === undefined) return 0;
+        gone = yield* store.removeOld(sampling, own);
+        if (gone.length === 0) return (yield* this.#remove(victim)) ? 1 : 0;
+      }
+      for (const one of gone) yield* this.#evicted(one);
+      yield* store.ledger.publish();
+      return gone.length;
+    } finally {
+      store.underWay -= TOGETHER;
+      store.giveBack(sampling);
+    }
   }
 
   /** Whether the records beside which the index keeps this one, if any, are younger than others. */
@@ -358,12 +422,15 @@ export class Evictor {
 
   /** Removes the victim. False if it was replaced or used since the sample. */
   *#remove(victim: Candidate): Operation<boolean> {
-    const { store } = this;
     if (!(yield* victim.remove())) return false;
-    store.ledger.evictedOne(foundBytes(victim.request));
-    yield* store.noteEviction(victim);
-    publish('eviction', () => ({ store: this.#name, expired: victim.isExpired }));
+    const { request, isExpired, experts } = victim;
+    yield* this.#evicted({ request, bytes: foundBytes(request), isExpired, experts });
     return true;
+  }
+
+  *#evicted(one: Evicted): Operation<void> {
+    yield* this.store.noteEviction(one);
+    publish('eviction', () => ({ store: this.#name, expired: one.isExpired }));
   }
 
   *#removeAt(block: Address, units: number): Operation<Fate> {

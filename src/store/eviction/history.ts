@@ -21,6 +21,11 @@ export interface Remembered {
   readonly age: number;
 }
 
+/** What tells a key from others. */
+export interface Hashed {
+  readonly hash: Readonly<Pick<Request['hash'], 'h1' | 'h4'>>;
+}
+
 export class History {
   /** Evictions that it remembers. */
   readonly length: number;
@@ -33,12 +38,12 @@ export class History {
     this.length = 2 ** bits;
   }
 
-  #wordOf({ hash }: Request): Address {
+  #wordOf({ hash }: Hashed): Address {
     return this.#start + 8 * ((hash.h4 >>> 0) % this.length);
   }
 
   /** Notes eviction number `number`. */
-  note(request: Request, experts: number, number: number): Operation<void> {
+  note(request: Hashed, experts: number, number: number): Operation<void> {
     // `recall` takes a word without experts for none.
     invariant(experts > 0 && experts < 4 && number >= 0, 'no expert has chosen what is evicted');
     const high = (experts << EXPERT_SHIFT) | (number % NUMBERS);

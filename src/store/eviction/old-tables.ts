@@ -15,15 +15,20 @@ const PAYMENT = 3;
 const VAIN_MAX = 256;
 /** Most writes to skip before an old table is emptied again. */
 const SKIPS_MAX = 4096;
-/** Tables paid for beyond the next one: keys that ascend in two places fill two at once. */
+/**
+ * Tables paid for beyond the next one: keys that ascend in two places fill two at once. Over a
+ * network, one wait for epochs brings several of them.
+ */
 const SPARE = 1;
+const SPARE_REMOTE = 4;
 /** Evictions between two looks whether the new records still stand beside young ones. */
 const LOOK_EVERY = 8;
+const LOOK_EVERY_REMOTE = 64;
 
 /** The evictor, as far as this needs it. */
 export interface Evicting {
-  /** Evicts a record in a table of old ones; false if it found none. */
-  evictOld(own: Request): Operation<boolean>;
+  /** Evicts records in a table of old ones; returns how many. */
+  evictOld(own: Request): Operation<number>;
   /** Undefined if no record stands beside it. */
   areYoungBeside(own: Request): Operation<boolean | undefined>;
 }
@@ -38,6 +43,7 @@ export interface Evicting {
  * split would have to wait until all records of a table are evicted.
  */
 export class OldTables {
+  readonly #attachment: Attachment;
   readonly #pool: Pool;
   readonly #evictor: Evicting;
   readonly #most: number;
@@ -46,15 +52,21 @@ export class OldTables {
   /** Evictions that writes have yet to pay. One of those in flight pays for all. */
   #due = 0;
   #isPaying = false;
-  /** Evictions since a table was last seen to come free. */
+  /** Evictions since a table was last seen to come free, and at which of them to look again. */
   #evictions = 0;
+  #lookAt = 0;
   #writesToSkip = 0;
   #skipNext = 1;
 
-  constructor({ pool, width }: Attachment, evictor: Evicting) {
-    this.#pool = pool;
+  constructor(attachment: Attachment, evictor: Evicting) {
+    this.#attachment = attachment;
+    this.#pool = attachment.pool;
     this.#evictor = evictor;
-    this.#most = Math.min(VAIN_MAX, AT_ONCE_MAX * width);
+    this.#most = Math.min(VAIN_MAX, AT_ONCE_MAX * attachment.width);
+  }
+
+  get #isRemote(): boolean {
+    return this.#attachment.width > 1;
   }
 
   /** Whether no table came free lately, for as many writes as that has happened before. */
@@ -69,10 +81,10 @@ export class OldTables {
 
   /** Evicts old records for a write that lacks a table; returns whether there is one now. */
   *empty(own: Request, lacking: Lacking): Operation<boolean> {
-    for (let i = 0; !this.#isFree(lacking) && i < this.#most; i++) yield* this.#evict(own);
+    for (let i = 0; !this.#isFree(lacking) && i < this.#most; ) i += yield* this.#evict(own);
     const isFree = this.#isFree(lacking);
     if (isFree) {
-      this.#evictions = 0;
+      this.#countAnew();
       this.#skipNext = 1;
     }
     if (this.#evictions < VAIN_MAX) this.#wanted = lacking;
@@ -88,32 +100,58 @@ export class OldTables {
     if (this.#isPaying) return true;
     this.#isPaying = true;
     try {
-      for (let i = 0; this.#due > 0 && i < this.#most; i++) {
-        this.#due--;
-        yield* this.#payOne(own, this.#wanted);
+      for (let i = 0; this.#due > 0 && i < this.#most; ) {
+        i += yield* this.#payOne(own, this.#wanted);
       }
+      yield* this.#ripen();
     } finally {
       this.#isPaying = false;
     }
     return this.isPaid;
   }
 
-  *#payOne(own: Request, wanted: Lacking): Operation<void> {
-    if (this.#isFree(wanted, SPARE)) {
+  /** Returns how many evictions it took; none if no more are due. */
+  *#payOne(own: Request, wanted: Lacking): Operation<number> {
+    if (this.#isFree(wanted, this.#isRemote ? SPARE_REMOTE : SPARE)) {
       this.#due = 0;
-      this.#evictions = 0;
-    } else if (this.#evictions >= VAIN_MAX) {
-      this.#rest();
-    } else {
-      const isTime = this.#evictions % LOOK_EVERY === 0;
-      if (isTime && (yield* this.#evictor.areYoungBeside(own)) === false) return this.#end();
-      yield* this.#evict(own);
+      this.#countAnew();
+      return 0;
     }
+    if (this.#evictions >= VAIN_MAX) {
+      this.#rest();
+      return 0;
+    }
+    if (this.#evictions >= this.#lookAt) {
+      this.#lookAt = this.#evictions + (this.#isRemote ? LOOK_EVERY_REMOTE : LOOK_EVERY);
+      if ((yield* this.#evictor.areYoungBeside(own)) === false) {
+        this.#end();
+        return 0;
+      }
+    }
+    const evicted = yield* this.#evict(own);
+    this.#due -= evicted;
+    return evicted;
   }
 
-  *#evict(own: Request): Operation<void> {
-    this.#evictions++;
-    yield* this.#evictor.evictOld(own);
+  /**
+   * Over a network a client passes few quiescent points, so tables that came free would still wait
+   * when the next split needs them. The split would fail, and with it all writes in flight that
+   * want the same table.
+   */
+  *#ripen(): Operation<void> {
+    if (!this.#isRemote || this.#wanted === undefined) return;
+    const { catalog, units, count } = this.#wanted;
+    const { allocator, reclamation } = this.#pool;
+    if (allocator.sizeClass(catalog, units).cache.length >= count) return;
+    if (reclamation.waitingOf(catalog, units) === 0) return;
+    yield* this.#attachment.exclusive(() => this.#pool.ripening());
+  }
+
+  /** Returns how many records it has evicted, and at least 1: attempts count, too. */
+  *#evict(own: Request): Operation<number> {
+    const evicted = Math.max(1, yield* this.#evictor.evictOld(own));
+    this.#evictions += evicted;
+    return evicted;
   }
 
   #isFree({ catalog, units, count }: Lacking, spare = 0): boolean {
@@ -135,6 +173,11 @@ export class OldTables {
   #end(): void {
     this.#wanted = undefined;
     this.#due = 0;
+    this.#countAnew();
+  }
+
+  #countAnew(): void {
     this.#evictions = 0;
+    this.#lookAt = 0;
   }
 }

@@ -156,7 +156,7 @@ export class Sampling {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
     const isExpired = this.#index.records.isExpired(met);
-    if (met.found.codec === CODEC_STATE && !isExpired) return;
+    if (isState(met) && !isExpired) return;
     met.readAccess(this.#access);
     this.#lru.consider(met, keyBytes, this.#access, isExpired);
     if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);
@@ -180,6 +180,11 @@ export class Sampling {
   }
 }
 
-function isSameKey(a: Request, b: Request): boolean {
+/** Whether the found record is a helper's: a lease, a limiter. */
+export function isState({ found }: Request): boolean {
+  return found.codec === CODEC_STATE;
+}
+
+export function isSameKey(a: Request, b: Request): boolean {
   return a.hash.h1 === b.hash.h1 && a.hash.h4 === b.hash.h4 && a.keyBytes === b.keyBytes;
 }

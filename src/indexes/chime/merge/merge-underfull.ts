@@ -2,6 +2,8 @@ import { invariant, StepwellError } from '../../../errors.ts';
 import {
   Batch,
   CAS_BYTES,
+  highHalf,
+  lowHalf,
   type Operation,
   Scratch,
   setWord,
@@ -23,7 +25,7 @@ import {
   separatorIn,
   sizeOf,
 } from '../nodes/internal-node.ts';
-import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from '../nodes/link.ts';
+import { ABSORB, addressOfLink, FROZEN, isInternal, isSameLeaf, type Link } from '../nodes/link.ts';
 import {
   isInUse,
   linkAddress,
@@ -45,6 +47,8 @@ export const ROUNDS_MAX = 8;
 export const LOWEST = new Uint8Array(0);
 /** Most chunks that a merge takes: one for its intent, two for nodes of two sizes. */
 const MERGE_CHUNKS_MAX = 3;
+/** Vacancy and sibling of a leaf. */
+const LOOK_BYTES = 16;
 /** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
@@ -64,10 +68,15 @@ export interface Step {
  *
  *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
  *
- * It only saves memory: if it fails, nothing is lost.
+ * It only saves memory: if it fails, nothing is lost. Of many removals from one leaf, only the last
+ * one looks (`hasRemovedMany`).
  */
-export function* mergeUnderfull(tree: ChimeTree, request: ChimeRequest): Operation<void> {
-  if (isOnly(tree, request) || !isWorthALook(tree, request)) return;
+export function* mergeUnderfull(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  hasRemovedMany = false,
+): Operation<void> {
+  if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
   if (yield* mayMerge(tree, request)) yield* mergeOnPath(tree, keyOf(request));
 }
 
@@ -104,11 +113,15 @@ function isOnly({ cache }: ChimeTree, { above }: ChimeRequest): boolean {
  * Whether the leaf is under-full, and has half as many items as at the last check. In a full pool
  * checks begin earlier and come more often, because insertions lack the memory of leaves.
  */
-function isWorthALook({ geometry, allocator }: ChimeTree, { words }: ChimeRequest): boolean {
+function isWorthALook(
+  { geometry, allocator }: ChimeTree,
+  { words }: ChimeRequest,
+  hasRemovedMany: boolean,
+): boolean {
   const { span } = geometry.shape;
   const used = usedIn(span, geometry.perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  if (allocator.isUsedUp) return 2 * used <= span && used % TIGHT_STEP === 0;
-  return 4 * used <= span && (used & (used - 1)) === 0;
+  if (allocator.isUsedUp) return 2 * used <= span && (hasRemovedMany || used % TIGHT_STEP === 0);
+  return 4 * used <= span && (hasRemovedMany || (used & (used - 1)) === 0);
 }
 
 /** Whether to merge two leaves that have `together` items, `own` of them in the emptier one. */
@@ -168,7 +181,11 @@ export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const [root] = path;
   const lone = childrenIn(root.node.image) === 1 && path.length > 1;
   if (lone) return yield* rebuild(tree, root, key);
-  if (yield* mergeLeafAt(tree, last, key)) return true;
+  const { merges } = tree;
+  if (yield* mergeLeafAt(tree, last, key)) {
+    // Nothing more to do for a while: the node above still has many leaves.
+    return tree.merges === merges || 4 * childrenIn(last.node.image) <= tree.geometry.shape.fanout;
+  }
   for (let level = 1; level < path.length; level++) {
     if (yield* mergeAt(tree, path[level - 1], path[level], key)) return true;
   }
@@ -218,10 +235,12 @@ export function* mergeLeafAt(
   const { node, child } = step;
   // The leaf before it first: then only this leaf's few items move, and the intent is short.
   const others = [child - 1, child + 1].filter((i) => i >= 0 && i < childrenIn(node.image));
-  const [own, ...used] = yield* usedOf(tree, node, [child, ...others]);
+  const leaves = yield* lookAtLeaves(tree, node, [child, ...others]);
   for (let i = 0; i < others.length; i++) {
-    if (!areWorth(tree, own, own + used[i])) continue;
+    if (!areWorth(tree, leaves[0].used, leaves[0].used + leaves[i + 1].used)) continue;
     const left = Math.min(child, others[i]);
+    const [one, next] = left === child ? [leaves[0], leaves[i + 1]] : [leaves[i + 1], leaves[0]];
+    if (!isSibling(one, leafAt(node.image, left + 1))) return yield* addSiblings(tree, step, left);
     const nodes = new NewNodes(tree);
     try {
       // For the parent's copy. Without it the merged leaf could not be freed in a full pool.
@@ -232,25 +251,57 @@ export function* mergeLeafAt(
     } finally {
       nodes.discard();
     }
-    return yield* finishPair(tree, step, key);
+    // Both live: had they been merged before the mark, the node would be frozen.
+    return yield* mergePair(tree, step, key, next.used);
   }
   return false;
 }
 
-/** Items of some children, by one READ of each vacancy word. */
-function* usedOf(tree: ChimeTree, node: Visit, children: readonly number[]): Operation<number[]> {
+/** What a look at a leaf shows: how many items it has, and the link to its sibling. */
+interface LeafLook {
+  used: number;
+  sibling: Link;
+}
+
+/** Looks at some children, by one READ of each vacancy and the sibling word behind it. */
+function* lookAtLeaves(
+  tree: ChimeTree,
+  node: Visit,
+  children: readonly number[],
+): Operation<LeafLook[]> {
   const { shape, perVacancyBit } = tree.geometry;
   const bench = tree.spareBenches.take();
   const { batch, swaps } = bench;
   batch.clear();
   children.forEach((child, i) => {
     const { low, high } = linkIn(node.image, child);
-    batch.read(addressOfLink(low, high) + VACANCY_AT, 8, swaps, 8 * i);
+    batch.read(addressOfLink(low, high) + VACANCY_AT, LOOK_BYTES, swaps, LOOK_BYTES * i);
   });
   yield batch;
-  const used = children.map((_, i) => usedIn(shape.span, perVacancyBit, swaps, 8 * i));
+  const looks = children.map((_, i) => {
+    const at = LOOK_BYTES * i;
+    const sibling = { low: lowHalf(swaps, at + 8), high: highHalf(swaps, at + 8) };
+    return { used: usedIn(shape.span, perVacancyBit, swaps, at), sibling };
+  });
   tree.spareBenches.give(bench);
-  return used;
+  return looks;
+}
+
+function isSibling({ sibling }: LeafLook, right: Link): boolean {
+  return isSameLeaf(sibling.low, sibling.high, right.low, right.high);
+}
+
+/**
+ * A full pool may have postponed the links of siblings behind a child. The pair that the node shows
+ * cannot be merged before it has them.
+ */
+function* addSiblings(tree: ChimeTree, step: Step, child: number): Operation<boolean> {
+  const u8 = lowerOf(step, child);
+  return yield* rebuild(tree, step, { u8, at: 0, bytes: u8.length });
+}
+
+function lowerOf({ node, lower }: Step, child: number): Uint8Array {
+  return child === 0 ? lower : separatorIn(node.image, child - 1);
 }
 
 /** Marks a child of a node and the next one as a pair to be merged. */
@@ -271,16 +322,24 @@ function* swapPair(node: number, children: number, from: number, to: number): Op
 
 /** Merges a node's marked pair of leaves. Removes the mark if they do not fit one leaf. */
 function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
-  const { node, lower: lowest } = step;
-  const { image } = node;
-  const left = pairIn(image) - 1;
-  invariant(left + 1 < childrenIn(image), 'a node has marked a pair that it has not');
-  const lower = left === 0 ? lowest : separatorIn(image, left - 1);
-  const [moves] = yield* usedOf(tree, node, [left + 1]);
-  const pair = { left: leafAt(image, left), right: leafAt(image, left + 1), lower, moves };
+  const { node } = step;
+  const left = pairIn(node.image) - 1;
+  invariant(left + 1 < childrenIn(node.image), 'a node has marked a pair that it has not');
+  const right = leafAt(node.image, left + 1);
+  if (yield* tree.isMerged(right)) return yield* rebuild(tree, step, key);
+  const [one, next] = yield* lookAtLeaves(tree, node, [left, left + 1]);
+  if (!isSibling(one, right)) return yield* addSiblings(tree, step, left);
+  return yield* mergePair(tree, step, key, next.used);
+}
+
+/** Merges a marked pair of leaves that live; `moves` items are in the right one. */
+function* mergePair(tree: ChimeTree, step: Step, key: KeyAt, moves: number): Operation<boolean> {
+  const { node } = step;
+  const left = pairIn(node.image) - 1;
+  const [one, next] = [leafAt(node.image, left), leafAt(node.image, left + 1)];
+  const pair = { left: one, right: next, lower: lowerOf(step, left), moves };
   const mark = new Mark(tree, node);
-  const isMerged = (yield* tree.isMerged(pair.right)) || (yield* mergeLeaves(tree, pair, mark));
-  if (isMerged) return yield* rebuild(tree, step, key);
+  if (yield* mergeLeaves(tree, pair, mark)) return yield* rebuild(tree, step, key);
   // The mark is still there: another operation holds a lock, maybe to merge the pair.
   return !mark.isDropped;
 }

@@ -270,9 +270,10 @@ export class NewNodes {
     return this.#spare.length > 0;
   }
 
-  /** Claims a block for a copy of a node that may get another child. */
-  reserveCopy({ image }: Visit): Operation<void> {
-    const size = sizeFor(splicedBytes(image, []) + CHILD_BYTES);
+  /** Claims a block for a copy of a node that gets these children, or maybe another one. */
+  reserveCopy({ image }: Visit, added?: readonly NewChild[]): Operation<void> {
+    const more = added === undefined ? CHILD_BYTES : 0;
+    const size = sizeFor(splicedBytes(image, added ?? []) + more);
     return this.reserve(Math.min(size, NODE_SIZE_MAX));
   }
 

@@ -87,6 +87,29 @@ test('a remover may die after any verb of a merge, and its repairer too', (t) =>
   }
 });
 
+test('a client may die after any verb of many removals from a leaf: all happen, or none', (t) => {
+  for (const inlineBytes of [24, 0]) {
+    const seen = new Set<string>();
+    for (let verbs = 0; ; verbs++) {
+      const remover = clientOf(t, { ...SHAPE, inlineBytes });
+      const [scanner, reader] = [0, 1].map(() => clientOf(t, SHAPE, remover.handle));
+      for (const key of KEYS.slice(0, 9)) remover.pool.run(insertion(remover, key));
+      const { index } = remover;
+      const own = requestFor(remover, KEYS[4]);
+      const removal = index.removeBeside(own, index.newRequest(), () => true);
+      const done = stopAfter(remover, removal, verbs);
+      for (const other of [scanner, reader]) areGoneFor(other, remover);
+      seen.add(JSON.stringify(textsOf(scanner)));
+      for (const key of KEYS) reader.pool.run(insertion(reader, key));
+      assert.deepEqual(checked(reader), { problems: [], records: KEYS.length }, `${verbs} verbs`);
+      if (done < verbs) break;
+    }
+    const counts = [...seen].map((texts) => JSON.parse(texts).length);
+    assert.equal(counts.length, 2, 'before and after');
+    assert.ok(counts[0] === 9 && counts[1] <= 7, `${counts} records`);
+  }
+});
+
 test('a repair that fails under the lock keeps its slot, which the lock names', (t) => {
   let kept = 0;
   for (let steps = 0, done = false; !done; steps++) {

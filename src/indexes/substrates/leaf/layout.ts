@@ -52,8 +52,8 @@ const INLINE_BYTES = 48;
 /** Bytes of an indirect item. */
 const INDIRECT_BYTES = 24;
 const VACANCY_BITS = 64;
-/** Words an insertion writes beside entries and hop bitmaps: sequence twice, vacancy, owner. */
-const WORDS_WRITTEN = 4;
+/** Words a change writes beside entries and hop bitmaps: sequence twice, vacancy, owner. */
+export const WORDS_WRITTEN = 4;
 
 /** Parameters of every index with these leaves; kept in the catalog. */
 export interface LeafShape {

@@ -1,3 +1,4 @@
+import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import type {
   CheckSink,
@@ -23,6 +24,7 @@ import { ITEM_AT, SUM_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { type Chooses, removeItems } from './remove-items.ts';
 import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
 
@@ -87,6 +89,20 @@ export abstract class LeafIndex<C extends LeafClient>
     }
     this.#sampled.push(requests);
   }
+
+  *removeBeside(own: LeafRequest, met: LeafRequest, chooses: Chooses): Operation<boolean> {
+    const requests = this.#sampled.pop() ?? [];
+    if (requests.length === 0) requests.push(this.newRequest());
+    const [request] = requests;
+    request.adoptKeyAt(own.outgoing, RECORD_HEADER_BYTES, own.keyBytes, this.client.records.seed);
+    const hasLeft = yield* removeItems(this.client, request, met, chooses);
+    if (!hasLeft) yield* this.hasRemoved(request);
+    this.#sampled.push(requests);
+    return hasLeft;
+  }
+
+  /** After items were removed from the request's leaf, whose image shows what is left. */
+  *hasRemoved(_request: LeafRequest): Operation<void> {}
 
   search(request: LeafRequest): Operation<boolean> {
     const { client } = this;

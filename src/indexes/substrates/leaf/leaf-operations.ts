@@ -38,6 +38,7 @@ export function* writeItem(
   expected: number,
 ): Operation<Outcome> {
   prepare(client, request);
+  request.inserts = true;
   try {
     yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
@@ -76,7 +77,12 @@ function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
 function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   yield* unlock(request);
   client.count('leafFull', attempt, request);
-  yield* client.makeRoom(request);
+  try {
+    yield* client.makeRoom(request);
+  } catch (error) {
+    if (hasCode(error, 'SW_POOL_FULL')) client.turns.refuseInsertions(request, error);
+    throw error;
+  }
   yield* client.begin(request);
 }
 
@@ -115,6 +121,7 @@ export function* modifyItem(
   compute: (present: boolean) => void,
 ): Operation<Outcome | undefined> {
   prepare(client, request);
+  request.inserts = true;
   try {
     yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
@@ -193,6 +200,7 @@ function* insertIfAbsent(
   request: LeafRequest,
   attempt: number,
 ): Operation<boolean> {
+  request.inserts = true;
   try {
     yield* lock(client, request);
     if (yield* isInLocked(client, request)) {

@@ -57,6 +57,7 @@ export class LeafRequest extends Request implements LeafTurn {
   ownHigh = 0;
   /** Whether it holds its leaf's lock. */
   locked = false;
+  inserts = false;
   turnAt: Address = NULL_ADDRESS;
   hasTurn = false;
   turnRefused: StepwellError | undefined;

@@ -4,8 +4,20 @@ import { type Address, Batch, type Operation, Scratch } from '../../../verbs/ind
 /** Polls before a waiting operation may give up, however slow its client is. */
 const LOOKS_MIN = 100_000;
 
+/**
+ * SW_POOL_FULL of an insertion that waited behind one that could not split their leaf, and that did
+ * not look itself: the other may have made room when it comes again.
+ */
+export class FullAhead extends StepwellError {
+  constructor(cause: StepwellError) {
+    super('SW_POOL_FULL', cause.message, { cause });
+  }
+}
+
 /** An operation's place among those of its client that want to lock one leaf. */
 export interface LeafTurn {
+  /** Whether it may insert an item, for which a full leaf has to be split. */
+  inserts: boolean;
   /** The leaf, or NULL_ADDRESS when the operation wants none. */
   turnAt: Address;
   hasTurn: boolean;
@@ -70,11 +82,24 @@ export class LeafTurns {
   }
 
   /** The leaf's lock is stuck: operations that wait would find the same, one after the other. */
-  refuse({ turnAt, hasTurn }: LeafTurn, error: StepwellError): void {
+  refuse(turn: LeafTurn, error: StepwellError): void {
+    this.#refuse(turn, error, () => true);
+  }
+
+  /** The leaf is full, and the pool too: insertions that wait would find the same. */
+  refuseInsertions(turn: LeafTurn, error: StepwellError): void {
+    this.#refuse(turn, new FullAhead(error), ({ inserts }) => inserts);
+  }
+
+  #refuse(
+    { turnAt, hasTurn }: LeafTurn,
+    error: StepwellError,
+    concerns: (turn: LeafTurn) => boolean,
+  ): void {
     if (!hasTurn) return;
     for (let i = this.#queue.length - 1; i >= 0; i--) {
       const one = this.#queue[i];
-      if (one.turnAt !== turnAt || one.hasTurn) continue;
+      if (one.turnAt !== turnAt || one.hasTurn || !concerns(one)) continue;
       one.turnRefused = error;
       this.#queue.splice(i, 1);
     }

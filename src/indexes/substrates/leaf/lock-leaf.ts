@@ -65,10 +65,14 @@ export function* lockLeaf(
   return false;
 }
 
-/** Waits while other operations of this client are at the request's leaf. */
+/**
+ * Waits while other operations of this client are at the request's leaf. It keeps no slot
+ * meanwhile: the operation whose turn it is may wait for one.
+ */
 function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
   const { turns } = client;
   while (!request.hasTurn || request.turnAt !== request.leaf) {
+    giveSlot(client, request);
     turns.give(request);
     // An operation that had its turn before may have split the leaf.
     if (yield* turns.take(request, request.leaf)) yield* client.begin(request);
@@ -211,13 +215,18 @@ export function* unlock(request: LeafRequest): Operation<void> {
 }
 
 /** The end of an operation that may hold a slot: what fails under the lock must release it. */
-export function* letGo({ pool, turns }: LeafClient, request: LeafRequest): Operation<void> {
+export function* letGo(client: LeafClient, request: LeafRequest): Operation<void> {
   try {
     if (request.locked) yield* unlock(request);
   } finally {
-    if (request.slot !== NO_SLOT) pool.intents.give(request.slot);
-    request.slot = NO_SLOT;
+    giveSlot(client, request);
     request.locked = false;
-    turns.give(request);
+    request.inserts = false;
+    client.turns.give(request);
   }
+}
+
+function giveSlot({ pool }: LeafClient, request: LeafRequest): void {
+  if (request.slot !== NO_SLOT) pool.intents.give(request.slot);
+  request.slot = NO_SLOT;
 }

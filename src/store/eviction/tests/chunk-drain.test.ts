@@ -17,7 +17,10 @@ function drainOf(t: Scope, fateOf: (block: Address) => Fate) {
   // Then it claims in none of them.
   pool.run(pool.allocator.surrender());
   pool.allocator.leaveChunks();
-  const attachment = { pool, *enter() {}, exit() {} } as unknown as Attachment;
+  const together: Attachment['together'] = function* (items, act) {
+    for (const item of items) yield* act(item);
+  };
+  const attachment = { pool, width: 1, *enter() {}, exit() {}, together } as unknown as Attachment;
   const evicted: Address[] = [];
   const drain = new ChunkDrain(index, attachment, function* evictAt(block) {
     evicted.push(block);

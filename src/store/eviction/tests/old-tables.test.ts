@@ -17,7 +17,7 @@ function emptiedInVain(): { tables: OldTables; evictions: () => number } {
     *evictOld() {
       yield* [];
       evicted++;
-      return true;
+      return 1;
     },
     *areYoungBeside() {
       yield* [];

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../../../errors.ts';
 import type { Operation } from '../../../../verbs/index.ts';
-import { type LeafTurn, LeafTurns } from '../leaf-turns.ts';
+import { FullAhead, type LeafTurn, LeafTurns } from '../leaf-turns.ts';
 
 const [LEAF, OTHER] = [64, 128];
 
@@ -16,7 +16,7 @@ function newTurns(): LeafTurns {
 }
 
 function newTurn(): LeafTurn {
-  return { turnAt: 0, hasTurn: false, turnRefused: undefined };
+  return { inserts: false, turnAt: 0, hasTurn: false, turnRefused: undefined };
 }
 
 /** Whether the operation ends with its next step. */
@@ -46,6 +46,20 @@ test('an operation that stops waiting holds up no other', () => {
   const [two, three] = [turns.take(second, LEAF), turns.take(third, LEAF)];
   assert.ok(!ends(two) && !ends(three));
   turns.give(second);
+  assert.ok(!ends(three));
+  turns.give(first);
+  assert.ok(ends(three));
+});
+
+test('a full leaf is an error of the insertions that wait for it, and of no others', () => {
+  const turns = newTurns();
+  const [first, insertion, removal] = [0, 1, 2].map(newTurn);
+  insertion.inserts = true;
+  assert.ok(ends(turns.take(first, LEAF)));
+  const [two, three] = [turns.take(insertion, LEAF), turns.take(removal, LEAF)];
+  assert.ok(!ends(two) && !ends(three));
+  turns.refuseInsertions(first, new StepwellError('SW_POOL_FULL', 'full'));
+  assert.throws(() => two.next(), FullAhead);
   assert.ok(!ends(three));
   turns.give(first);
   assert.ok(ends(three));
