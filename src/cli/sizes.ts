@@ -3,7 +3,7 @@ import { UsageError } from './failures.ts';
 const POWERS = 'bkmgt';
 const BINARY_NAMES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** `512m`, `4g`, `4GiB` and `1048576` count in powers of 1024; `4GB` is decimal as SI has it. */
+/** `512m`, `4g`, `4GiB` and `1048576` count in powers of 1024; `4GB` is decimal, as in SI. */
 export function parseSize(text: string): number {
   const match = /^(\d+(?:\.\d+)?)\s*(?:([bkmgt])|([kmgt])(i?)b)?$/i.exec(text.trim());
   if (match === null) {
@@ -46,7 +46,7 @@ export function parseSeconds(text: string): number {
   throw new UsageError(`'${text}' is not a number of seconds`);
 }
 
-/** 171075 as 171,075, in every locale alike: scripts and tests read it too. */
+/** 171075 as 171,075, whatever the locale: scripts and tests read it too. */
 export function formatCount(count: number): string {
   return Math.round(count).toLocaleString('en-US');
 }

@@ -5,9 +5,9 @@ export interface GatewayLimits {
    * buffered. The default holds the longest value (64 MiB) with its key.
    */
   readonly requestBytesMax: number;
-  /** Longest reply that is gathered before it is sent (SW.RANGE, KEYS); beyond it is an error. */
+  /** Longest reply buffered before it is sent (SW.RANGE, KEYS); a longer one is an error. */
   readonly replyBytesMax: number;
-  /** What all connections may hold together, unfinished requests and unread replies. */
+  /** Total bytes of unfinished requests and unread replies, over all connections. */
   readonly clientBytesMax: number;
 }
 
@@ -20,7 +20,7 @@ export const GATEWAY_LIMITS: GatewayLimits = {
 };
 
 /**
- * With this much output, a connection neither reads nor runs requests until its client has read,
- * and a reply that is made part by part waits.
+ * With this much unsent output, a connection neither reads nor runs requests until its client has
+ * read some. A reply that is produced in parts waits too.
  */
 export const OUTPUT_BYTES_MAX = MEBIBYTE;

@@ -11,7 +11,7 @@ import { textOf } from '../space.ts';
  * store whose option `values` takes them. Records expire in the store itself.
  */
 export class StepwellKeyv implements KeyvStoreAdapter {
-  /** Keyv hands out an iterator only for dialects that it knows. */
+  /** Keyv offers an iterator only for dialects that it knows. */
   readonly opts: { url: string; dialect: string };
   /** Set by Keyv; `clear` and `iterator` keep to it. So each Keyv has an adapter of its own. */
   namespace?: string;
@@ -19,7 +19,7 @@ export class StepwellKeyv implements KeyvStoreAdapter {
 
   /**
    * @param store Any store or namespace; it stays the caller's to close.
-   * @throws StepwellError SW_INVALID_ARGUMENT for what is no store.
+   * @throws StepwellError SW_INVALID_ARGUMENT if it is not a store.
    */
   constructor(store: AnyStore) {
     this.#store = promised(store);
@@ -39,13 +39,13 @@ export class StepwellKeyv implements KeyvStoreAdapter {
     return (await this.#store.getMany(keys)) as StoredData<V | undefined>[];
   }
 
-  /** `ttl` in milliseconds; without it that of the store. */
+  /** `ttl` is in milliseconds; the default is the store's. */
   async set(key: string, value: unknown, ttl?: number): Promise<true> {
     await this.#store.set(key, value as string, ttl ? { ttlMs: ttl } : undefined);
     return true;
   }
 
-  /** Each on its own: when one fails, others may be stored. */
+  /** Sets each entry separately: if one fails, others may still be stored. */
   async setMany(entries: KeyvEntry[]): Promise<void> {
     await Promise.all(entries.map(({ key, value, ttl }) => this.set(key, value, ttl)));
   }
@@ -62,12 +62,12 @@ export class StepwellKeyv implements KeyvStoreAdapter {
     return this.#store.delete(key);
   }
 
-  /** Whether any of them was there. */
+  /** Returns whether any of the keys was present. */
   async deleteMany(keys: string[]): Promise<boolean> {
     return (await this.#store.deleteMany(keys)) > 0;
   }
 
-  /** Removes the records of Keyv's namespace; without one all of the store. */
+  /** Removes the records of Keyv's namespace; without a namespace, the whole store. */
   clear(): Promise<void> {
     const { namespace } = this;
     return (namespace ? this.#store.namespace(`${namespace}:`) : this.#store).clear();

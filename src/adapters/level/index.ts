@@ -19,7 +19,7 @@ import { openSync } from '../../store/open.ts';
 import type { AsyncScan, RangeOptions } from '../../store/ordered-api.ts';
 import { poolOf } from '../../store/places/pool-place.ts';
 
-/** Which store, and how it is made when it does not exist; see `OpenOptions`. */
+/** Which store, and how to create it if it does not exist; see `OpenOptions`. */
 export interface StepwellLevelOptions<K, V>
   extends AbstractDatabaseOptions<K, V>,
     Pick<OpenOptions, 'store' | 'size' | 'regionSize' | 'maxClients' | 'client'> {
@@ -41,18 +41,18 @@ type BatchOperation = { type: 'put'; key: Data; value: Data } | { type: 'del'; k
 
 /**
  * A store on the ordered index behind the interface of abstract-level (https://github.com/Level),
- * so that whatever is written for `level` runs on a store that many processes share.
+ * so that code written for `level` runs on a store that many processes share.
  *
  * Its capabilities (`db.supports`):
  * - `implicitSnapshots` and `explicitSnapshots` false: an iterator sees each key that is present
- *   throughout exactly once, with a value current at some moment, but no moment of the whole store.
- * - `atomicBatch` false (a property of this adapter): a batch is its operations one after the
- *   other. Each is atomic; others may see some of them done and others not, and when one fails, or
- *   the process dies, those before it stay. Operations on one key keep their order.
+ *   throughout exactly once, with a value from some moment of the scan: not a consistent cut.
+ * - `atomicBatch` false (a property of this adapter): a batch runs its operations in sequence. Each
+ *   is atomic, but other clients can see half a batch, and if an operation fails or the process
+ *   dies, the earlier ones stay. Operations on one key keep their order.
  * - `permanence` false for `memory:` pools, which live as long as this object or another client.
  *
- * Errors of the store are StepwellErrors with their own codes (SW_POOL_FULL, …); those of the
- * interface have abstract-level's (LEVEL_DATABASE_NOT_OPEN, …), with the store's as `cause`.
+ * The store raises StepwellErrors with their own codes (SW_POOL_FULL, …). The interface raises
+ * abstract-level's (LEVEL_DATABASE_NOT_OPEN, …), with the store's error as `cause`.
  */
 export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   string | Buffer | Uint8Array,
@@ -60,13 +60,13 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   V
 > {
   readonly #location: string | PoolHandle;
-  /** Where the store is found again: a `memory:` pool lives while its handle is held. */
+  /** Reopens the same store: a `memory:` pool lives while its handle is held. */
   #handle: PoolHandle | undefined;
   #open: Store<Value> | undefined;
 
   /**
    * @param location `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open pool. It is
-   *   opened when first used, or by `open()`.
+   *   opened on first use, or by `open()`.
    */
   constructor(location: string | PoolHandle, options?: StepwellLevelOptions<K, V>) {
     super(manifestOf(location), options as AbstractDatabaseOptions<K, V>);
@@ -118,7 +118,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
     }
   }
 
-  /** The store that is opened when the options name none. */
+  /** The store to open if the options name none. */
   get #store(): string {
     const place = this.#location;
     return (typeof place === 'object' ? place.store : undefined) ?? 'default';
@@ -174,7 +174,7 @@ export class StepwellLevel<K = string, V = string> extends AbstractLevel<
   }
 
   /**
-   * Runs of the same type go together; a later operation on a key wins over an earlier one.
+   * Executes each run of puts or deletions as one call, so operations on a key keep their order.
    *
    * @internal
    */
@@ -253,8 +253,8 @@ interface IteratorOptions extends LevelRange {
 type Pair = [key: Data | undefined, value: Data | undefined];
 
 /**
- * A scan, and what becomes of each thing that it hands out. It is begun before the iterator: that
- * one belongs to its database as soon as its base class is made, and has to be closed with it.
+ * A scan with its items converted for abstract-level. It starts before the iterator is constructed:
+ * the base class registers the iterator with its database, which must then close it.
  */
 interface Source<To> {
   next(): Promise<To | undefined>;
@@ -263,7 +263,7 @@ interface Source<To> {
   close(): Promise<unknown>;
 }
 
-/** Looks at the signal after each read as well: abstract-level does so only before. */
+/** Also checks the signal after each read: abstract-level checks it only before. */
 function source<From, To>(
   scan: AsyncScan<From>,
   signal: AbortSignal | undefined,
@@ -285,7 +285,7 @@ function source<From, To>(
   };
 }
 
-/** The error that abstract-level has for this, and does not export. */
+/** abstract-level's error for an aborted operation, which it does not export. */
 class AbortError extends Error {
   override readonly name = 'AbortError';
   readonly code = 'LEVEL_ABORTED';
@@ -295,7 +295,7 @@ class AbortError extends Error {
   }
 }
 
-/** A source of entries, which reads no values when none are asked for. */
+/** A source of entries; it reads no values if the caller wants none. */
 function pairs(store: AsyncStore<Value>, options: IteratorOptions): Source<Pair> {
   const { signal, keyEncoding, valueEncoding } = options;
   const range = rangeOf(options);
@@ -316,7 +316,7 @@ function values(store: AsyncStore<Value>, options: IteratorOptions): Source<Data
   return source(store.values(rangeOf(options)), signal, (data) => fromStore(data, valueEncoding));
 }
 
-/** Makes the iterator hand out what the source has. */
+/** Makes the iterator return the source's items. */
 function drive<I extends object, To>(iterator: I, source: Source<To>): I {
   return Object.assign(iterator, {
     _next: () => source.next(),
@@ -326,7 +326,7 @@ function drive<I extends object, To>(iterator: I, source: Source<To>): I {
   });
 }
 
-/** A range as abstract-level hands it to a database: a limit of -1 is none. */
+/** A range as abstract-level passes it to a database; a limit of -1 means no limit. */
 interface LevelRange {
   gte?: Data;
   gt?: Data;
@@ -336,7 +336,7 @@ interface LevelRange {
   limit: number;
 }
 
-/** The inclusive end counts where both are given, as in other databases behind this interface. */
+/** If both are given, the inclusive bound wins, as in other databases behind this interface. */
 function rangeOf({ gte, gt, lte, lt, reverse, limit }: LevelRange): RangeOptions {
   const range: RangeOptions = { reverse, limit: limit < 0 ? Number.POSITIVE_INFINITY : limit };
   if (gte !== undefined) range.gte = toStore(gte);
@@ -346,13 +346,13 @@ function rangeOf({ gte, gt, lte, lt, reverse, limit }: LevelRange): RangeOptions
   return range;
 }
 
-/** How abstract-level hands data over: text, a Buffer or a Uint8Array. */
+/** How abstract-level passes data: as text, a Buffer or a Uint8Array. */
 type Format = 'utf8' | 'buffer' | 'view';
 type Data = string | Uint8Array;
 
 /**
- * What the store takes. Text of which a half is missing (a lone surrogate) gets U+FFFD in its
- * place, as it does in other databases behind this interface; the store itself would refuse it.
+ * Replaces each lone surrogate by U+FFFD, as other databases behind this interface do; the store
+ * would refuse such text.
  */
 function toStore(data: Data): Data {
   return typeof data !== 'string' || data.isWellFormed() ? data : data.toWellFormed();

@@ -6,7 +6,7 @@ import { sharedUrl } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { type Column, facts, table } from '../terminal/table.ts';
 
-/** How many block sizes to show: those with the most free memory. */
+/** Show at most this many block sizes: those with the most free memory. */
 const SIZES_MAX = 12;
 
 const BLOCK_COLUMNS: readonly Column[] = [
@@ -124,7 +124,7 @@ function inlineShare({ inline, records }: PoolReport['stores'][number]): string 
   return inline === undefined || records === 0 ? '-' : formatRatio(inline / records);
 }
 
-/** Where the memory is, then the blocks of each store by size. */
+/** Memory by state, then the blocks of each store by size. */
 function memoryTables({ memory, chunkSize }: PoolReport, style: Style): string {
   const parts = ['live', 'claimed', 'waiting', 'freeBlocks', 'freeChunks', 'overhead'] as const;
   const heads = ['LIVE', 'CLAIMED AHEAD', 'WAITING', 'FREE BLOCKS', 'FREE CHUNKS', 'OVERHEAD'];

@@ -62,8 +62,8 @@ export const set = defineCommand({
   summary: 'Store a value under a key',
   details:
     '  The value comes from standard input, byte for byte, when it is left out or `-`.\n' +
-    '  Makes the pool and the store when they do not exist, the store on the index race: for\n' +
-    '  another one, `create URL --store NAME --index INDEX` first.',
+    '  Creates the pool and the store if they do not exist, the store with the index race. For\n' +
+    '  another index, run `create URL --store NAME --index INDEX` first.',
   options: {
     ...STORE_OPTION,
     ...BINARY_OPTIONS,
@@ -80,7 +80,7 @@ export const set = defineCommand({
     }
     const value = await readValue(word, form, context);
     const { open } = await context.library();
-    // An update can only succeed in a store that is there, so it need not make one.
+    // An update succeeds only in a store that exists, so it need not create one.
     const create = !options.update;
     const store = await open(url, { ...storeNamed('set', options.store), create });
     try {
@@ -142,16 +142,16 @@ export const scan = defineCommand({
   arguments: '<url>',
   summary: 'Write a range of records in the order of their keys (index chime)',
   details:
-    '  Keys are in the order of their bytes. A line per record, as `dump` writes them but for\n' +
-    '  the version, so that `load` takes them. Each key that is there throughout comes once.',
+    '  Keys come in byte order. Writes one line per record, as `dump` does but without the\n' +
+    '  version, so `load` reads it. A key present for the whole scan appears exactly once.',
   options: {
-    prefix: { value: 'KEY', about: 'Only keys that begin so' },
+    prefix: { value: 'KEY', about: 'Only keys with this prefix' },
     gte: { value: 'KEY', about: 'From this key on' },
-    gt: { value: 'KEY', about: 'From behind this key on' },
+    gt: { value: 'KEY', about: 'After this key' },
     lte: { value: 'KEY', about: 'Up to this key' },
-    lt: { value: 'KEY', about: 'Up to before this key' },
+    lt: { value: 'KEY', about: 'Before this key' },
     reverse: { about: 'From the highest key down' },
-    limit: { value: 'N', read: parseCount(0), about: 'So many records at most' },
+    limit: { value: 'N', read: parseCount(0), about: 'At most this many records' },
     keys: { about: 'Only the keys, one on each line' },
     count: { about: 'Only how many there are' },
     format: {

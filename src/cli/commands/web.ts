@@ -15,14 +15,14 @@ export const web = defineCommand({
   details:
     '  The page only reads. It is served on loopback addresses alone unless there is a password\n' +
     '  file, with a line for each user: USER PASSWORD. Then it may listen on any host; add TLS\n' +
-    '  where others could read along. Of memory nodes it needs only the secret for reading.\n' +
+    '  where others could listen in. For memory nodes it needs only the secret for reading.\n' +
     '  Ctrl-C ends it. `stepwell serve --web` serves the page beside a Redis gateway.',
   options: {
     listen: {
       value: 'HOST:PORT',
       about: `Where the page is served, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
     },
-    'password-file': { value: 'PATH', about: 'Let only browsers in that know a password of it' },
+    'password-file': { value: 'PATH', about: 'Admit only users listed in this file' },
     'tls-cert': { value: 'PATH', about: 'Serve over TLS: the certificate, in PEM' },
     'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
   },
@@ -54,7 +54,7 @@ export const web = defineCommand({
   },
 });
 
-/** The users and passwords of a file; undefined when none is named. */
+/** The users and passwords in a file, or undefined without a path. */
 export function passwordsFrom(path: string | undefined): Record<string, string> | undefined {
   return path === undefined ? undefined : Passwords.parse(readFileSync(path, 'utf8'));
 }

@@ -2,7 +2,7 @@ import type { Entry, ExpiryOptions, Key, Value } from '../../store/api.ts';
 import { InputError } from '../failures.ts';
 import { strictText } from './utf8.ts';
 
-/** Text, or any bytes that are no well-formed UTF-8. */
+/** Text, or bytes that are not well-formed UTF-8. */
 export type DumpField = string | { base64: string };
 
 /** One record of a dump, as it stands on a line of JSON. */
@@ -10,11 +10,11 @@ export interface DumpRecord {
   key: DumpField;
   value: DumpField;
   version?: number;
-  /** The value was put as bytes although it is well-formed text, and shall come back as bytes. */
+  /** The value was stored as bytes though it is well-formed text; load it as bytes. */
   bytes?: true;
-  /** Key and value are bytes in this notation, both of them. */
+  /** Key and value are both bytes in this notation. */
   encoding?: BinaryNotation;
-  /** The value that stands in that notation was put as text. */
+  /** The value in that notation was stored as text. */
   text?: true;
   /** When the record expires, in milliseconds since 1970. */
   expiresAt?: number;
@@ -36,7 +36,7 @@ const MEMBERS: ReadonlySet<string> = new Set([
   'sliding',
 ]);
 
-/** The fields of a record that a dump or a scan writes; a scan knows no versions. */
+/** The fields of a record that a dump or a scan writes; a scan has no versions. */
 type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
 function dumpRecord(
@@ -158,12 +158,12 @@ export function recordOfCells(cells: Record<string, string>): DumpRecord {
 }
 
 export interface DumpWriter {
-  /** What stands before the first record. */
+  /** Text before the first record. */
   head: string;
   line(entry: Dumped): string;
 }
 
-/** With a notation, every key and value is written in it, also those that are text. */
+/** With a notation, every key and value is written in it, even text. */
 export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv', notation?: BinaryNotation): DumpWriter {
   const record = (entry: Dumped) => dumpRecord(entry, notation);
   if (format === 'jsonl') {
@@ -186,7 +186,7 @@ function quoted(cell: string): string {
 const BINARY_NOTATIONS = ['hex', 'base64'] as const;
 export type BinaryNotation = (typeof BINARY_NOTATIONS)[number];
 
-/** The bytes that a text stands for, or undefined: Node drops what it cannot decode. */
+/** Undefined if any of the text is invalid: Node would silently drop that part. */
 export function decodeStrictly(text: string, notation: BinaryNotation): Uint8Array | undefined {
   const bytes = Buffer.from(text, notation);
   const again = bytes.toString(notation);

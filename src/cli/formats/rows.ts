@@ -10,7 +10,7 @@ export interface Row {
   /** Number of its line or, in a JSON array, of the record; from 1. */
   at: number;
   record?: unknown;
-  /** The record's own text, if it is JSON: kept as it is, it loses no digit of a number. */
+  /** The record's JSON text, kept because parsing could lose digits of a number. */
   text?: string;
   problem?: string;
 }
@@ -18,9 +18,9 @@ export interface Row {
 export interface RowSource {
   unit: 'line' | 'record';
   rows: AsyncIterable<Row>;
-  /** How much of the rows has been given, 0..1, where bytes read do not tell it. */
+  /** The share of rows yielded so far, 0..1, if the bytes read do not show it. */
   share?: () => number;
-  /** The column that is the key when the user names none, if the format has an order of columns. */
+  /** The key's column if the user names none; only formats with ordered columns have it. */
   firstColumn?: () => string | undefined;
 }
 
@@ -66,12 +66,12 @@ export function readRows(
   return readCsv(bytes, { ...options, delimiter: format === 'csv' ? ',' : '\t' });
 }
 
-/** A little more than the largest value takes when every character of it is a doubled quote. */
+/** A little more than the largest value takes if every character is a doubled quote. */
 const LARGEST_RECORD = 256 * 1024 * 1024;
 
 interface CsvOptions {
   delimiter: ',' | '\t';
-  /** Take the columns of a dump for what they stand for. */
+  /** Read rows with a dump's columns as dumped records. */
   recogniseDump: boolean;
 }
 
@@ -98,7 +98,7 @@ function readCsv(bytes: AsyncIterable<Uint8Array>, options: CsvOptions): RowSour
     relax_quotes: options.delimiter === '\t',
     skip_empty_lines: true,
     skip_records_with_error: true,
-    // In the place of the record, so that what stands before it is read before it is told.
+    // Takes the record's place in the stream, so that earlier records are yielded first.
     on_skip: (error) => {
       parser.push({ at: lineOf(error), problem: error?.message ?? 'cannot be read' });
       return undefined;
@@ -135,7 +135,7 @@ function lineOf(error: CsvError | undefined): number {
   return typeof lines === 'number' ? lines : 0;
 }
 
-/** The parser would put replacement characters in the place of bytes that are no text. */
+/** Rejects malformed UTF-8: the parser would replace it with U+FFFD. */
 async function* wellFormed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let offset = 0;
@@ -156,7 +156,7 @@ async function* wellFormed(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uin
 
 const HINT = 'for one record per line, say --format jsonl';
 
-/** A whole JSON array in memory; JSON Lines is the format for more than fits there. */
+/** Reads the whole JSON array into memory; larger inputs need JSON Lines. */
 function readJsonArray(bytes: AsyncIterable<Uint8Array>): RowSource {
   let share = 0;
   async function* rows(): AsyncGenerator<Row> {

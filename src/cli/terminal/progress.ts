@@ -13,7 +13,7 @@ export interface ProgressState {
   /** Unknown when the input is a pipe. */
   total: number | undefined;
   unit: 'bytes' | 'steps';
-  /** Records handled, where that is not what `done` counts. */
+  /** Records handled, if `done` counts something else. */
   records?: number;
   elapsedMs: number;
 }
@@ -55,7 +55,7 @@ function progressParts(state: ProgressState): { label: string; bar: string; rest
   return { label, bar, rest };
 }
 
-/** A bar redrawn in place on a terminal; elsewhere a line now and then, so that logs stay short. */
+/** A bar redrawn in place on a terminal; elsewhere a line every 5 s, so that logs stay short. */
 export class Progress {
   readonly #output: Output;
   readonly #style: Style;
@@ -97,7 +97,7 @@ export class Progress {
     return (this.#now() - this.#start) / 1000;
   }
 
-  /** Takes the bar off the terminal, before anything else is written there. */
+  /** Erases the bar, before anything else is written to the terminal. */
   clear(): void {
     if (this.#drawn && this.#output.isTTY) this.#output.writeNow('\r\x1b[2K');
     this.#drawn = false;

@@ -5,7 +5,7 @@ export interface Column {
   align?: 'left' | 'right';
 }
 
-/** Columns of text, each as wide as its widest cell; cells are padded before they are coloured. */
+/** Columns as wide as their widest cell. The head is padded, then dimmed. */
 export function table(columns: readonly Column[], rows: readonly string[][], style: Style): string {
   const cells = rows.map((row) => row.map(printable));
   const widths = columns.map((column, at) =>
@@ -19,7 +19,7 @@ export function table(columns: readonly Column[], rows: readonly string[][], sty
   return [style.dim(line(columns.map((column) => column.head))), ...cells.map(line)].join('\n');
 }
 
-/** Two columns: names on the left, what they stand for on the right. */
+/** Two columns: names on the left, values on the right. */
 export function facts(pairs: readonly (readonly [string, string])[], style: Style): string {
   const widest = Math.max(...pairs.map(([name]) => width(name)));
   return pairs

@@ -9,7 +9,7 @@ const FENCE_MODULE = [
   '0a 07 01 05 00 fe0300 0b',
 ];
 
-/** Orders all loads and stores before it and all behind it. */
+/** Orders all earlier loads and stores before all later ones. */
 export type Barrier = () => void;
 
 /**
@@ -27,7 +27,7 @@ export function barrierOf(arch: string = process.arch): Barrier | undefined {
   throw new StepwellError('SW_UNSUPPORTED', `${why}; keep the pool on a memory node (tcp://)`);
 }
 
-/** Node's types know the name only. */
+/** Node's types declare only the name WebAssembly. */
 interface Wasm {
   Module: new (bytes: Uint8Array) => object;
   Instance: new (module: object) => { exports: { fence: Barrier } };

@@ -1,13 +1,13 @@
 import type { RangeNote } from './thread-ranges.ts';
 
-/** Each copy of this package in a thread has its own; see store/local/local-client.ts. */
+/** If a thread loads this package twice, each copy has ranges of its own. */
 const RANGES = Symbol('stepwell.ranges');
 
 export interface Mapping {
   readonly memory: ArrayBuffer;
   readonly address: bigint;
   readonly bytes: number;
-  /** For other threads of the process, should this one be terminated. */
+  /** Lets other threads of the process unmap the range if this one is terminated. */
   readonly note: RangeNote | undefined;
 }
 
@@ -16,9 +16,9 @@ interface ClosedRange extends Omit<Mapping, 'memory'> {
 }
 
 /**
- * Addresses of the mappings that this thread has closed, on which pages of zeros stand. Views of
- * one may be alive for long, in an asynchronous call of the system too. Each of them holds the
- * ArrayBuffer: when that has been collected, there are none.
+ * Addresses of mappings that this thread has closed; zero pages now back them. Views of a range may
+ * live long, also in an asynchronous system call. Every view keeps the ArrayBuffer alive: once that
+ * has been collected, no views are left.
  */
 export class ClosedRanges {
   #ranges: ClosedRange[] = [];
@@ -35,7 +35,7 @@ export class ClosedRanges {
     this.#ranges.push({ ...range, memory: new WeakRef(memory) });
   }
 
-  /** Hands over the ranges that have no view left. */
+  /** Takes the ranges that have no views left. */
   takeUnreachable(): ClosedRange[] {
     const unreachable = this.#ranges.filter(({ memory }) => memory.deref() === undefined);
     if (unreachable.length > 0) {
@@ -45,9 +45,9 @@ export class ClosedRanges {
   }
 
   /**
-   * Hands over a range of `bytes` even if it has views, whose length becomes 0. From then on V8
-   * checks each access in this thread for such views, which makes operations some 15 % slower. So
-   * call this only when addresses have run out.
+   * Takes a range of `bytes` even if it has views, whose length becomes 0. From then on V8 checks
+   * every access in this thread for detached views, which slows operations by some 15 %. So call
+   * this only when addresses have run out.
    */
   seize(bytes: number): ClosedRange | undefined {
     const at = this.#ranges.findIndex((range) => range.bytes === bytes);
@@ -60,8 +60,8 @@ export class ClosedRanges {
 }
 
 /**
- * A stream takes over the memory of what is put in. `structuredClone` refuses memory of addons, and
- * Node 20 has no `ArrayBuffer.prototype.transfer`.
+ * A byte stream detaches a buffer that is enqueued. `structuredClone` refuses memory from addons,
+ * and Node 20 has no `ArrayBuffer.prototype.transfer`.
  */
 function detach(memory: ArrayBuffer): void {
   const bytes = new Uint8Array(memory);

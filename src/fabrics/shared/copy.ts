@@ -22,7 +22,7 @@ export function readWords(
   }
 }
 
-/** WRITE: `bytes` from local memory into a region; by words where all of it is aligned. */
+/** WRITE: `bytes` from local memory into a region; short copies go by words if aligned. */
 export function writeWords(
   region: Region,
   offset: number,
@@ -51,7 +51,7 @@ export function copyLocal(
   else copyWords(from.f64, first >> 3, to.f64, into >> 3, bytes >> 3);
 }
 
-/** A line at a time: unrolled, because the loop costs as much as the moves. */
+/** Copies a cache line a step: unrolled, because a loop costs as much as the copying. */
 function copyWords(
   from: Float64Array,
   first: number,
@@ -64,7 +64,7 @@ function copyWords(
   for (; i < count; i++) to[into + i] = from[first + i];
 }
 
-/** 64 bytes between two places, given as words: what most READs are. */
+/** Copies 64 bytes, the size of most READs. Both positions are word indexes. */
 export function copyLine(
   from: Float64Array,
   source: number,

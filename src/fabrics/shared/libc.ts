@@ -12,7 +12,7 @@ export type { Foreign } from './thread-ranges.ts';
 const MADV_HUGEPAGE = 14;
 const MADV_POPULATE_WRITE = 23;
 const { EINTR, EAGAIN, EINVAL } = constants.errno;
-/** A call that signals interrupt so often in a row is not going to succeed. */
+/** A call that fails with EINTR or EAGAIN this often in a row will not succeed. */
 const ATTEMPTS_MAX = 1000;
 const PAGE_BYTES = 4096;
 const LOCK_EXCLUSIVE_AT_ONCE = 2 | 4;
@@ -46,8 +46,8 @@ function byteLock(type: number, offset: bigint): Buffer {
 }
 
 /**
- * A bundle of CommonJS modules has a file name, and an empty `import.meta`. A thread that was
- * started from text has both, and its file name is no path.
+ * A CommonJS bundle has `__filename` and an empty `import.meta`. A thread started from source text
+ * has both, but its `__filename` is not a path.
  */
 const HERE = import.meta.url ?? __filename;
 
@@ -125,7 +125,7 @@ function linuxCalls(libc: Foreign, koffi: Foreign): Libc {
     populate({ address }, offset, bytes) {
       const start = address + BigInt(offset);
       const errno = errorOf(() => madvise(start, bytes, MADV_POPULATE_WRITE));
-      // Kernels before 5.14 do not know the advice: pages then come at the first touch.
+      // Kernels before 5.14 do not know this advice: they allocate pages at the first touch.
       return errno === EINVAL ? 0 : errno;
     },
   };
@@ -133,14 +133,14 @@ function linuxCalls(libc: Foreign, koffi: Foreign): Libc {
 
 const UNLOCK = 8;
 const PIECE_BYTES = 2 ** 20;
-/** A client that lengthens the file writes a region; one that is stopped there keeps the lock. */
+/** A client holds the lock while it writes a region; a client stopped meanwhile keeps it. */
 const LENGTHEN_ATTEMPTS_MAX = 3000;
 const PAUSE_MS = 10;
 
 /**
- * Pools in files on macOS, by `mmap` and `flock` alone. There is no call that makes sure of a page
- * of a sparse file, so a region is written when the file gets it. There are no locks of an open
- * file; whether a client is there, its process tells.
+ * Pools in files on macOS, with only `mmap` and `flock`. No call there reserves a page of a sparse
+ * file, so a region is written with zeros when it is added. There are no open-file byte locks: a
+ * client counts as alive while its process exists.
  */
 function macosCalls(libc: Foreign, koffi: Foreign): Libc {
   const flock = libc.func('int flock(int, int)');
@@ -164,7 +164,7 @@ function macosCalls(libc: Foreign, koffi: Foreign): Libc {
   };
 }
 
-/** Two clients that lengthen a file must not write to what a third one uses already. */
+/** A client that lengthens the file must not overwrite what others already use. */
 function waitFor(lock: () => boolean): void {
   const nothing = new Int32Array(new SharedArrayBuffer(4));
   for (let attempt = 1; !lock(); attempt++) {
@@ -176,7 +176,7 @@ function waitFor(lock: () => boolean): void {
   }
 }
 
-/** From the file's end on. Returns 0 or the number of the error that says that there is no room. */
+/** Writes from the file's end on. Returns 0, or the error number if there is no space. */
 function writeZeros(fd: number, bytes: number): number {
   const zeros = new Uint8Array(PIECE_BYTES);
   try {

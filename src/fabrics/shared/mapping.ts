@@ -8,7 +8,7 @@ const PROT_READ_WRITE = 3;
 const MAP_SHARED = 0x01;
 const MAP_PRIVATE = 0x02;
 const MAP_FIXED = 0x10;
-/** The numbers that differ are those of the system that runs, whatever calls are asked of it. */
+/** Flags follow the running system, even if a test asks for the other system's calls. */
 const IS_DARWIN = type() === 'Darwin';
 const MAP_ANONYMOUS = IS_DARWIN ? 0x1000 : 0x20;
 const MAP_NORESERVE = IS_DARWIN ? 0x40 : 0x4000;
@@ -19,39 +19,39 @@ const { EPERM, ENOMEM, EACCES, EAGAIN } = constants.errno;
 export interface Libc {
   mapShared(fd: number, offset: number, bytes: number): Mapping;
   /**
-   * Gives the file's pages back at once. The addresses stay valid as long as views of them may
-   * live: a stale typed array reads zeros of private memory instead of crashing the process. Later
-   * mappings give them back, or stand on them.
+   * Releases the file's pages at once. The addresses stay valid while views of them may live: a
+   * stale typed array reads zeros from private memory instead of crashing the process. Later calls
+   * of `mapShared` unmap or reuse the addresses.
    */
   release(mapping: Mapping): void;
   /**
-   * Whether a file takes memory as parts of it are populated. Else each part is written when the
-   * file gets it, so that it has no holes.
+   * Whether a file takes memory only as parts of it are populated. Otherwise each part is written
+   * with zeros when it is added, so that the file has no holes.
    */
   readonly isSparse: boolean;
   /**
-   * Lengthens a file to at least `bytes`; never shortens it, also when others lengthen it too.
-   * Returns 0, or the number of the error with which the system refuses.
+   * Lengthens a file to at least `bytes`; never shortens it, even if others lengthen it too.
+   * Returns 0 or the system's error number.
    */
   lengthen(fd: number, bytes: number): number;
-  /** Takes all of a file from the file system now; returns 0 or an error's number. */
+  /** Allocates all of a file in the file system now; returns 0 or an error number. */
   allocate(fd: number, bytes: number): number;
   /**
    * Locks the file against others that lock it, until the descriptor is closed or the process ends;
-   * false when another process has it locked. On a file system that knows no locks it does nothing.
+   * false if another open file holds the lock. True without a lock if the file system has none.
    */
   lock(fd: number): boolean;
-  /** Undefined where they would be of the process, and not of one open file. */
+  /** Undefined where locks belong to the process rather than to one open file. */
   readonly byteLocks: ByteLocks | undefined;
   /**
-   * Makes pages of a mapping present for writing now, so that a refusal is no bus error at the
-   * first touch; returns 0 or an error's number. Honours the mapping's huge-page advice, which
-   * fallocate does not.
+   * Populates pages of a mapping now, so that a lack of memory is an error here, not a bus error
+   * at the first touch; returns 0 or an error number. Honours the mapping's huge-page advice,
+   * which fallocate does not.
    */
   populate(mapping: Mapping, offset: number, bytes: number): number;
 }
 
-/** What POSIX has, with the same meaning everywhere. */
+/** The calls that POSIX defines alike everywhere. */
 export function mappingCalls(
   libc: Foreign,
   koffi: Foreign,
@@ -76,7 +76,7 @@ export function mappingCalls(
       };
       let address = map(null, 0);
       const errno = isFailed(address) ? koffi.errno() : 0;
-      // A program that opens and closes in one turn leaves no time for views to be collected.
+      // A program that opens and closes pools in one event-loop turn gives the GC no chance.
       const seized = errno === ENOMEM ? closed.seize(bytes) : undefined;
       if (seized) address = map(seized.address, MAP_FIXED);
       if (isFailed(address)) throw mapFailed(errno);

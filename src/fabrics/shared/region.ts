@@ -20,7 +20,7 @@ export class Region {
 
 /** Where a shared fabric gets its regions from. */
 export interface RegionSource {
-  /** The pool's location for people: a path, or '' for `memory:`. */
+  /** The pool's location to show to people: a path, or '' for `memory:`. */
   readonly path: string;
   /** Present for a pool in a file. */
   readonly locks?: FileLocks;

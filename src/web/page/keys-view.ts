@@ -36,7 +36,7 @@ export class KeysView {
     if (this.#choice.offer(stores)) this.#begin();
   }
 
-  /** In a store with order from a key on; in another one the key alone. */
+  /** An ordered store lists from the given key on; another store opens just that key. */
   #begin(): void {
     const { isOrdered } = this.#choice;
     this.#label.textContent = isOrdered ? 'Begin at key' : 'Find key';
@@ -122,7 +122,7 @@ export class KeysView {
   }
 }
 
-/** What has nothing to show, or is cut, is said. */
+/** Marks text that is empty or cut. */
 function shownText({ text, bytes, isCut }: Shown): string {
   if (bytes === 0) return '(empty)';
   return isCut ? `${text}…` : text;
