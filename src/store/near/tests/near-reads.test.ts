@@ -197,7 +197,8 @@ async function leastOf(store: AsyncStore<string>, read: () => Promise<unknown>) 
     const { traffic } = await store.counters();
     const roundTrips = traffic.roundTrips - before.roundTrips;
     const bytesRead = traffic.bytesRead - before.bytesRead;
-    if (bytesRead < least.bytesRead) least = { roundTrips, bytesRead };
+    const isLess = roundTrips === least.roundTrips && bytesRead < least.bytesRead;
+    if (roundTrips < least.roundTrips || isLess) least = { roundTrips, bytesRead };
   }
   return least;
 }
