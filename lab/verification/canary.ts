@@ -1,10 +1,15 @@
 import type { Index, IndexKind } from '../../src/indexes/contract.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
-import type { NearReads } from '../../src/store/near/near-reads.ts';
+import type { NearIndex, NearReads, NearSection } from '../../src/store/near/near-reads.ts';
 import type { FailureKind } from './checks/failure.ts';
-import type { NearParts } from './schedules/near.ts';
 import type { ScenarioOptions } from './schedules/swarm.ts';
 import type { Subject } from './subjects/subject.ts';
+
+/** What near reads go by: a canary changes it. */
+export interface NearParts {
+  index: NearIndex;
+  section: NearSection;
+}
 
 /** A planted bug, in an index or the pool: changes one client's attachment before it is used. */
 export interface Canary {

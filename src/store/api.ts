@@ -345,11 +345,11 @@ export interface OpenOptions extends PoolOptions {
    */
   hotspots?: number;
   /**
-   * How many values this handle keeps decoded; see `NearCacheOptions` for other bounds. `get`,
+   * How many values this handle keeps decoded; `NearCacheOptions` has other bounds. `get`,
    * `getEntry`, `getMany` and `has` return such a value if its record is still the key's, which
-   * each call makes sure of in the pool: a value is never stale. Text and numbers are kept, and with
-   * `values: 'json'` objects, of keys that are strings, from the second read on. Objects are frozen,
-   * because all callers of this handle share them. A namespace has a near cache of its own.
+   * each call makes sure of in the pool: a value is never stale. Kept are text, numbers and, with
+   * `values: 'json'`, objects, of keys that are strings, from the second read on. Objects are
+   * frozen, because all callers of this handle share them. A namespace has a near cache of its own.
    * SW_UNSUPPORTED with SepHash and with `delegation`. Default: none.
    */
   nearCache?: number | NearCacheOptions;

@@ -3,8 +3,7 @@ import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import type { NearReads } from '../../../src/store/near/near-reads.ts';
 import { Batch, NULL_ADDRESS, type Operation } from '../../../src/verbs/index.ts';
-import type { Canary } from '../canary.ts';
-import type { NearParts } from '../schedules/near.ts';
+import type { Canary, NearParts } from '../canary.ts';
 
 /** A proof that lacks something. */
 function weakened(parts: NearParts, weaken: (proof: Proof) => void): NearParts {

@@ -380,7 +380,7 @@ const LEAVING: readonly Plan[] = [
   },
 ];
 
-/** Scopes of clients that keep what a search has found: each search after the first is a near one. */
+/** Scopes of clients that keep what a search has found: each later search is a near read. */
 const NEAR: readonly Plan[] = (
   [
     {

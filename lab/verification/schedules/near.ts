@@ -1,6 +1,6 @@
 import type { Index } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
-import { type NearIndex, NearReads, type NearSection } from '../../../src/store/near/near-reads.ts';
+import { NearReads, type NearSection } from '../../../src/store/near/near-reads.ts';
 import type { StoredFormat } from '../../../src/store/values.ts';
 import type { Canary } from '../canary.ts';
 
@@ -12,12 +12,6 @@ const STATES: StoredFormat = {
   decode: (text) => JSON.parse(text as string),
 };
 const SETTINGS = { maxEntries: 64, maxBytes: Number.POSITIVE_INFINITY, freeze: false };
-
-/** What near reads go by: a canary changes it. */
-export interface NearParts {
-  index: NearIndex;
-  section: NearSection;
-}
 
 /**
  * The near reads of a simulated client, which post READs as over a network. The schedule announces

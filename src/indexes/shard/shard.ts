@@ -129,8 +129,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   /**
    * An entry that is not frozen is the key's: it is frozen before its bucket moves, to a new place
-   * or node. Chain nodes are given back without that. So are, after a migration, the tables in their
-   * old place: see `proofEra`.
+   * or node. Chain nodes are given back without that, and after a migration so are the tables in
+   * their old place: see `proofEra`.
    */
   prove(request: ShardRequest, proof: Proof): boolean {
     const { addresses, at, nodesAt, slotAt, words } = request;

@@ -60,8 +60,8 @@ class Comparison {
 }
 
 /**
- * Reads of values that this handle has decoded before. Each one proves in the pool, within the call,
- * that the record is still the key's: no other client need know of the cache.
+ * Reads of values that this handle has decoded before. Each one proves in the pool, within the
+ * call, that the record is still the key's: no other client need know of the cache.
  *
  * The slot is read before the record's header. In the other order a writer could replace the record
  * in between, and its block be used again for the same key. Nothing that a slot names at one moment

@@ -120,10 +120,10 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   /**
-   * The item word and the checksum: a removal clears that word alone, and an update leaves it as it
-   * was but for the version. The checksum is seeded with the leaf's identity, as in a search, so the
-   * words count whatever becomes of the leaf. It says nothing of the block of an indirect item, which
-   * may have been used again for the same key.
+   * The item word and the checksum: a removal clears that word alone. The checksum is seeded with
+   * the leaf's identity, so the words count whatever becomes of the leaf, as in a search. It says
+   * nothing of what stands in the block of an indirect item, which may have been used again for the
+   * same key.
    */
   prove(request: LeafRequest, proof: Proof): boolean {
     const { words, entry, leaf } = request;

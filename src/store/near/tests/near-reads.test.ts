@@ -197,7 +197,8 @@ async function leastOf(store: AsyncStore<string>, read: () => Promise<unknown>) 
     const { traffic } = await store.counters();
     const roundTrips = traffic.roundTrips - before.roundTrips;
     const bytesRead = traffic.bytesRead - before.bytesRead;
-    if (bytesRead < least.bytesRead) least = { roundTrips, bytesRead };
+    const isLess = roundTrips === least.roundTrips && bytesRead < least.bytesRead;
+    if (roundTrips < least.roundTrips || isLess) least = { roundTrips, bytesRead };
   }
   return least;
 }
@@ -205,14 +206,14 @@ async function leastOf(store: AsyncStore<string>, read: () => Promise<unknown>) 
 for (const index of INDEXES) {
   for (const count of [1, 2]) {
     test(`${index}, ${count} nodes: a near read is one round trip without the value`, async (t) => {
-      const { url } = await startNodes(t, count, { bytes: 32 * 2 ** 20 });
+      const { url } = await startNodes(t, count);
       const options = { index, values: 'utf8', maxClients: 8 } as const;
-      const near = await open(url, { ...options, nearCache: 100 });
-      t.after(() => near.close());
-      const other = await open(url, { ...options, client: 'other' });
+      const other = await open(url, options);
       t.after(() => other.close());
       const value = 'v'.repeat(4096);
       await other.set('k', value);
+      const near = await open(url, { ...options, nearCache: 100 });
+      t.after(() => near.close());
       await near.get('k');
       await near.get('k');
       const { roundTrips, bytesRead } = await leastOf(near, () => near.get('k'));
