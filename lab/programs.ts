@@ -98,10 +98,6 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'HStore: how soon a lost table or skiplist is back',
     load: () => import('./experiments/hstore-recovery.ts'),
   },
-  'near-cache': {
-    about: 'Near reads beside lru-cache, lmdb and Redis; counts stale reads',
-    load: () => import('./experiments/near-cache.ts'),
-  },
   'ordered-costs': {
     about: 'Processor time of a call of ordered stores',
     load: () => import('./experiments/ordered-costs.ts'),

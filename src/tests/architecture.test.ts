@@ -65,6 +65,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
   'lab/bench',
   'lab/tcp',
   'lab/apps',
+  'lab/near',
   'lab/gateway',
   'lab/soak',
   'lab/hit-rates',
