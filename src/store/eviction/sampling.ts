@@ -120,8 +120,8 @@ export class Sampling {
   #victim: Candidate | undefined;
   /**
    * The expert that decides the eviction under way. If its record is spared, the next sample asks
-   * it again. Otherwise an expert whose records are often spared would decide fewer evictions than its
-   * weight says, and the division by the weight (see `Experts`) would understate its regret.
+   * it again. Otherwise an expert whose records are often spared would decide fewer evictions than
+   * its weight says, and the division by the weight (see `Experts`) would understate its regret.
    */
   #expert: Expert | undefined;
   /** Access of the last record met. */
