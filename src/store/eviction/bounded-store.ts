@@ -7,7 +7,7 @@ import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import { TICKS_PER_MS } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { BoundStats } from '../api.ts';
-import { Experts, LFU, LRU } from './experts.ts';
+import { type Expert, Experts, LFU, LRU } from './experts.ts';
 import { type Hashed, History } from './history.ts';
 import { Ledger } from './ledger.ts';
 import { type Candidate, isSameKey, isState, Sampling } from './sampling.ts';
@@ -192,7 +192,7 @@ export class BoundedStore {
       sampling.begin(this.#places, chance, spared);
       yield* sampleOf(this.#index, sampling.met, sampling.places, SAMPLE, sampling.visit);
     } while (this.#wasTooSmall(sampling.count));
-    const victim = sampling.victimOf(this.#expert());
+    const victim = sampling.victimOf(this.#choose);
     if (victim !== undefined) this.#victimAccess = victim.access.ticks;
     return victim;
   }
@@ -225,7 +225,7 @@ export class BoundedStore {
   *#findNeighbour(sampling: Sampling, own: Request): Operation<Candidate | undefined> {
     sampling.beginAlone(this.#pool.clock.chance, own);
     yield* this.#index.sample?.(sampling.met, own, SAMPLE, sampling.visit) ?? [];
-    return sampling.victimOf(this.#expert());
+    return sampling.victimOf(this.#choose);
   }
 
   /**
@@ -237,7 +237,7 @@ export class BoundedStore {
       sampling.beginAlone(this.#pool.clock.chance, spared);
       const all = Number.POSITIVE_INFINITY;
       yield* this.#index.sample?.(sampling.met, this.#oldTable, all, sampling.visit) ?? [];
-      const victim = sampling.victimOf(this.#expert());
+      const victim = sampling.victimOf(this.#choose);
       if (victim !== undefined && !this.#isYoung(victim)) return victim;
     }
     return yield* this.findOldTable(sampling, spared);
@@ -280,10 +280,10 @@ export class BoundedStore {
     return !isExpired && now - this.#victimAccess > YOUNG_FACTOR * Math.max(0, now - access.ticks);
   }
 
-  #expert(): typeof LRU | typeof LFU {
+  readonly #choose = (): Expert => {
     if (this.bound.eviction === 'lru') return LRU;
     return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(this.#pool.clock.chance());
-  }
+  };
 
   /** Adapts how many places a sample reads. True when the next sample must be taken at once. */
   #wasTooSmall(met: number): boolean {

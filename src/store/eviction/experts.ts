@@ -3,6 +3,7 @@ import type { Access } from '../../records/times.ts';
 /** Bits of the experts that would have evicted a record. */
 export const LRU = 1;
 export const LFU = 2;
+export type Expert = typeof LRU | typeof LFU;
 
 /** How fast weights change; found by `npm run lab -- hit-rates`. */
 const LEARNING_RATE = 0.02;
@@ -37,7 +38,7 @@ export class Experts {
     return this.#lru;
   }
 
-  choose(chance: number): typeof LRU | typeof LFU {
+  choose(chance: number): Expert {
     return chance < this.#lru ? LRU : LFU;
   }
 

@@ -57,7 +57,9 @@ export class History {
     const [low, high] = word.i32;
     const experts = high >>> EXPERT_SHIFT;
     if (experts === 0 || low !== request.hash.h1) return undefined;
-    const age = ((evictions % NUMBERS) - (high & NUMBER_BITS) + NUMBERS) % NUMBERS;
+    const since = ((evictions % NUMBERS) - (high & NUMBER_BITS) + NUMBERS) % NUMBERS;
+    // The client that evicted it may have known of evictions that this one does not know of yet.
+    const age = since >= NUMBERS - this.length ? 0 : since;
     if (age > this.length) return undefined;
     yield* this.#pool.unwaited.word(this.#wordOf(request), 0, 0);
     return { experts, age };

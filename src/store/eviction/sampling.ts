@@ -4,7 +4,7 @@ import { CODEC_STATE } from '../../records/codec.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Access } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { isLessFrequent, isLessRecent, LFU, LRU } from './experts.ts';
+import { type Expert, isLessFrequent, isLessRecent, LFU, LRU } from './experts.ts';
 
 /** A record that may be evicted, as a sample met it. */
 export class Candidate {
@@ -14,6 +14,7 @@ export class Candidate {
   experts = 0;
   isFound = false;
   isExpired = false;
+  isEvicted = false;
   readonly access: Access = { ticks: 0, uses: 0 };
   #version = 0;
 
@@ -25,6 +26,7 @@ export class Candidate {
   note(met: Request, keyBytes: number, access: Access, isExpired: boolean): void {
     this.isFound = true;
     this.isExpired = isExpired;
+    this.isEvicted = false;
     this.access.ticks = access.ticks;
     this.access.uses = access.uses;
     this.#version = met.found.version;
@@ -45,7 +47,8 @@ export class Candidate {
     request.displaced = false;
     request.sparedIfUsedAfter = this.access.ticks;
     yield* this.#index.remove(request, this.#version);
-    return request.displaced;
+    this.isEvicted = request.displaced;
+    return this.isEvicted;
   }
 }
 
@@ -115,6 +118,12 @@ export class Sampling {
   readonly #lfu: Ranking;
   #spared: Request | undefined;
   #victim: Candidate | undefined;
+  /**
+   * The expert that decides the eviction under way. If its record is spared, the next sample asks
+   * it again. Otherwise an expert whose records are often spared would decide fewer evictions than
+   * its weight says, and the division by the weight (see `Experts`) would understate its regret.
+   */
+  #expert: Expert | undefined;
   /** Access of the last record met. */
   readonly #access: Access = { ticks: 0, uses: 0 };
   /** Whether the second expert is asked at all. */
@@ -135,6 +144,7 @@ export class Sampling {
     for (let i = 0; i < places; i++) this.places[i] = (first + i / places) % 1;
     this.places.length = places;
     if (this.#victim !== undefined) this.#forget(this.#victim.request);
+    if (this.#victim?.isEvicted) this.#expert = undefined;
     if (spared !== undefined) this.#forget(spared);
     this.#victim = undefined;
     this.#spared = spared;
@@ -145,7 +155,6 @@ export class Sampling {
   beginAlone(chance: () => number, spared: Request): void {
     this.#lru.clear();
     this.#lfu.clear();
-    this.#victim = undefined;
     this.begin(1, chance, spared);
   }
 
@@ -162,8 +171,13 @@ export class Sampling {
     if (this.#countsUses) this.#lfu.consider(met, keyBytes, this.#access, isExpired);
   };
 
-  /** The expert's victim; undefined when there is no candidate. An expired record goes first. */
-  victimOf(expert: typeof LRU | typeof LFU): Candidate | undefined {
+  /**
+   * The victim of the expert that `choose` names, unless one decides already; undefined when there
+   * is no candidate. An expired record goes first.
+   */
+  victimOf(choose: () => Expert): Candidate | undefined {
+    this.#expert ??= choose();
+    const expert = this.#expert;
     const lru = this.#lru.first;
     const lfu = this.#lfu.first;
     const victim = expert === LRU || (lru.isFound && lru.isExpired) ? lru : lfu;
