@@ -124,7 +124,39 @@ export class MergePlanner {
       if (!alone) this.#addMember(~i, this.#current[2 * i], high);
       else if (isTombstone(high)) this.#currentFate[i] = DROPPED;
     }
-    if (!alone) this.#groupEnds.push(this.#members.length);
+    if (alone || this.#resolveSameRecord(before)) return;
+    this.#groupEnds.push(this.#members.length);
+  }
+
+  /**
+   * Takes a group back from the lists if all of its members point to one record: most are a record
+   * and the tombstone that deletes it. They have the same key, so no record need be read. In a full
+   * store half of all entries are tombstones, and a merge read two scattered records for each.
+   */
+  #resolveSameRecord(first: number): boolean {
+    const last = this.#members.length - 1;
+    const record = this.#recordOf(last);
+    for (let at = first; at < last; at++) if (this.#recordOf(at) !== record) return false;
+    for (let at = first; at < last; at++) this.#dropMember(this.#members.at(at));
+    const newest = this.#members.at(last);
+    if (this.#isBurial(newest)) this.#dropMember(newest);
+    this.#members.length = first;
+    this.#words.length = 2 * first;
+    return true;
+  }
+
+  #recordOf(at: number): number {
+    return recordOf(this.#words.at(2 * at), this.#words.at(2 * at + 1));
+  }
+
+  /** Whether the member is a tombstone: those are never in Main. */
+  #isBurial(member: number): boolean {
+    return member < 0 && isTombstone(this.#current[2 * ~member + 1]);
+  }
+
+  #dropMember(member: number): void {
+    if (member >= 0) this.#mainFate[member] = DROPPED;
+    else this.#currentFate[~member] = DROPPED;
   }
 
   #addMember(member: number, low: number, high: number): void {
@@ -147,11 +179,7 @@ export class MergePlanner {
     const member = this.#members.at(at);
     const superseded = this.#isOlder(at);
     if (!superseded) this.#newest.push(at);
-    if (member >= 0) {
-      if (superseded) this.#mainFate[member] = DROPPED;
-    } else if (superseded || isTombstone(this.#current[2 * ~member + 1])) {
-      this.#currentFate[~member] = DROPPED;
-    }
+    if (superseded || this.#isBurial(member)) this.#dropMember(member);
   }
 
   /** Whether a newer member of the group has the same key. */
