@@ -31,7 +31,7 @@ const DROPPED = 1;
  * `current` is in the order of writing.
  *
  * Entries can have the same key only if their fingerprints and depth bits are the same. Where there
- * are such entries, and one of them is new, the keys are read.
+ * are such entries, and one of them is new, the keys are read, unless all point to one record.
  *
  * Every merge looks at thousands of entries, and a client makes one every hundred writes, so the
  * planner works in arrays that it keeps. With a list for each group and a string for each key, it
@@ -129,9 +129,10 @@ export class MergePlanner {
   }
 
   /**
-   * Takes a group back from the lists if all of its members point to one record: most are a record
-   * and the tombstone that deletes it. They have the same key, so no record need be read. In a full
-   * store half of all entries are tombstones, and a merge read two scattered records for each.
+   * Takes a group back from the lists if all of its members point to one record. Most such groups
+   * are a record's entry and its tombstone. They have the same key, because no block is reused while
+   * an entry points to it, so no record has to be read. In a full store half of a CurSegment is
+   * tombstones, and most of a merge's READs were of such pairs.
    */
   #resolveSameRecord(first: number): boolean {
     const last = this.#members.length - 1;
