@@ -44,6 +44,10 @@ export class SepHashParts implements Parts<SepHashRequest> {
   readonly #isWhole: boolean;
   readonly #snapshot: Snapshot;
   readonly #planner: MergePlanner;
+  /** These are kept because every eviction takes a sample, and new ones would be its garbage. */
+  readonly #main = new Scratch(0);
+  readonly #recent: Int32Array;
+  readonly #recentOf = new Uint16Array(FINGERPRINTS);
   #entries: readonly Int32Array[] = [];
 
   /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
@@ -53,6 +57,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
     this.#isWhole = isWhole;
     this.#snapshot = new Snapshot(table);
     this.#planner = new MergePlanner(new RecordKeys(table.geometry.shape.seed));
+    this.#recent = new Int32Array(2 * table.geometry.slots);
   }
 
   *read(): Operation<void> {
@@ -111,7 +116,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
 
   #partEnd(from: number, enough = this.#enough): number {
     const { ends, current } = this.#snapshot;
-    const recent = new Uint16Array(FINGERPRINTS);
+    const recent = this.#recentOf.fill(0);
     for (let at = 1; at < current.length; at += 2) recent[fingerprintOf(current[at])]++;
     let entries = 0;
     let end = from;
@@ -125,7 +130,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
   /** The entries of fingerprints [from, end) that hold the newest record of a key. */
   *#newest(from: number, end: number): Operation<Int32Array> {
     const { ends, current } = this.#snapshot;
-    const recent = new Int32Array(current.length);
+    const recent = this.#recent;
     let length = 0;
     for (let at = 0; at < current.length; at += 2) {
       const fingerprint = fingerprintOf(current[at + 1]);
@@ -133,7 +138,8 @@ export class SepHashParts implements Parts<SepHashRequest> {
       recent[length++] = current[at];
       recent[length++] = current[at + 1];
     }
-    const main = yield* this.#snapshot.range(from === 0 ? 0 : ends[from - 1], ends[end - 1]);
+    const first = from === 0 ? 0 : ends[from - 1];
+    const main = yield* this.#snapshot.range(first, ends[end - 1], this.#main);
     return (yield* this.#planner.plan(main, recent.subarray(0, length))).kept;
   }
 }

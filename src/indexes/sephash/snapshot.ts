@@ -15,9 +15,9 @@ import { canSetBit, completeBit, doubt, wantsBit } from './segments/filter.ts';
 import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
 import {
   blockOfMain,
+  fpTableIn,
   MAIN_HEADER_BYTES,
   type MainHeader,
-  parseFpTable,
   parseMainHeader,
 } from './segments/main-segment.ts';
 import type { SepHashTable } from './table.ts';
@@ -42,7 +42,8 @@ export class Snapshot {
   metaLow = 0;
   metaHigh = 0;
   main!: MainHeader;
-  ends!: Uint16Array;
+  /** The FPTable; good until the next snapshot. */
+  readonly ends: Uint16Array;
   /** The entries of the CurSegment that say something, oldest first; good until the next one. */
   current: Int32Array = new Int32Array(0);
   readonly #entries: Int32Array;
@@ -54,6 +55,7 @@ export class Snapshot {
     this.#slots = new Scratch(table.geometry.slotsBytes);
     this.#entries = new Int32Array(2 * table.geometry.slots);
     this.request = table.newRequest();
+    this.ends = fpTableIn(this.#head, 0);
   }
 
   /** Reads the segment to which keys with this suffix of their hashes belong. */
@@ -83,12 +85,15 @@ export class Snapshot {
     return this.range(0, this.main.count + this.main.dropped);
   }
 
-  /** Some entries of the MainSegment; behind them are those that its merge has dropped. */
-  *range(start: number, end: number): Operation<Int32Array> {
+  /**
+   * Reads some entries of the MainSegment into `area`; behind them are those that its merge has
+   * dropped.
+   */
+  *range(start: number, end: number, area = new Scratch(0)): Operation<Int32Array> {
     if (start === end) return new Int32Array(0);
     const isPart = start < end && end <= this.main.count + this.main.dropped;
     invariant(isPart, `entries ${start} to ${end} of segment ${this.main.suffix}`);
-    const area = new Scratch(8 * (end - start));
+    area.ensure(8 * (end - start));
     const from = mainOf(this.metaLow, this.metaHigh) + MAIN_HEADER_BYTES + 8 * start;
     yield this.#batch.clear().read(from, 8 * (end - start), area, 0);
     return area.i32.subarray(0, 2 * (end - start));
@@ -104,7 +109,6 @@ export class Snapshot {
     const main = mainOf(this.metaLow, this.metaHigh);
     yield this.#batch.clear().read(main, MAIN_HEADER_BYTES, this.#head, 0);
     this.main = parseMainHeader(this.#head, 0);
-    this.ends = parseFpTable(this.#head, 0);
   }
 
   /** The segment has been split since the directory was read: asks it, and helps it if need be. */

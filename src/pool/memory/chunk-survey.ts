@@ -30,6 +30,17 @@ class PartlyFree {
     this.free.push(free);
   }
 
+  /** Whether half of the blocks of one chunk are free, and as many as a chunk has in all. */
+  hasSlack(blocks: number): boolean {
+    let most = 0;
+    let sum = 0;
+    for (const free of this.free) {
+      most = Math.max(most, free);
+      sum += free;
+    }
+    return 2 * most >= blocks && sum >= blocks;
+  }
+
   /** Takes the chunk that `suits` with the most of them, or the fewest. */
   take(
     which: 'emptiest' | 'fullest',
@@ -142,9 +153,7 @@ export class ChunkSurvey {
     for (const [use, list] of this.#partlyFree) {
       const units = use % UNITS_MAX;
       if (!suits(Math.floor(use / UNITS_MAX), units)) continue;
-      const blocks = blocksPerChunk(units);
-      if (!list.free.some((free) => 2 * free >= blocks)) continue;
-      if (list.free.reduce((sum, free) => sum + free, 0) >= blocks) return true;
+      if (list.hasSlack(blocksPerChunk(units))) return true;
     }
     return false;
   }

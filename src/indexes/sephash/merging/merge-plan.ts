@@ -31,7 +31,7 @@ const DROPPED = 1;
  * `current` is in the order of writing.
  *
  * Entries can have the same key only if their fingerprints and depth bits are the same. Where there
- * are such entries, and one of them is new, the keys are read.
+ * are such entries, and one of them is new, the keys are read, unless all point to one record.
  *
  * Every merge looks at thousands of entries, and a client makes one every hundred writes, so the
  * planner works in arrays that it keeps. With a list for each group and a string for each key, it
@@ -124,7 +124,40 @@ export class MergePlanner {
       if (!alone) this.#addMember(~i, this.#current[2 * i], high);
       else if (isTombstone(high)) this.#currentFate[i] = DROPPED;
     }
-    if (!alone) this.#groupEnds.push(this.#members.length);
+    if (alone || this.#resolveSameRecord(before)) return;
+    this.#groupEnds.push(this.#members.length);
+  }
+
+  /**
+   * Takes a group back from the lists if all of its members point to one record. Most such groups
+   * are a record's entry and its tombstone. They have the same key, because no block is reused while
+   * an entry points to it, so no record has to be read. In a full store half of a CurSegment is
+   * tombstones, and most of a merge's READs were of such pairs.
+   */
+  #resolveSameRecord(first: number): boolean {
+    const last = this.#members.length - 1;
+    const record = this.#recordOf(last);
+    for (let at = first; at < last; at++) if (this.#recordOf(at) !== record) return false;
+    for (let at = first; at < last; at++) this.#dropMember(this.#members.at(at));
+    const newest = this.#members.at(last);
+    if (this.#isBurial(newest)) this.#dropMember(newest);
+    this.#members.length = first;
+    this.#words.length = 2 * first;
+    return true;
+  }
+
+  #recordOf(at: number): number {
+    return recordOf(this.#words.at(2 * at), this.#words.at(2 * at + 1));
+  }
+
+  /** Whether the member is a tombstone: those are never in Main. */
+  #isBurial(member: number): boolean {
+    return member < 0 && isTombstone(this.#current[2 * ~member + 1]);
+  }
+
+  #dropMember(member: number): void {
+    if (member >= 0) this.#mainFate[member] = DROPPED;
+    else this.#currentFate[~member] = DROPPED;
   }
 
   #addMember(member: number, low: number, high: number): void {
@@ -147,11 +180,7 @@ export class MergePlanner {
     const member = this.#members.at(at);
     const superseded = this.#isOlder(at);
     if (!superseded) this.#newest.push(at);
-    if (member >= 0) {
-      if (superseded) this.#mainFate[member] = DROPPED;
-    } else if (superseded || isTombstone(this.#current[2 * ~member + 1])) {
-      this.#currentFate[~member] = DROPPED;
-    }
+    if (superseded || this.#isBurial(member)) this.#dropMember(member);
   }
 
   /** Whether a newer member of the group has the same key. */

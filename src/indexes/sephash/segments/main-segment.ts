@@ -72,6 +72,11 @@ export function parseFpTable({ u8 }: Scratch, at: number): Uint16Array {
   return new Uint16Array(u8.slice(at + FPTABLE, at + MAIN_HEADER_BYTES).buffer);
 }
 
+/** The same without a copy: it changes with the scratch. */
+export function fpTableIn({ u8 }: Scratch, at: number): Uint16Array {
+  return new Uint16Array(u8.buffer, u8.byteOffset + at + FPTABLE, FINGERPRINTS);
+}
+
 /**
  * Fills a scratch with the image of a MainSegment; returns its bytes. Entries are pairs of halves:
  * low, high, low, high … sorted by fingerprint.
@@ -94,7 +99,7 @@ export function writeMain(
   writeInteger(image, SIBLING, header.sibling);
   i32[UNITS >> 2] = header.units;
   writeInteger(image, HOME, header.home);
-  const ends = new Uint16Array(image.u8.buffer, image.u8.byteOffset + FPTABLE, FINGERPRINTS);
+  const ends = fpTableIn(image, 0);
   for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
     while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) === fp) end++;
     ends[fp] = end;

@@ -24,6 +24,7 @@ const KEY_BYTES = [1, 16, 239, 240, 241, 700];
 class Records {
   readonly #memory = new Scratch(RECORD_BYTES * 600);
   #count = 0;
+  reads = 0;
 
   /** A record of a key, of which the last byte is its number. */
   add(key: number): number {
@@ -39,6 +40,7 @@ class Records {
       const step = operation.next();
       if (step.done) return step.value;
       const { length, address, bytes, scratch, offset } = step.value;
+      this.reads += length;
       for (let row = 0; row < length; row++) {
         const from = this.#memory.u8.subarray(address[row], address[row] + bytes[row]);
         scratch[row].u8.set(from, offset[row]);
@@ -129,4 +131,23 @@ test('a plan keeps the newest entry of every key, and drops each other record on
     const plan = records.run(planner.plan(packed(main), packed(current)));
     assertPlan(plan, main, current);
   }
+});
+
+test('a plan reads no record to know that a tombstone deletes the record that it names', () => {
+  const records = new Records();
+  const planner = new MergePlanner(new RecordKeys(7));
+  // No two keys share both fingerprints and depth bits.
+  const keys = [0, 1, 2, 3];
+  const main = keys
+    .map((key) => entryOf(records, key, 0))
+    .sort((a, b) => tagOf(a.high) - tagOf(b.high));
+  const deleted = main
+    .slice(0, 3)
+    .map(({ key, low, high }) => ({ key, low, high: tombstoneHigh(high, 1) }));
+  assertPlan(records.run(planner.plan(packed(main), packed(deleted))), main, deleted);
+  assert.equal(records.reads, 0);
+  // Another record with the same fingerprints may have the same key or not: both are read.
+  const replaced = [entryOf(records, 3, 1)];
+  assertPlan(records.run(planner.plan(packed(main), packed(replaced))), main, replaced);
+  assert.ok(records.reads >= 2);
 });
