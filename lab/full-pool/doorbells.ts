@@ -79,11 +79,12 @@ async function count(store: AsyncStore<Value>, value: string, room: Room): Promi
   if (room === 'full pool') while ((await evictionsOf(store)) === 0) await write(WIDTH);
   // A store that was filled just now has more chunks at hand than one that has been full for long.
   if (room !== 'unbounded') await write(RECORDS);
-  const before = (await store.counters()).traffic.roundTrips;
+  // Figures of a store take round trips of their own.
   const evictedBefore = await evictionsOf(store);
+  const before = (await store.counters()).traffic.roundTrips;
   await write(WRITES);
-  const evictions = (await evictionsOf(store)) - evictedBefore;
   const posted = (await store.counters()).traffic.roundTrips - before;
+  const evictions = (await evictionsOf(store)) - evictedBefore;
   return { doorbells: posted / WRITES, evictions: evictions / WRITES };
 }
 
