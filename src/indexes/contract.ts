@@ -30,8 +30,13 @@ export interface IndexManifest {
    * evict ahead of its need. `compact` can then free some of them.
    */
   retiresLate?: true;
-  /** Whether short records stand in the tables, so that an eviction can make room in a table. */
+  /**
+   * Whether short records stand in the tables, so that an eviction can make room in a table:
+   * `TableIndex`.
+   */
   evictsInTable?: true;
+  /** Whether a near cache may keep its records: `ProvingIndex`. */
+  proves?: true;
   /** Whether it is made of parts, each on one memory node: `PlacedIndex`. */
   placed?: true;
   /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
@@ -229,19 +234,6 @@ export interface Index {
     found: boolean[],
   ): Operation<void>;
   /**
-   * After a search that found the key, in the same section and before the next round trip of the
-   * request's: fills the proof with the words that made the record the key's. As long as they stand
-   * where they stood, and `proofEra` is what it was, a search would find the same record. They are
-   * compared in a section: the slot first, then the mark, then the header. False when the place
-   * proves nothing. An index that lacks this cannot have a near cache.
-   */
-  prove?(request: Request, proof: Proof): boolean;
-  /**
-   * Changes, in a section's `enter` at the latest, when the tables that proofs are about may be
-   * freed; negative while no proof counts. Left out by an index whose tables stay.
-   */
-  readonly proofEra?: number;
-  /**
    * Stores the request's outgoing value under the condition; `expected` is the version for
    * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found
    * one.
@@ -289,17 +281,6 @@ export interface Index {
     enough: number,
     visit: (request: Request, keyBytes: number) => void,
   ): Operation<void>;
-  /**
-   * Removes records of the table where the outgoing one of `own` would stand: those that `chooses`
-   * accepts, which meets each in `met` as a visit of a sample does. Removes as many as one change
-   * of the table can, and returns whether there may be more. Records of several blocks stay. An
-   * index with `evictsInTable` has this.
-   */
-  removeBeside?(
-    own: Request,
-    met: Request,
-    chooses: (met: Request, keyBytes: number) => boolean,
-  ): Operation<boolean>;
   /** Verifies every invariant; returns how many records there are. */
   check(sink: CheckSink): Operation<number>;
   /**
@@ -314,6 +295,37 @@ export interface Index {
    * in a bounded number of steps, and any client runs it.
    */
   compact?(grace?: () => Operation<boolean>, forDeletion?: boolean): Operation<number>;
+}
+
+/** An index whose records a near cache can prove where they stand: those whose manifest says so. */
+export interface ProvingIndex extends Index {
+  /**
+   * After a search that found the key, in the same section and before the next round trip of the
+   * request's: fills the proof with the words that made the record the key's. As long as they stand
+   * where they stood, and `proofEra` is what it was, a search would find the same record. They are
+   * compared in a section: the slot first, then the mark, then the header. False when the place
+   * proves nothing.
+   */
+  prove(request: Request, proof: Proof): boolean;
+  /**
+   * Changes, in a section's `enter` at the latest, when the tables that proofs are about may be
+   * freed; negative while no proof counts. Left out by an index whose tables stay.
+   */
+  readonly proofEra?: number;
+}
+
+/** An index that keeps short records in its tables: those with `evictsInTable`. */
+export interface TableIndex extends Index {
+  /**
+   * Removes records of the table where the outgoing one of `own` would stand: those that `chooses`
+   * accepts, which meets each in `met` as a visit of a sample does. Removes as many as one change
+   * of the table can, and returns whether there may be more. Records of several blocks stay.
+   */
+  removeBeside(
+    own: Request,
+    met: Request,
+    chooses: (met: Request, keyBytes: number) => boolean,
+  ): Operation<boolean>;
 }
 
 /** An index that is made of parts, each on one memory node: those whose manifest says so. */
@@ -369,6 +381,14 @@ export interface OrderedIndex extends Index {
 
 export function isOrdered(index: Index): index is OrderedIndex {
   return index.manifest.ordered;
+}
+
+export function isProving(index: Index): index is ProvingIndex {
+  return index.manifest.proves === true;
+}
+
+export function evictsInTable(index: Index): index is TableIndex {
+  return index.manifest.evictsInTable === true;
 }
 
 export function isPlaced(index: Index): index is PlacedIndex {

@@ -22,7 +22,7 @@ import { lifetimeOf } from './calls/expiry.ts';
 import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
-import { nearSettingsOf, refuseNear } from './near/near-settings.ts';
+import { nearSettingsOf, provingIndex } from './near/near-settings.ts';
 import { checkOpenOptions } from './open-options.ts';
 import { formatOf } from './values.ts';
 
@@ -114,7 +114,7 @@ export function* openStore(
     if (wish) refuseOtherShape(entry, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseDelegation(options);
-    if (nearSettingsOf(options)) refuseNear(entry.name, index, options);
+    if (nearSettingsOf(options)) provingIndex(entry.name, index, options);
     configure(entry.name, index, options, open === undefined ? SETTINGS[trips] : {});
     return { store, index, bounded };
   } catch (error) {

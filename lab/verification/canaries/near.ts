@@ -9,7 +9,7 @@ import type { Canary, NearParts } from '../canary.ts';
 function weakened(parts: NearParts, weaken: (proof: Proof) => void): NearParts {
   const { index, section } = parts;
   const prove = (request: Request, proof: Proof) => {
-    const proves = index.prove?.(request, proof) === true;
+    const proves = index.prove(request, proof);
     if (proves) weaken(proof);
     return proves;
   };
@@ -138,7 +138,7 @@ export const nearOldEraCanary: Canary = {
   caughtBy: 'reclamation',
   near: ({ index, section }) => ({
     index: {
-      prove: (request, proof) => index.prove?.(request, proof) === true,
+      prove: (request, proof) => index.prove(request, proof),
       records: index.records,
     },
     section,

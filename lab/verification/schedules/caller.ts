@@ -1,11 +1,13 @@
 import { StepwellError } from '../../../src/errors.ts';
 import {
+  evictsInTable,
   INSERTED,
   type Index,
   type Outcome,
   REFUSED,
   REPLACED,
   STORED,
+  type TableIndex,
 } from '../../../src/indexes/contract.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { sampleOf } from '../../../src/indexes/traversal/sample.ts';
@@ -96,8 +98,8 @@ export class Caller {
 
   *perform(planned: Call): Operation<void> {
     const { sampled = 1 } = planned.kind === 'remove' ? planned : {};
-    if (sampled < TOGETHER_SHARE && this.#index.removeBeside !== undefined) {
-      return yield* this.#removeBeside(planned.key);
+    if (sampled < TOGETHER_SHARE && evictsInTable(this.#index)) {
+      return yield* this.#removeBeside(this.#index, planned.key);
     }
     const call = this.#concrete(yield* this.#victim(planned));
     const { now, clock } = this.#log;
@@ -124,8 +126,7 @@ export class Caller {
    * Evicts what stands in the table of a key: a call on each key, of which those that were chosen
    * have taken effect.
    */
-  *#removeBeside(own: number): Operation<void> {
-    const index = this.#index;
+  *#removeBeside(index: TableIndex, own: number): Operation<void> {
     const { keys, now, clock } = this.#log;
     const records = keys.map(
       (_, key) => new CallRecord(this.#name, { key, kind: 'remove' }, now(), clock),
@@ -144,7 +145,7 @@ export class Caller {
     this.#request.setKey(keys[own], index.records.seed);
     let refusedBy = NOT_CHOSEN;
     try {
-      yield* index.removeBeside?.(this.#request, index.newRequest(), chooses) ?? [];
+      yield* index.removeBeside(this.#request, index.newRequest(), chooses);
     } catch (error) {
       if (!(error instanceof StepwellError && this.#log.hasty && isHaste(error))) throw error;
       // Raised before anything is chosen.

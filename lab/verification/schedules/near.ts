@@ -1,4 +1,4 @@
-import type { Index } from '../../../src/indexes/contract.ts';
+import { type Index, isProving } from '../../../src/indexes/contract.ts';
 import type { LocalPool } from '../../../src/pool/local-pool.ts';
 import { NearReads, type NearSection } from '../../../src/store/near/near-reads.ts';
 import type { StoredFormat } from '../../../src/store/values.ts';
@@ -22,7 +22,7 @@ export function nearReadsOf(
   index: Index,
   canary: Canary | undefined,
 ): NearReads | undefined {
-  if (index.prove === undefined) return undefined;
+  if (!isProving(index)) return undefined;
   const section: NearSection = {
     pool,
     inPlace: undefined,

@@ -35,6 +35,7 @@ export const CHIME_MANIFEST: IndexManifest = {
   onlineResize: true,
   resizes: ['splits', 'hops', 'rebuilds', 'merges'],
   evictsInTable: true,
+  proves: true,
   locks: true,
   delegation: true,
   hotspots: true,

@@ -27,6 +27,7 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   onlineResize: true,
   resizes: ['splits', 'hops'],
   evictsInTable: true,
+  proves: true,
   locks: true,
   delegation: true,
   hotspots: true,

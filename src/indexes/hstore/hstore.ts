@@ -44,6 +44,7 @@ const HSTORE_MANIFEST: IndexManifest = {
   onlineResize: false,
   resizes: ['chained'],
   marksCurrent: true,
+  proves: true,
 };
 
 /** The HStore hybrid index (SYSTOR 2023) behind the index contract. */

@@ -46,6 +46,7 @@ export const RACE_MANIFEST: IndexManifest = {
   orderedWalk: false,
   onlineResize: true,
   resizes: ['splits', 'doublings'],
+  proves: true,
 };
 
 /** The RACE hash index (ACM TOS 18(2), 2022) behind the index contract. */

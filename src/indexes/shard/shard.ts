@@ -55,6 +55,7 @@ const SHARD_MANIFEST: IndexManifest = {
   resizes: ['resizes', 'postponed', 'bucketsMoved'],
   delegation: true,
   placed: true,
+  proves: true,
 };
 
 /** The SHARD hash index (PVLDB 19(4), 2025) behind the index contract. */

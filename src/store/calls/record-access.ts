@@ -20,7 +20,7 @@ import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import type { NearSettings } from '../near/near-cache.ts';
 import { NearReads } from '../near/near-reads.ts';
-import { refuseNear } from '../near/near-settings.ts';
+import { provingIndex } from '../near/near-settings.ts';
 import { decodeValue, type Format } from '../values.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
 import { FullPool, ReclaimProgress } from './full-pool.ts';
@@ -103,9 +103,9 @@ export class RecordAccess {
     }
     this.#full = new FullPool(attachment, index, settings.name, this.evictor);
     if (settings.near !== undefined) {
-      refuseNear(settings.name, index, settings);
+      const proving = provingIndex(settings.name, index, settings);
       const counted = this.evictor?.store;
-      this.near = new NearReads(attachment, index, settings.near, settings, counted);
+      this.near = new NearReads(attachment, proving, settings.near, settings, counted);
     }
   }
 

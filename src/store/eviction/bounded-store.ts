@@ -1,4 +1,4 @@
-import type { Index } from '../../indexes/contract.ts';
+import { evictsInTable, type Index } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { sampleOf } from '../../indexes/traversal/sample.ts';
 import { type Bound, historyOf } from '../../pool/bound.ts';
@@ -257,11 +257,12 @@ export class BoundedStore {
   /** Removes old records of the table that is being emptied, as many as one change can. */
   *removeOld({ met }: Sampling, spared: Request): Operation<readonly Evicted[]> {
     const gone: Evicted[] = [];
-    if (this.#oldTable === undefined || !this.#hasOld) return gone;
+    const index = this.#index;
+    if (this.#oldTable === undefined || !this.#hasOld || !evictsInTable(index)) return gone;
     const access = { ticks: 0, uses: 0 };
     const chooses = (one: Request, keyBytes: number) => {
       if (isSameKey(one, spared)) return false;
-      const isExpired = this.#index.records.isExpired(one);
+      const isExpired = index.records.isExpired(one);
       one.readAccess(access);
       if (!isExpired && (isState(one) || this.#isYoung({ access, isExpired }))) return false;
       const { h1, h4 } = one.hash;
@@ -270,8 +271,7 @@ export class BoundedStore {
       gone.push({ request: { hash: { h1, h4 } }, bytes, isExpired, experts: LRU });
       return true;
     };
-    if (this.#index.removeBeside === undefined) return gone;
-    this.#hasOld = yield* this.#index.removeBeside(this.#oldTable, met, chooses);
+    this.#hasOld = yield* index.removeBeside(this.#oldTable, met, chooses);
     return gone;
   }
 

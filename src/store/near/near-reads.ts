@@ -1,4 +1,4 @@
-import type { Index } from '../../indexes/contract.ts';
+import type { ProvingIndex } from '../../indexes/contract.ts';
 import { HEADER_WORDS, Proof } from '../../indexes/substrates/proof.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
@@ -49,7 +49,7 @@ const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
 const EXPECTED_RECORD = ENTRY_WORDS;
 
 /** How near reads get at the pool. */
-export type NearIndex = Pick<Index, 'prove' | 'proofEra' | 'records'>;
+export type NearIndex = Pick<ProvingIndex, 'prove' | 'proofEra' | 'records'>;
 export type NearSection = Pick<Attachment, 'pool' | 'enter' | 'exit' | 'inPlace'>;
 
 /** A near read in flight: what it READs, and what it must find. */
@@ -266,7 +266,7 @@ export class NearReads {
     const { h1, h2 } = request.hash;
     if (cache.find(key) === NONE && !cache.isSecondRead(h1, h2)) return value;
     const index = this.#index;
-    if (index.prove?.(request, this.#proof) === true) {
+    if (index.prove(request, this.#proof)) {
       const factor = isObject ? OBJECT_FACTOR : 1;
       const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
       const until = index.records.unchangedUntil(request, this.#slides);

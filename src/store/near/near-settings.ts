@@ -1,5 +1,5 @@
 import { StepwellError } from '../../errors.ts';
-import type { Index } from '../../indexes/contract.ts';
+import { type Index, isProving, type ProvingIndex } from '../../indexes/contract.ts';
 import type { NearCacheOptions, OpenOptions } from '../api.ts';
 import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
 import { ENTRIES_MAX, type NearSettings } from './near-cache.ts';
@@ -29,22 +29,22 @@ export function nearSettingsOf({
   return maxEntries === 0 || maxBytes === 0 ? undefined : { maxEntries, maxBytes, freeze };
 }
 
-/** Raises SW_UNSUPPORTED where near reads cannot be proven. */
-export function refuseNear(
+/** The index, if near reads of it can be proven. Raises SW_UNSUPPORTED otherwise. */
+export function provingIndex(
   store: string,
   index: Index,
   { delegation }: Pick<OpenOptions, 'delegation'>,
-): void {
-  if (index.prove === undefined) {
-    const why = 'which moves its records from one table to another to merge them';
+): ProvingIndex {
+  if (!isProving(index)) {
     const { name } = index.manifest;
+    const why = 'which cannot show in one look that a record is still current';
     const remedy = 'leave nearCache out, or copy the store into one with another index';
     throw new StepwellError(
       'SW_UNSUPPORTED',
-      `store ${store} has the index ${name}, ${why}: no place proves a record; ${remedy}`,
+      `store ${store} has the index ${name}, ${why}; ${remedy}`,
     );
   }
-  if (!delegation) return;
+  if (!delegation) return index;
   const why = 'a call that shares the verbs of another one does not see where the record stands';
   throw new StepwellError('SW_UNSUPPORTED', `nearCache goes without delegation: ${why}`);
 }
