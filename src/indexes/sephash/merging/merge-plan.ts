@@ -130,9 +130,9 @@ export class MergePlanner {
 
   /**
    * Takes a group back from the lists if all of its members point to one record. Most such groups
-   * are a record's entry and its tombstone. They have the same key, because no block is reused while
-   * an entry points to it, so no record has to be read. In a full store half of a CurSegment is
-   * tombstones, and most of a merge's READs were of such pairs.
+   * are a record's entry and its tombstone. They have the same key, because no block is reused
+   * while an entry points to it, so no record has to be read. In a full store half of a CurSegment
+   * is tombstones, and most of a merge's READs were of such pairs.
    */
   #resolveSameRecord(first: number): boolean {
     const last = this.#members.length - 1;
