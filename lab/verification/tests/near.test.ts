@@ -4,7 +4,7 @@ import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { SUBJECTS } from '../subjects/index.ts';
 
-const SEEDS = 4;
+const SEEDS = 15;
 
 for (const subject of SUBJECTS) {
   const { name } = subject.kind.manifest;
