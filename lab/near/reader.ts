@@ -29,21 +29,26 @@ interface Opened {
 /** A near cache admits a value when it is read for the second time. */
 const WARMING = 3;
 
-let opened: Opened | undefined;
+/** The first message opens a peer for those that follow. */
+function reading(): (message: ReaderMessage) => Promise<ReadResult | ColdResult | object> {
+  let opened: Opened | undefined;
+  return async (message) => {
+    if (message.kind === 'open') {
+      opened = await open(message.peer, message.place);
+      return {};
+    }
+    if (opened === undefined) throw new Error('no peer is open');
+    return message.kind === 'read' ? await read(opened, message.task) : await cold(opened);
+  };
+}
 
-async function handle(message: ReaderMessage): Promise<ReadResult | ColdResult | object> {
-  if (message.kind === 'open') {
-    const { peer, place } = message;
-    const versions = Versions.attach(place.versions, place.keys);
-    const reader = await openReader(peer, place);
-    const keys = keysOf(place.keys);
-    opened = { peer, place, keys, versions, reader };
-    // Caches have all keys from here on, and the code is compiled.
-    for (let pass = 0; pass < WARMING; pass++) await timed(reader, keys);
-    return {};
-  }
-  if (opened === undefined) throw new Error('no peer is open');
-  return message.kind === 'read' ? await read(opened, message.task) : await cold(opened);
+async function open(peer: PeerName, place: Place): Promise<Opened> {
+  const versions = Versions.attach(place.versions, place.keys);
+  const reader = await openReader(peer, place);
+  const keys = keysOf(place.keys);
+  // Caches have all keys from here on, and the code is compiled.
+  for (let pass = 0; pass < WARMING; pass++) await timed(reader, keys);
+  return { peer, place, keys, versions, reader };
 }
 
 async function read({ reader, keys, versions }: Opened, task: ReadTask): Promise<ReadResult> {
@@ -92,4 +97,4 @@ async function cold(of: Opened): Promise<ColdResult> {
   return { first, second };
 }
 
-serve(handle);
+serve(reading());

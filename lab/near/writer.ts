@@ -1,4 +1,4 @@
-/** A process that fills one peer, then changes its keys at a steady rate until it is told to end. */
+/** A process that fills one peer, then changes its keys at a steady rate until it is to rest. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Prng } from '../workloads/index.ts';
 import { openWriter, type Writer } from './peers.ts';
@@ -19,29 +19,37 @@ interface Opened {
   readonly keys: readonly string[];
   readonly versions: Versions;
   readonly writer: Writer | undefined;
+  readonly random: Prng;
 }
 
-let opened: Opened | undefined;
-let changing: Promise<number> | undefined;
-let isOver = false;
+/** The first message opens a peer for those that follow. */
+function writing(): (message: WriterMessage) => Promise<object> {
+  let opened: Opened | undefined;
+  let resting = new AbortController();
+  let changing: Promise<number> | undefined;
+  return async (message) => {
+    if (message.kind === 'open') {
+      opened = await open(message.peer, message.place);
+      return {};
+    }
+    if (opened === undefined) throw new Error('no peer is open');
+    if (message.kind === 'change') {
+      resting = new AbortController();
+      changing = change(opened, message.perSecond, resting.signal);
+      return {};
+    }
+    resting.abort();
+    return { changes: (await changing) ?? 0 };
+  };
+}
 
-async function handle(message: WriterMessage): Promise<object> {
-  if (message.kind === 'open') {
-    const { peer, place } = message;
-    const versions = Versions.attach(place.versions, place.keys);
-    const writer = await openWriter(peer, place);
-    opened = { place, keys: keysOf(place.keys), versions, writer };
-    for (let id = 0; id < place.keys; id++) await write(opened, id, 1);
-    return {};
-  }
-  if (opened === undefined) throw new Error('no peer is open');
-  if (message.kind === 'change') {
-    isOver = false;
-    changing = change(opened, message.perSecond);
-    return {};
-  }
-  isOver = true;
-  return { changes: (await changing) ?? 0 };
+/** Version 1 of every key. */
+async function open(peer: PeerName, place: Place): Promise<Opened> {
+  const versions = Versions.attach(place.versions, place.keys);
+  const writer = await openWriter(peer, place);
+  const opened = { place, keys: keysOf(place.keys), versions, writer, random: Prng.fromSeed(7) };
+  for (let id = 0; id < place.keys; id++) await write(opened, id, 1);
+  return opened;
 }
 
 /** The version is acknowledged once the peer says that it is stored. */
@@ -54,14 +62,13 @@ async function write(of: Opened, id: number, version: number): Promise<void> {
 }
 
 /** Changes keys by chance; returns how many. */
-async function change(of: Opened, perSecond: number): Promise<number> {
-  const random = Prng.fromSeed(7);
+async function change(of: Opened, perSecond: number, resting: AbortSignal): Promise<number> {
   const began = performance.now();
   let changes = 0;
-  while (!isOver) {
+  while (!resting.aborted) {
     const due = ((performance.now() - began) * perSecond) / 1000;
-    for (; changes < due && !isOver; changes++) {
-      const id = random.below(of.place.keys);
+    for (; changes < due && !resting.aborted; changes++) {
+      const id = of.random.below(of.place.keys);
       await write(of, id, of.versions.acknowledged(id) + 1);
     }
     await pause(BURST_MS);
@@ -69,4 +76,4 @@ async function change(of: Opened, perSecond: number): Promise<number> {
   return changes;
 }
 
-serve(handle);
+serve(writing());
