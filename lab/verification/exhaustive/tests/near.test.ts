@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   nearDeadlineCanary,
-  nearLongEpochCanary,
   nearOldEraCanary,
   nearRecordFirstCanary,
   nearSlotAloneCanary,
@@ -79,7 +78,6 @@ const CAUGHT: readonly [Canary, Subject, string][] = [
   [nearSlotAloneCanary, RACE_SUBJECT, 'near-reuse'],
   [nearVersionAloneCanary, RACE_SUBJECT, 'near-reuse'],
   [nearRecordFirstCanary, RACE_SUBJECT, 'near-reuse'],
-  [nearLongEpochCanary, RACE_SUBJECT, 'near-reuse'],
   [nearSumAloneCanary, HOPSCOTCH_SUBJECT, 'near-reinsert'],
   [nearSumAloneCanary, CHIME_SUBJECT, 'near-reinsert'],
   [nearDeadlineCanary, RACE_SUBJECT, 'near-expire'],
