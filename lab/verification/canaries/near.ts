@@ -87,22 +87,6 @@ export const nearRecordFirstCanary: Canary = {
     }),
 };
 
-/** A slot that was proven in one epoch is taken for proven in the next one. */
-export const nearLongEpochCanary: Canary = {
-  name: 'near: the slot alone proves a record for an epoch too long',
-  caughtBy: 'linearizability',
-  near: (parts) => {
-    const { reclamation } = parts.section.pool;
-    return withPool(parts, {
-      reclamation: {
-        get announced() {
-          return Math.floor(reclamation.announced / 2);
-        },
-      },
-    });
-  },
-};
-
 /** A removal clears the item word of an entry, and leaves its checksum. */
 export const nearSumAloneCanary: Canary = {
   name: 'near: the checksum of an entry without its item word',
