@@ -27,6 +27,8 @@ export class FreedBlocks {
   /** Source of the WRITEs of state bytes. */
   readonly #freeByte = new Scratch(8);
   #blocks: FreedBlock[] = [];
+  /** Markings that are not in use. */
+  readonly #idle: Marking[] = [];
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
@@ -49,9 +51,14 @@ export class FreedBlocks {
     this.#blocks = [];
     const emptied: number[] = [];
     let isNews = false;
-    for (let first = 0; first < blocks.length; first += FREED_AT_ONCE) {
-      const end = Math.min(first + FREED_AT_ONCE, blocks.length);
-      if (yield* this.#mark(blocks, first, end, emptied)) isNews = true;
+    const marking = this.#idle.pop() ?? new Marking();
+    try {
+      for (let first = 0; first < blocks.length; first += FREED_AT_ONCE) {
+        const end = Math.min(first + FREED_AT_ONCE, blocks.length);
+        if (yield* this.#mark(marking.begin(), blocks, first, end, emptied)) isNews = true;
+      }
+    } finally {
+      this.#idle.push(marking);
     }
     if (isNews) yield* this.#chunks.announceNews();
     return emptied;
@@ -59,22 +66,20 @@ export class FreedBlocks {
 
   /** Returns whether a chunk is worth claiming in now, and was not before. */
   *#mark(
+    { counting, writing, counts, words }: Marking,
     blocks: readonly FreedBlock[],
     first: number,
     end: number,
     emptied: number[],
   ): Operation<boolean> {
-    const counting = new Batch();
-    const marking = new Batch();
-    const counts = new Map<number, number>();
     for (let i = first; i < end; i++) {
       const { address, units, catalog } = blocks[i];
       const chunk = this.#chunks.chunkOf(address);
       counts.set(chunk, (counts.get(chunk) ?? 0) + 1);
       this.#chunks.survey.note(useOf(catalog, units), chunk);
-      marking.write(this.#layout.stateByteOf(address, units), 1, this.#freeByte, 0);
+      writing.write(this.#layout.stateByteOf(address, units), 1, this.#freeByte, 0);
     }
-    const words = new Scratch(FAA_BYTES * counts.size);
+    words.ensure(FAA_BYTES * counts.size);
     let at = 0;
     for (const [chunk, count] of counts) {
       words.i64[at >> 3] = freeBlocks(count);
@@ -82,7 +87,7 @@ export class FreedBlocks {
       at += FAA_BYTES;
     }
     yield counting;
-    yield marking;
+    yield writing;
     let isNews = false;
     at = 0;
     for (const [chunk, count] of counts) {
@@ -95,5 +100,21 @@ export class FreedBlocks {
       at += FAA_BYTES;
     }
     return isNews;
+  }
+}
+
+/** Memory of one flush at a time: batches that have grown to what a flush posts. */
+class Marking {
+  readonly counting = new Batch();
+  readonly writing = new Batch();
+  /** By chunk: how many of its blocks come free. */
+  readonly counts = new Map<number, number>();
+  readonly words = new Scratch(64);
+
+  begin(): this {
+    this.counting.clear();
+    this.writing.clear();
+    this.counts.clear();
+    return this;
   }
 }

@@ -132,9 +132,12 @@ export class TurnWorker {
     // A client that could not allocate its spare block has just found the pool full.
     const isFull =
       spare !== undefined && (geometry.isOwnRecord(spare.address) || this.#pair.wasJustFull);
-    let block: RecordBlock | undefined = isFull
-      ? spare
-      : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(geometry.turnMax)));
+    // A turn for the client's own request alone needs no block but the one that the client has.
+    const isSpare = chosen.length === 1 && chosen[0].row === spare?.row && spare.address !== 0;
+    let block: RecordBlock | undefined =
+      isFull || isSpare
+        ? spare
+        : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(geometry.turnMax)));
     if (block === undefined) this.#pair.noteFull();
     block ??= spare;
     if (block === spare) chosen = waiting.filter(({ row }) => row === spare?.row);

@@ -34,8 +34,8 @@ export interface Ticket {
 export class Replies {
   readonly #mailbox: MailboxGeometry;
   readonly #base: number;
-  /** By row; one row has one request at a time. */
-  readonly #waiting = new Map<number, Ticket>();
+  /** One row has one request at a time. A list: a map would be built anew every few writes. */
+  readonly #waiting: Ticket[] = [];
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
   /** Whether they are on their way: a second look meanwhile has its own. */
@@ -54,22 +54,27 @@ export class Replies {
 
   /** The request stands in the mailbox from now on. */
   expect(row: number, number: number): Ticket {
-    invariant(!this.#waiting.has(row), 'two requests of a client wait in one row');
+    invariant(this.#in(row) === undefined, 'two requests of a client wait in one row');
     const [heard, looks] = [this.#news, this.#looks];
     const ticket: Ticket = { row, number, reply: undefined, heard, asked: 0, looks };
-    this.#waiting.set(row, ticket);
+    this.#waiting.push(ticket);
     return ticket;
   }
 
   /** Its operation has ended, whichever way. */
   forget(ticket: Ticket): void {
-    if (this.#waiting.get(ticket.row) === ticket) this.#waiting.delete(ticket.row);
+    const at = this.#waiting.indexOf(ticket);
+    if (at >= 0) this.#waiting.splice(at, 1);
+  }
+
+  #in(row: number): Ticket | undefined {
+    return this.#waiting.find((ticket) => ticket.row === row);
   }
 
   /** An answer of this client as the server, which stands in the pool. */
   answer(row: number, number: number, reply: HashReply): void {
     this.#news++;
-    const ticket = this.#waiting.get(row);
+    const ticket = this.#in(row);
     if (ticket?.number === number) ticket.reply = reply;
   }
 
@@ -103,7 +108,7 @@ export class Replies {
   }
 
   *#lookWith(batch: Batch, words: Scratch): Operation<void> {
-    const asked = [...this.#waiting.values()].sort((a, b) => a.row - b.row);
+    const asked = [...this.#waiting].sort((a, b) => a.row - b.row);
     words.ensure(PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES));
     batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
     const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
