@@ -46,9 +46,9 @@ export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
   /**
    * With `expected`, only of the record of that version; `sampled`: of one that a sample meets,
-   * unless it is `usedAfter` so many ticks.
+   * unless it is `usedAfter` so many ticks; `together`: of all that the key's table holds.
    */
-  | { kind: 'remove'; expected?: number; sampled?: number; usedAfter?: number }
+  | { kind: 'remove'; expected?: number; sampled?: number; together?: boolean; usedAfter?: number }
   | Write
   /** Adds 1 to the value, or stores `value` when there is none. */
   | { kind: 'modify'; value: string; version: number }

@@ -39,8 +39,6 @@ const TIMEOUT = 'SW_TIMEOUT';
 
 /** Records of a sample. */
 const SAMPLE = 4;
-/** Of the sampled removals of an index that can: how many remove what else is in the table, too. */
-const TOGETHER_SHARE = 0.5;
 /** Why a removal of a table's records has left one. */
 const NOT_CHOSEN = 'not chosen';
 
@@ -97,8 +95,7 @@ export class Caller {
   }
 
   *perform(planned: Call): Operation<void> {
-    const { sampled = 1 } = planned.kind === 'remove' ? planned : {};
-    if (sampled < TOGETHER_SHARE && evictsInTable(this.#index)) {
+    if (planned.kind === 'remove' && planned.together && evictsInTable(this.#index)) {
       return yield* this.#removeBeside(this.#index, planned.key);
     }
     const call = this.#concrete(yield* this.#victim(planned));

@@ -107,6 +107,9 @@ const ATTEMPTS_MAX = 60;
 /** A value that does not fit one block with any key of a scenario. */
 const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 
+/** Of the sampled removals: how many remove what else is in the table, too, where an index can. */
+const TOGETHER_SHARE = 0.5;
+
 /** Everything but the schedule, from one seed. */
 export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenario {
   const prng = Prng.fromSeed(seed).fork(1);
@@ -130,7 +133,10 @@ export function scenarioOf(seed: number, options: ScenarioOptions = {}): Scenari
     for (const { call } of items) {
       const isRemoval = typeof call === 'object' && call.kind === 'remove';
       if (isRemoval && compared.below(100) < swarm.compares) call.expected = LAST_SEEN;
-      if (isRemoval && sampled.below(100) < swarm.evictions) call.sampled = sampled.nextDouble();
+      if (isRemoval && sampled.below(100) < swarm.evictions) {
+        call.sampled = sampled.nextDouble();
+        call.together = call.sampled < TOGETHER_SHARE;
+      }
     }
     const isHasty = swarm.haste > 0 && apart.below(100) < swarm.haste;
     const haste = isHasty ? 1 + apart.below(ATTEMPTS_MAX) : 0;
