@@ -127,6 +127,25 @@ describe('labs', () => {
     assert.equal(Object.fromEntries(loads)['lru-cache'], 20);
   });
 
+  it(
+    'near-reads times peers while keys change, and no read of a store is stale',
+    LIMIT,
+    async () => {
+      const few = ['--keys', '1000', '--reads', '20000', '--rounds', '1', '--changes', '0,100'];
+      const peers = ['--values', 'json', '--peers', 'lru-cache,stepwell,stepwell near'];
+      const { runs, staleness } = await figures('near-reads', [...few, ...peers]);
+      for (const { nanoseconds } of runs) assert.ok(nanoseconds > 0);
+      assert.equal(runs.length, 2 * 4 * 3 + 2 * 2, 'reads of each peer, and misses of two');
+      assert.deepEqual(
+        staleness.map(({ peer, stale }: { peer: string; stale: number }) => [peer, stale]),
+        [
+          ['stepwell', 0],
+          ['stepwell near', 0],
+        ],
+      );
+    },
+  );
+
   it('refuses a wrong option with its usage', LIMIT, async () => {
     const { code, output } = await runLab('load-factor', ['--seed', '1']);
     assert.equal(code, 2);

@@ -41,13 +41,22 @@ function isOrdered({ index }: RoundSettings): boolean {
   return kindNamed(index.kind).manifest.ordered;
 }
 
+/** Half of the workers keep texts near, where the index allows it; every answer is checked. */
+function nearEntries({ settings }: WorkOrder, random: Prng): number {
+  const { proves } = kindNamed(settings.index.kind).manifest;
+  return proves && random.below(2) === 0 ? settings.shape.keys >> 1 : 0;
+}
+
 async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
   const { settings, row, incarnation } = order;
   const random = Prng.fromSeed(settings.seed).fork(1000 * row + incarnation);
   oracle.setRow(row, ROW.pid, process.pid);
   oracle.setRow(row, ROW.incarnation, incarnation);
   oracle.setRow(row, ROW.state, STARTING);
-  const store = openAloneSync(order.handle ?? settings.url, openOptions(order));
+  const store = openAloneSync(order.handle ?? settings.url, {
+    ...openOptions(order),
+    nearCache: nearEntries(order, random.fork(2)),
+  });
   try {
     const patient = patientStore(store, () => oracle.fullAllowed && !oracle.stopping);
     const tested = withCanary(patient, settings.canary);

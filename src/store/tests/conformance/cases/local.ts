@@ -9,7 +9,7 @@ import { conformance, type Subject } from './index.ts';
  * Half of what other tests take. V8 counts the whole pool as memory to collect, and the suite makes
  * a pool for each case.
  */
-const POOL_BYTES = 8 * 2 ** 20;
+export const POOL_BYTES = 8 * 2 ** 20;
 
 /** The suite on pools of this machine; `settings` of an index, which is left out without any. */
 export function conformanceOn(

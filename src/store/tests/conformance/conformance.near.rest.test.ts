@@ -1,0 +1,13 @@
+import { freshStore } from '../support/pools.ts';
+import { conformanceOn, POOL_BYTES } from './cases/local.ts';
+
+/** What every store must do, by handles that keep decoded values. */
+conformanceOn('memory', (index) => {
+  if (index === 'sephash') return undefined;
+  const own = { size: POOL_BYTES, index, nearCache: 1000 };
+  return {
+    name: `${index} with a near cache:`,
+    twins: ['sync'],
+    open: (scope, options) => freshStore(scope, 'memory', { ...own, ...options }),
+  };
+});
