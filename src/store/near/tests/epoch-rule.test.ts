@@ -33,9 +33,9 @@ function claimAgain({ pool, index }: ByHand, block: Address, units: number): voi
 
 /**
  * A reader that is one epoch ahead keeps a value. The writer, still in the epoch before, removes
- * the record. It has the block again when the reader has announced its next epoch, which is the
- * earliest moment there is, and puts another value of the key there: the slot's word is what it was.
- * Returns what a near read says then.
+ * the record. When the reader has announced its next epoch, the writer has the block again: no
+ * earlier moment is possible. It puts another value of the key there, so the slot's word is what it
+ * was. Returns what a near read says then.
  */
 function readAfterReuse(t: Scope, sectionOf: (section: NearSection) => NearSection): unknown {
   const writer = clientByHand(t);
