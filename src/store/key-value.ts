@@ -37,17 +37,14 @@ export interface ValueCodec<V> {
   decode(bytes: Uint8Array): V;
 }
 
-/** Types of values that are no plain data, and those without parts. */
-// biome-ignore lint/suspicious/noExplicitAny: of whatever parameters
-type Whole = Value | Date | ReadonlyMap<any, any> | ReadonlySet<any> | ((...args: any[]) => any);
-
 /**
  * A value that callers share, such as one of a near cache: plain data is read-only all the way
- * down.
+ * down. Maps, dates and other values that are no plain data stay as they are.
  */
 export type Shared<V> = 0 extends 1 & V
   ? V
-  : V extends Whole
+  : // biome-ignore lint/suspicious/noExplicitAny: of whatever parameters
+    V extends Value | Date | ReadonlyMap<any, any> | ReadonlySet<any> | ((...args: any[]) => any)
     ? V
     : V extends object
       ? { readonly [P in keyof V]: Shared<V[P]> }
