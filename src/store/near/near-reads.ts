@@ -175,20 +175,16 @@ export class NearReads {
       if (i32[0] !== words[at + MARK_LOW]) return false;
       if ((i32[1] & cache.markMask) !== words[at + MARK_HIGH]) return false;
     }
-    if ((words[at + STATE] & INLINE) !== 0 || words[at + EPOCH] === this.#epoch) return true;
+    if ((words[at + STATE] & INLINE) !== 0 || words[at + EPOCH] === epochOf(this.#attachment))
+      return true;
     const { record } = cache;
     inPlace.fence();
     const memory = inPlace.wordsOf(record[at + RECORD_REGION]);
     f64[0] = memory[record[at + RECORD_WORD]];
     f64[1] = memory[record[at + RECORD_WORD] + 1];
     for (let i = 0; i < HEADER_WORDS; i++) if (i32[i] !== record[at + HEADER + i]) return false;
-    words[at + EPOCH] = this.#epoch;
+    words[at + EPOCH] = epochOf(this.#attachment);
     return true;
-  }
-
-  /** The announced epoch modulo 2^32. */
-  get #epoch(): number {
-    return this.#attachment.pool.reclamation.announced | 0;
   }
 
   /**
@@ -208,7 +204,7 @@ export class NearReads {
     }
     const stands = yield* this.#standsThere(comparison);
     if (stands && isSame(cache, at, expected)) {
-      cache.words[at + EPOCH] = this.#epoch;
+      cache.words[at + EPOCH] = epochOf(this.#attachment);
       this.#noteHit(entry);
     }
     this.#idle.push(comparison);
@@ -223,7 +219,8 @@ export class NearReads {
     if (expected[MARK_WORD] !== NONE) {
       batch.read(addressOf(region, 8 * expected[MARK_WORD]), 8, found, MARK_AT);
     }
-    const isWhole = (expected[STATE] & INLINE) === 0 && expected[EPOCH] !== this.#epoch;
+    const isWhole =
+      (expected[STATE] & INLINE) === 0 && expected[EPOCH] !== epochOf(this.#attachment);
     const recordRegion = expected[EXPECTED_RECORD + RECORD_REGION];
     const record = addressOf(recordRegion, 8 * expected[EXPECTED_RECORD + RECORD_WORD]);
     const { stripe } = this.#attachment.pool.layout;
@@ -271,7 +268,7 @@ export class NearReads {
       const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
       const until = index.records.unchangedUntil(request, this.#slides);
       const { version } = request.found;
-      cache.keep(key, value, version, bytes, this.#proof, this.#epoch, until);
+      cache.keep(key, value, version, bytes, this.#proof, epochOf(this.#attachment), until);
     } else cache.forget(key);
     return value;
   }
@@ -280,6 +277,14 @@ export class NearReads {
   forget(key: Key): void {
     if (typeof key === 'string') this.cache.forget(key);
   }
+}
+
+/**
+ * The announced epoch modulo 2^32. A function, because V8 calls its runtime for each look through a
+ * private getter.
+ */
+function epochOf({ pool }: NearSection): number {
+  return pool.reclamation.announced | 0;
 }
 
 function isPlaceSame(found: Int32Array, expected: Int32Array, mask: number): boolean {
