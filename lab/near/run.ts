@@ -191,7 +191,7 @@ function readsOf({ name }: { name: PeerName }, { reads }: Options): number {
   return name === 'redis near' ? Math.ceil(reads / FEWER_READS_OF_REDIS) : reads;
 }
 
-/** What a near cache costs where it does not have the value: by handles without and with one. */
+/** The cost of a read that the near cache cannot answer, beside one of a handle without it. */
 async function timeMisses(peers: readonly Peer[], options: Options): Promise<Run[]> {
   const runs: Run[] = [];
   for (let round = 0; round < options.rounds; round++) {

@@ -107,7 +107,7 @@ const ATTEMPTS_MAX = 60;
 /** A value that does not fit one block with any key of a scenario. */
 const CHAINED_BYTES = SLOT_UNITS_MAX * UNIT_BYTES;
 
-/** Of the sampled removals: how many remove what else is in the table, too, where an index can. */
+/** The share of sampled removals that remove everything in the table, where an index can. */
 const TOGETHER_SHARE = 0.5;
 
 /** Everything but the schedule, from one seed. */

@@ -9,9 +9,9 @@ export interface NearSettings {
 }
 
 /**
- * An entry's proof (substrates/proof.ts) is cut in two, because a cache line is most of what a near
- * read costs beside its Map: half a line that each read compares, and the rest, which is for the
- * first read in an epoch.
+ * An entry's proof (substrates/proof.ts) stands in two places, because the cache lines that it loads
+ * are most of the cost of a near read. Every read compares the first part, which takes half a line.
+ * Only the first read in an epoch needs the second part.
  *
  *    words   0  state: VISITED | TIMED | INLINE | uses not noted yet, from USE on | slot's region
  *            1  slot: word in its region | low half | high half

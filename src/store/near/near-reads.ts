@@ -81,7 +81,7 @@ export class NearReads {
   /** Whether objects are kept, and not only text: JSON. */
   readonly #keepsObjects: boolean;
   readonly #slides: boolean;
-  /** Of a bounded store, whose hits this handle counts; and whether it evicts by uses. */
+  /** Counts the hits of a bounded store, if it is one; and whether that store evicts by uses. */
   readonly #ledger: Ledger | undefined;
   readonly #notesUses: boolean;
   readonly #proof = new Proof();

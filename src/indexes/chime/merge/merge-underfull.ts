@@ -257,7 +257,7 @@ export function* mergeLeafAt(
   return false;
 }
 
-/** What a look at a leaf shows: how many items it has, and the link to its sibling. */
+/** One look at a leaf: how many items it has, and the link to its sibling. */
 interface LeafLook {
   used: number;
   sibling: Link;

@@ -74,7 +74,7 @@ export function* removeItems(
   }
 }
 
-/** What is to be removed from a locked leaf that was read whole. */
+/** The items to remove from a leaf that is locked and was read whole. */
 class Removal {
   readonly #client: LeafClient;
   readonly #request: LeafRequest;
