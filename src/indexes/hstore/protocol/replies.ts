@@ -34,7 +34,10 @@ export interface Ticket {
 export class Replies {
   readonly #mailbox: MailboxGeometry;
   readonly #base: number;
-  /** One row has one request at a time. A list, because deletions from a map cost a rebuild every few writes. */
+  /**
+   * One row has one request at a time. A list, because deletions from a map cost a rebuild every
+   * few writes.
+   */
   readonly #waiting: Ticket[] = [];
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
