@@ -10,8 +10,8 @@ export interface NearSettings {
 
 /**
  * An entry's proof (substrates/proof.ts) stands in two places, because the cache lines that a near
- * read loads are most of its cost. Every read compares the first part, which takes half a line. Only
- * the first read in an epoch needs the second part.
+ * read loads are most of its cost. Every read compares the first part, which takes half a line.
+ * Only the first read in an epoch needs the second part.
  *
  *    words   0  state: VISITED | TIMED | INLINE | uses not noted yet, from USE on | slot's region
  *            1  slot: word in its region | low half | high half
