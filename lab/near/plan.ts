@@ -1,6 +1,6 @@
 import { KeyGenerator } from '../workloads/index.ts';
 
-/** What a store keeps: documents of about 450 bytes of JSON, or texts of 100 bytes. */
+/** The values of a store: documents of about 450 bytes of JSON, or texts of 100 bytes. */
 export type ValueKind = 'json' | 'text';
 
 export const PEER_NAMES = [

@@ -69,8 +69,8 @@ class Comparison {
  * of the record which the slot named. The version alone would not be enough: two clients may draw
  * the same first version. The header's checksum covers key and value.
  *
- * As long as this client announces the same epoch as at the last full proof, the slot alone proves
- * it: the record was linked then, and what is unlinked later is used again three epochs after.
+ * While this client announces the epoch of the last full proof, the slot alone proves it. The
+ * record was linked then, and a block that is unlinked later is used again three epochs after.
  */
 export class NearReads {
   readonly cache: NearCache;
