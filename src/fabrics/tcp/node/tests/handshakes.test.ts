@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { test } from 'node:test';
 import { Batch } from '../../../../verbs/index.ts';
 import { readChallenge } from '../../handshake.ts';
-import { greet, receive } from '../../tests/support/raw.ts';
+import { arrived, CHALLENGE_FRAME_BYTES, greet, receive } from '../../tests/support/raw.ts';
 import {
   connectTo,
   execute,
@@ -35,14 +35,14 @@ test('strangers take no client the room', async (scope) => {
   const strangers = await Promise.all(
     Array.from({ length: 4 }, () => rawConnection(scope, server.port)),
   );
-  await Promise.all(strangers.map((socket) => receive(socket, 64)));
+  await Promise.all(strangers.map((socket) => receive(socket, CHALLENGE_FRAME_BYTES)));
   const gone = once(strangers[0], 'close');
   strangers[0].resume();
   // The oldest one goes; a client comes in, and needs its room no longer.
   const second = await connectTo(scope, [server], { secret });
   await gone;
   const last = await rawConnection(scope, server.port);
-  assert.equal(typeOf((await receive(last, 64)).readUInt32LE(0)), CHALLENGE);
+  assert.equal(typeOf((await receive(last, CHALLENGE_FRAME_BYTES)).readUInt32LE(0)), CHALLENGE);
   for (const stranger of strangers.slice(1)) assert.equal(stranger.readableEnded, false);
   for (const fabric of [client, second]) {
     await execute(fabric, new Batch().faa(64, scratchOf([1n, 0n]), 0));
@@ -55,10 +55,11 @@ test('strangers take no client the room', async (scope) => {
 test('guesses cost work after the first, and clients with the secret get in meanwhile', async (scope) => {
   const guesses = new Guesses(() => 0, 6);
   const { server } = await startNode(scope, { secret, guesses });
-  // All of them open before the first is made: then none was told of work.
   const sockets = await Promise.all(
     Array.from({ length: FREE_GUESSES + 20 }, () => rawConnection(scope, server.port)),
   );
+  // An open socket may still wait to be accepted. Once it has its challenge, it was told of no work.
+  await Promise.all(sockets.map((socket) => arrived(socket, CHALLENGE_FRAME_BYTES)));
   const answers: number[] = [];
   for (const [i, socket] of sockets.entries()) {
     const answer = await greet(socket, i + 1, 'wrong');

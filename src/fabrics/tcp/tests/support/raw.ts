@@ -13,6 +13,8 @@ import {
   verbWord,
 } from '../../wire.ts';
 
+export const CHALLENGE_FRAME_BYTES = 64;
+
 /** A frame as bytes, put together without the product's encoder. */
 export function frameOf(type: number, sequence: number, content: Uint8Array): Buffer {
   const bytes = Buffer.alloc(HEAD_BYTES + padded(content.length));
@@ -62,9 +64,18 @@ export async function receive(socket: Socket, bytes: number): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
+/** Waits until so many bytes are there to be received. */
+export async function arrived(socket: Socket, bytes: number): Promise<void> {
+  while (socket.readableLength < bytes) {
+    // What has no reader is not read from the network: this asks for it, and takes nothing.
+    socket.read(0);
+    await once(socket, 'readable');
+  }
+}
+
 /** Does the handshake of a client without a secret; returns the node's answer. */
 export async function greet(socket: Socket, session: number, secret = ''): Promise<Buffer> {
-  const challenge = readChallenge((await receive(socket, 64)).subarray(HEAD_BYTES));
+  const challenge = readChallenge((await receive(socket, CHALLENGE_FRAME_BYTES)).subarray(HEAD_BYTES));
   const nonce = new Uint8Array(32).fill(session);
   const transcript = {
     boot: challenge.boot,
