@@ -13,7 +13,7 @@ export const POOL_OPTIONS = {
   'region-size': {
     value: 'SIZE',
     read: parseSize,
-    about: 'Steps in which the pool grows, a power of two up to 2g',
+    about: 'Steps in which the pool grows, up to 2g',
   },
   'max-clients': {
     value: 'N',

@@ -16,6 +16,7 @@ import {
 export const SUPERBLOCK_BYTES = 4096;
 
 const REGION_BYTES_MAX = 2 ** 31;
+/** Regions have as many bytes, or fewer if whole ones would leave some of the pool's size unused. */
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 
@@ -42,7 +43,7 @@ export function poolParameters(
   }
   const region = positiveInteger(
     'regionSize',
-    regionSize ?? Math.min(wanted, defaults.regionSize ?? DEFAULT_REGION_BYTES),
+    regionSize ?? evenRegions(wanted, defaults.regionSize ?? DEFAULT_REGION_BYTES, nodes),
   );
   if (region > REGION_BYTES_MAX) {
     throw new StepwellError('SW_INVALID_ARGUMENT', 'regionSize is at most 2 GiB');
@@ -66,6 +67,11 @@ export function poolParameters(
   };
   new PoolLayout(parameters); // raises SW_POOL_TOO_SMALL when the tables do not fit
   return parameters;
+}
+
+/** The bytes of a region when the fewest that hold `size` share it evenly. */
+function evenRegions(size: number, most: number, nodes: number): number {
+  return Math.floor(size / (Math.ceil(size / most / nodes) * nodes));
 }
 
 /** Regions that a pool of `size` bytes needs. Raises SW_INVALID_ARGUMENT. */

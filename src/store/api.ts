@@ -243,7 +243,7 @@ export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[In
 export interface PoolOptions {
   /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
   size?: number;
-  /** Bytes by which the pool grows, a power of two of at most 2 GiB. */
+  /** Bytes by which the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
   regionSize?: number;
   /** Rows of the client table: how many clients can be attached at once. */
   maxClients?: number;

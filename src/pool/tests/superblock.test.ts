@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { codeOf, throwsCode } from '../../store/tests/support/codes.ts';
-import { LAYOUT_VERSION, PARAMETER_BYTES, SUPERBLOCK } from '../layout.ts';
+import { CHUNK_BYTES, LAYOUT_VERSION, PARAMETER_BYTES, SUPERBLOCK } from '../layout.ts';
 import {
   formatSuperblock,
   parseSuperblock,
@@ -21,6 +21,17 @@ test('a superblock comes back as it was written', () => {
   assert.equal(parameters.regionBytes, 16 * MIB);
   assert.equal(parameters.regionsMax, 4);
   assert.equal(parameters.clientsMax, 20);
+});
+
+test('regions that nobody chose share the whole size', () => {
+  for (const size of [5, 64, 1024, 1025, 1717, 2047, 8192, 100_000].map((mib) => mib * MIB)) {
+    const { regionBytes, regionsMax } = poolParameters({ size }, { size: MIB });
+    assert.ok(regionBytes <= 1024 * MIB);
+    // Each region ends with a whole chunk.
+    const lost = size - regionBytes * regionsMax;
+    assert.ok(lost >= 0 && lost < regionsMax * CHUNK_BYTES, `${lost} of ${size}`);
+  }
+  assert.equal(poolParameters({ size: 6144 * MIB, nodes: 4 }, { size: MIB }).regionsMax, 8);
 });
 
 test('each byte of the parameters flipped: an error, or nothing changed', () => {
