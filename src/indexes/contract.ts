@@ -49,8 +49,8 @@ export interface ClientSettings {
   delegation?: boolean | undefined;
   /** For how many keys the client remembers where they stand: see leaf/hotspots.ts. */
   hotspots?: number | undefined;
-  /** A search READs what proves a miss only when it met no hit: one round trip more for a miss. */
-  proofOnMiss?: boolean | undefined;
+  /** READs do not wait for a network, so a search saves READs rather than round trips. */
+  readsAtOnce?: boolean | undefined;
   /** How long operations wait for one and the same holder of a lock. */
   lockTimeoutMs?: number | undefined;
 }

@@ -34,7 +34,7 @@ const HOTSPOTS_MAX = 2 ** 24;
  * trips, and whether a hotspot buffer is worth its memory.
  */
 const SETTINGS = {
-  'at once': { proofOnMiss: true },
+  'at once': { readsAtOnce: true },
   network: { hotspots: 65_536 },
 } satisfies Record<string, ClientSettings>;
 
@@ -140,7 +140,7 @@ function configure(
   index.configure?.({
     delegation: delegation || undefined,
     hotspots: hotspots ?? defaults.hotspots,
-    proofOnMiss: defaults.proofOnMiss,
+    readsAtOnce: defaults.readsAtOnce,
     lockTimeoutMs,
   });
 }

@@ -35,7 +35,7 @@ const SPECULATING: Subject = {
   ...DEEP,
   vary(index, prng) {
     DEEP.vary?.(index, prng);
-    index.configure?.({ hotspots: 8, proofOnMiss: true });
+    index.configure?.({ hotspots: 8, readsAtOnce: true });
   },
 };
 

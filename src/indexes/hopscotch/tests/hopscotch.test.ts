@@ -65,24 +65,27 @@ function plainKeys(client: Client): string[] {
     .slice(0, 20);
 }
 
+const NEIGHBOURHOOD = 'READ';
 const SEARCH = 'READ READ READ READ';
 const LOCK = 'WRITE CAS READ READ';
 const UNLOCK = 'WRITE';
 const UPDATE = 'WRITE WRITE WRITE';
 
-test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1', (t) => {
+test('a hit 1, a miss 2 at most, insert, update, delete 2 round trips; a batch of searches 1', (t) => {
   const client = hopscotchByHand(t);
   const { pool, index } = client;
   const some = plainKeys(client);
   const trips = <T>(operation: Operation<T>) => traced(pool.fabric, operation).trips;
   for (const key of some) {
-    assert.deepEqual(trips(index.search(requestFor(client, key))), [SEARCH], 'a miss');
+    const [last, ...before] = trips(index.search(requestFor(client, key))).reverse();
+    assert.equal(last, SEARCH, 'a miss');
+    assert.ok(before.length === 0 || before.join() === NEIGHBOURHOOD);
     const [lock, change, ...rest] = trips(insertion(client, key));
     assert.deepEqual([lock, rest], [LOCK, []]);
     assert.match(change, /^WRITE( WRITE)*$/, 'intent, sequence, entry, hops, vacancy, …, owner');
   }
   const requests = some.map((key) => requestFor(client, key));
-  for (const request of requests) assert.deepEqual(trips(index.search(request)), [SEARCH]);
+  for (const request of requests) assert.equal(trips(index.search(request)).length, 1);
   const found: boolean[] = [];
   assert.equal(trips(index.searchMany(requests, 20, new Batch(), found)).length, 1);
   assert.ok(found.every(Boolean));
@@ -99,6 +102,14 @@ test('search 1, insert 2, update 2, delete 2 round trips; a batch of searches 1'
     assert.equal(textOf(client, key), undefined);
   }
   assert.ok(Object.values(retriesOf(index)).every((count) => count === 0));
+});
+
+test('a search READs only the neighbourhood while misses are few', (t) => {
+  const client = hopscotchByHand(t);
+  const [key] = plainKeys(client);
+  client.pool.run(insertion(client, key));
+  const { trips } = traced(client.pool.fabric, client.index.search(requestFor(client, key)));
+  assert.deepEqual(trips, [NEIGHBOURHOOD]);
 });
 
 test('items that do not fit cost a search one READ more, and move out and back', (t) => {
@@ -226,6 +237,8 @@ function lateInsertion(client: Client): Operation<number> {
 test('a search of a hot key READs one entry, and after a wrong speculation its neighbourhood', (t) => {
   const client = hopscotchByHand(t);
   client.index.configure({ hotspots: 64 });
+  // Misses are many: what proves one is read at once.
+  for (const key of numbered('absent ', 64)) textOf(client, key);
   const { pool, index } = client;
   const keys = numbered('key ', 20);
   for (const key of keys) pool.run(insertion(client, key));

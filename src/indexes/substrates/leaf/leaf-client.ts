@@ -10,6 +10,7 @@ import { Hotspots } from './hotspots.ts';
 import { IDENTITY_AT, type LeafGeometry, type LeafShape } from './layout.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { LeafTurns } from './leaf-turns.ts';
+import { MissProof } from './miss-proof.ts';
 
 /** Why an operation had to begin again. */
 export type LeafRetry =
@@ -59,7 +60,7 @@ export abstract class LeafClient<
   readonly spareImages: Scratch[] = [];
   /** See ClientSettings. */
   delegation = false;
-  proofOnMiss = false;
+  readonly missProof = new MissProof();
   /** Where the keys stand that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {

@@ -51,11 +51,11 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract parts(cursor?: number): Parts<LeafRequest>;
   abstract check(sink: CheckSink): Operation<number>;
 
-  configure({ delegation, hotspots, proofOnMiss, lockTimeoutMs }: ClientSettings): void {
+  configure({ delegation, hotspots, readsAtOnce, lockTimeoutMs }: ClientSettings): void {
     const { client } = this;
     client.delegation = delegation ?? client.delegation;
     if (hotspots !== undefined) client.hotspots = new Hotspots(hotspots);
-    client.proofOnMiss = proofOnMiss ?? client.proofOnMiss;
+    client.missProof.isFree = readsAtOnce ?? client.missProof.isFree;
     client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
   }
 

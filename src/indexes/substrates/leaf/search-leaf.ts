@@ -33,14 +33,17 @@ export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation
     if (isThere) return foundAt(client, request, true);
   }
   const found = yield* searchNeighbourhood(client, request);
+  client.missProof.note(found);
   if (!found && spot >= 0) client.forgetSpot(request);
   return found;
 }
 
 function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operation<boolean> {
-  if (client.proofOnMiss) {
+  if (client.missProof.comesLate) {
     yield postNeighbourhood(client, request, request.batch.clear());
     if (lookInNeighbourhood(client, request)) return foundAt(client, request);
+    const isThere = request.candidates.count > 0 && (yield* lookAtCandidates(request));
+    if (isThere) return foundAt(client, request);
   }
   return yield* searchProven(client, request);
 }
@@ -103,7 +106,7 @@ export function* searchLeaves(
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
-  const { proofOnMiss } = client;
+  const { comesLate } = client.missProof;
   batch.clear();
   for (let i = 0; i < count; i++) {
     const request = requests[i];
@@ -111,7 +114,7 @@ export function* searchLeaves(
     yield* client.begin(request);
     request.spot = client.spotOf(request);
     if (request.spot >= 0) postSpot(client, request, request.spot, batch);
-    else if (proofOnMiss) postNeighbourhood(client, request, batch);
+    else if (comesLate) postNeighbourhood(client, request, batch);
     else postSearch(client, request, batch);
   }
   yield batch;
@@ -129,11 +132,12 @@ export function* searchLeaves(
       found[i] = foundAt(client, request, request.spot >= 0);
       continue;
     }
-    const isRead = request.spot < 0 && request.candidates.count < 2 && !proofOnMiss;
+    const isRead = request.spot < 0 && request.candidates.count < 2 && !comesLate;
     if (isRead && isAbsent(client, request)) continue;
     found[i] = yield* searchProven(client, request);
     if (!found[i] && request.spot >= 0) client.forgetSpot(request);
   }
+  for (let i = 0; i < count; i++) if (requests[i].spot < 0) client.missProof.note(found[i]);
 }
 
 function lookAtOnce(client: LeafClient, request: LeafRequest): boolean {
