@@ -3,6 +3,7 @@ import { CHIME, type ChimeIndex, shapeFrom } from '../../../src/indexes/chime/ch
 import { ChimeGeometry, unitsBeside } from '../../../src/indexes/chime/geometry.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
+import { everyOtherMeetsMisses, meetMisses } from './leaf-misses.ts';
 import { oftenOneNode, picker, type Subject } from './subject.ts';
 
 const CLIENT = { cacheKiB: 64 };
@@ -46,6 +47,7 @@ export const CHIME_SUBJECT: Subject = {
   locksAhead: (units) => unitsBeside(units) === units,
   // Clients of one tree need not agree.
   vary(index, prng) {
+    everyOtherMeetsMisses((index as ChimeIndex).tree);
     index.configure?.({ delegation: prng.below(2) === 0 });
     const { cache } = (index as ChimeIndex).tree;
     // The trees are too small for an arena that is copied now and then.
@@ -53,6 +55,7 @@ export const CHIME_SUBJECT: Subject = {
   },
   hurry(index) {
     const { tree } = index as ChimeIndex;
+    meetMisses(tree);
     tree.patience = { spins: 0, polls: 1, microseconds: 1 };
     // Their keys ascend: a split at the end would move none of them.
     tree.splitsAtEnd = false;

@@ -8,6 +8,7 @@ import {
 } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import type { LeafRetry } from '../../../src/indexes/substrates/leaf/leaf-client.ts';
 import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
+import { everyOtherMeetsMisses, meetMisses } from './leaf-misses.ts';
 import { oftenOneNode, picker, type Subject } from './subject.ts';
 
 const DEPTH_LIMIT = 8;
@@ -48,10 +49,12 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   walksOnce: true,
   answersTheDead: true,
   vary(index, prng) {
+    everyOtherMeetsMisses((index as HopscotchIndex).table);
     index.configure?.({ delegation: prng.below(2) === 0 });
     if (prng.below(2) === 0) index.configure?.({ hotspots: 8 });
   },
   hurry(index) {
+    meetMisses((index as HopscotchIndex).table);
     (index as HopscotchIndex).table.patience = { spins: 0, polls: 1, microseconds: 1 };
   },
   hasten(index, attempts) {
