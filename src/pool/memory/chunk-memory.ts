@@ -21,6 +21,8 @@ export interface PoolMemory {
 export interface Demand {
   /** What the chunks' words become. */
   word: ChunkWord;
+  /** Who takes them. Words of chunks of blocks do not say. */
+  owner: number;
   node: number;
   /** How many bytes from the first chunk's start on the client touches without asking again. */
   bytes: number;

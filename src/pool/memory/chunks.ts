@@ -98,7 +98,8 @@ export class ChunkTable {
     node: number = ANY_NODE,
     spared = 0,
   ): Operation<{ chunk: number; origin: ChunkOrigin }> {
-    const demand: Demand = { word, node, bytes: this.#layout.parameters.chunkBytes };
+    const bytes = this.#layout.parameters.chunkBytes;
+    const demand: Demand = { word, owner: owned.owner, node, bytes };
     yield* this.survey.refresh(false);
     if (spared > 0 && !(yield* this.hasMoreThan(spared))) throw this.#full(demand);
     const recycled = yield* this.#takeRecycled(demand, owned);
@@ -152,7 +153,7 @@ export class ChunkTable {
       const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
       throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
     }
-    const demand: Demand = { word, node, bytes };
+    const demand: Demand = { word, owner: word.owner, node, bytes };
     const fresh = yield* this.#takeFresh(demand, count);
     if (fresh !== undefined) return fresh;
     const recycled = yield* this.#takeRecycledRun(demand, count);
@@ -302,7 +303,7 @@ export class ChunkTable {
   *#takeUnusedFrom(
     from: number,
     frontier: number,
-    { word, node, bytes }: Demand,
+    { word, owner, node, bytes }: Demand,
     count: number,
   ): Operation<number | undefined> {
     const { chunksPerRegion, stripe } = this.#layout;
@@ -344,7 +345,7 @@ export class ChunkTable {
       const taken = yield* this.#takeRun(first, word, count);
       if (taken === count) break;
       first += stripe === 1 ? taken + 1 : 1;
-      const skipped = skips ? skippedAfter(++losses, word.owner) : 0;
+      const skipped = skips ? skippedAfter(++losses, owner) : 0;
       if (skipped > 0) passedUnused = true;
       first += skipped * stripe;
     }
