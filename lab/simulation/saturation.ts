@@ -8,11 +8,17 @@ import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
 
 /**
  * Virtual time per operation on a full memory node, and per coroutine: long enough that each
- * coroutine gets several turns before the measurement begins, and during it.
+ * coroutine gets several turns while it is measured.
  */
 const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;
 const INTERVALS = 10;
+/**
+ * New clients claim memory and learn the index, so a run begins with periods as long as the measured
+ * one, until so many in a row differ from the one before by no more than this share.
+ */
+const AT_REST = { share: 0.02, inARow: 2 };
+const WARM_UPS_MAX = 12;
 
 export interface Load {
   kind: Kind;
@@ -47,22 +53,31 @@ export function saturate(
   const nextKind = () => (updates > 0 && prng.nextDouble() < updates ? 'update' : kind);
   const latencies = new Histogram();
   const ns = operations * NS_PER_OPERATION + clients * coroutines * NS_PER_COROUTINE;
-  const timeline = new Timeline(ns / INTERVALS, ns);
+  let ended = 0;
+  let timeline: Timeline | undefined;
   for (let i = 0; i < clients; i++) {
     const client = cluster.addClient(i % network.computeNics.length, coroutines);
     client.begin({
       next: (request) => operationOn(nextKind(), cluster, client, request, nextRecord()),
       ended(result, latencyNs) {
         mustHaveWorked(kind, result);
-        if (network.now < ns) return;
+        ended++;
+        if (timeline === undefined) return;
         latencies.record(latencyNs);
         timeline.record(network.now);
       },
     });
   }
-  network.run(ns);
+  for (let i = 0, last = 0, alike = 0; i < WARM_UPS_MAX && alike < AT_REST.inARow; i++) {
+    const before = ended;
+    network.run(network.now + ns);
+    const gain = ended - before - last;
+    last += gain;
+    alike = Math.abs(gain) <= AT_REST.share * last ? alike + 1 : 0;
+  }
+  timeline = new Timeline(ns / INTERVALS, network.now);
   network.beginMeasurement();
-  network.run(2 * ns);
+  network.run(network.now + ns);
   const overTime = timeline.rates().slice(0, INTERVALS);
   return { rate: (latencies.count * 1e9) / ns, overTime, latencies, use: network.measure() };
 }
