@@ -302,7 +302,7 @@ function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
   while (fresh.position !== undefined) {
     const { position } = fresh;
     if (cursorOf(position, seed) === cursor) return position;
-    yield* fresh.mendAndSkip();
+    yield* fresh.finishPathAndSkip();
   }
   return LOWEST;
 }
