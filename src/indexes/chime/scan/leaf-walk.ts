@@ -109,7 +109,7 @@ export class LeafWalk {
   }
 
   #requestAt(i: number): ChimeRequest {
-    this.#requests[i] ??= this.#tree.spareRequests.take();
+    this.#requests[i] ??= this.#tree.idleRequests.take();
     return this.#requests[i];
   }
 
@@ -205,7 +205,7 @@ export class LeafWalk {
 
   /** Gives back the requests, once the caller needs their pictures no more. */
   release(): void {
-    for (const request of this.#requests) this.#tree.spareRequests.give(request);
+    for (const request of this.#requests) this.#tree.idleRequests.give(request);
     this.#requests.length = 0;
   }
 
