@@ -13,7 +13,7 @@ import { findRival, outwait } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
-/** A round fails when another client changes the shared bits, which takes it a read of the table. */
+/** A round fails if another client has changed the shared bits, for which it reads the table. */
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**
