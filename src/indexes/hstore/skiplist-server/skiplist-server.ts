@@ -87,7 +87,7 @@ function postAnswer(
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
 }
 
-/** The key that each scan starts at; undefined for the end of the keys that it starts from. */
+/** The key that each scan starts at; undefined if it starts at the first or the last key. */
 function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | undefined)[]> {
   const batch = new Batch();
   const keys = messages.map(({ block, keyBytes, isBounded }) => {
