@@ -233,7 +233,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    // Only at attempts 1, 2, 4, 8 …: while another client works on it, or in a damaged tree, each
+    // At attempts 1, 2, 4, 8 … alone. While another client works on it, or in a damaged tree, each
     // attempt would find the same.
     const isTime = (attempt & (attempt - 1)) === 0 && request.side === AT_KEY;
     if (isTime && (yield* finishPending(this, keyOf(request)))) {

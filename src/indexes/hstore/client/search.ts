@@ -81,7 +81,7 @@ function* searchDegraded(
   const { table: state, skiplist } = yield* readState(pair);
   const isMet = state.generation === met;
   // Does not check whether that client is alive, which takes a walk over all clients: `askForSlots`
-  // finds out if it waits in vain.
+  // notices if it is dead.
   const { client } = skiplist.holder;
   const isServed = client !== 0 && client !== pair.skiplistLease.own;
   if (isMet && !state.isLost) yield* reportLost(pair.geometry, met);

@@ -55,7 +55,7 @@ function* announceApplied(pair: Pair): Operation<void> {
 function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   const messages = yield* readBodies(pair.skiplistMailbox.geometry, waiting, decodeScan);
   const keys = yield* keysOf(messages);
-  // Only now that all were posted: the answers must have what their clients had seen by then.
+  // Not earlier: the answers must have what the clients had seen when they posted their requests.
   yield* catchUp(pair);
   const batch = new Batch();
   waiting.forEach((one, i) => {
@@ -114,9 +114,9 @@ interface Built {
 
 /**
  * Applies the log. Afterwards the skiplist has all that any GET or SCAN can have seen before the
- * call (`begun`), and nothing that a GET would not see after it (`committed`). Only one operation
- * of a client does so at a time; the others wait for its result. Otherwise each of a hundred scans
- * that begin together would build its own skiplist.
+ * call (`begun`), and nothing that a GET would not see after it (`committed`). The operations of a
+ * client take turns at it, and wait for the result of the one that is at it. Otherwise each of a
+ * hundred scans that begin together would build its own skiplist.
  */
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
