@@ -1,6 +1,6 @@
 /**
- * Round trips and verbs of each operation on an index that grows, with the growing included and
- * excluded, of several indexes in one run: SHARD's Tables 1 and 3.
+ * Round trips and verbs of each operation while an index grows, with and without those for growth,
+ * for several indexes in one run: SHARD's Tables 1 and 3.
  */
 import { writeFileSync } from 'node:fs';
 import { ALWAYS, IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
@@ -41,7 +41,7 @@ interface Row {
   /** Means by counter: of all operations, and of those in which the index did not grow. */
   all: number[];
   quiet: number[];
-  /** Share of the operations in which it did, and round trips of one of them. */
+  /** Share of the operations in which the index grew, and the mean round trips of those. */
   growing: number;
   tripsOfGrowing: number;
 }
@@ -87,7 +87,7 @@ function measure(name: string, records: number, seed: number): Row[] {
   });
 }
 
-/** The cost of one operation for its client, without its work between operations. */
+/** What one operation costs its client, without what the client does between operations. */
 function costOf({ pool, index }: OwnIndex, operation: () => Operation<unknown>) {
   const { rows } = pool.fabric.traffic;
   pool.enter();

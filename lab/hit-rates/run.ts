@@ -1,7 +1,7 @@
 /**
  * Hit rates of bounded stores, beside caches that know exactly which key was used least recently or
- * least often, and beside the package lru-cache: a request that misses brings its key in. All get
- * the same requests; the first fifth of them is not counted.
+ * least often, and beside the package lru-cache. A miss inserts its key. All get the same requests;
+ * the first fifth of them is not counted.
  */
 import { writeFileSync } from 'node:fs';
 import { Prng } from '../../src/random/prng.ts';
@@ -135,7 +135,7 @@ function linesOf(row: Row): string[] {
   });
 }
 
-/** By how much the policy that is worst beside its exact version is below that. */
+/** The largest gap between a policy's hit rate and that of its exact version. */
 function belowExact(
   { exactLru, exactLfu, exactAdaptive }: Row,
   { lru, lfu, adaptive }: Row['stores'][number],

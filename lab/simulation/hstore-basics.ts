@@ -12,12 +12,13 @@ import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts'
 import { type PutPhases, PutTimes } from './hstore-put-times.ts';
 import type { PoolClient } from './pool-client.ts';
 
-/** HStore Figures 7 and 8 at their two ends. */
+/** The fewest and the most clients of HStore's Figures 7 and 8. */
 const CLIENTS = [4, 32] as const;
-/** Keys of a SCAN (section 5.2); a SCAN is so many records, so fewer of them are measured. */
+/** Keys of a SCAN (section 5.2). */
 const SCAN_KEYS = 100;
+/** SCANs take long, so this many times fewer of them are measured. */
 const SCANS_SHARE = 20;
-/** Operations of each client: before the measurement, and at least during it. */
+/** Operations of each client before the measurement, and the fewest during it. */
 const WARM_UP = 8;
 const PER_CLIENT_MIN = 10;
 const KINDS = ['PUT', 'GET', 'SCAN'] as const;
@@ -25,14 +26,14 @@ const KINDS = ['PUT', 'GET', 'SCAN'] as const;
 type Kind = (typeof KINDS)[number];
 
 interface Measured {
-  /** Operations a second of virtual time. */
+  /** Operations per second of virtual time. */
   rate: number;
   latencies: Histogram;
   phases: Phases;
   put: PutPhases;
 }
 
-/** PUT, GET and SCAN of 4 and 32 clients, with HStore's servers here and there, and of rivals. */
+/** PUT, GET and SCAN by 4 and 32 clients: HStore with servers in several places, and rivals. */
 export const hstoreBasics: Experiment = {
   name: 'hstore',
   run(settings) {
@@ -58,7 +59,7 @@ const RIVALS: readonly System[] = [
   { name: 'RACE, for Clover', index: 'race', wishes: {} },
 ];
 
-/** HStore section 5.2: async is up to 22.9 % faster; for how many clients it does not say. */
+/** HStore section 5.2: async is up to 22.9 % faster. It does not say with how many clients. */
 const PUBLISHED_MOST = 1.229;
 
 function rowsOfHStore(settings: Settings, deployment: Deployment): Row[] {
@@ -108,7 +109,7 @@ const PUBLISHED_SHARES: Readonly<Record<string, number>> = {
   'SCAN: key-value access': 96,
 };
 
-/** Figure 9: what a PUT, a GET and a SCAN spend their time on, in percent. */
+/** Figure 9: how a PUT, a GET and a SCAN spend their time, in percent. */
 function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
   const read = (phases: Phases = {}) => ({
     index: phases.index ?? 0,
@@ -126,7 +127,7 @@ function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
   return PUT ? [...shares, waitingForOthers(name, PUT.put)] : shares;
 }
 
-/** A turn is done as a whole; the paper's workers take one request after the other. */
+/** Our server answers all requests of a turn together; the paper's workers, one after the other. */
 function waitingForOthers(name: string, { forOthers, ...phases }: PutPhases): Row {
   const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
   const ours = (100 * (phases.queueWait + forOthers)) / whole;

@@ -1,11 +1,11 @@
 import { type Index, resizesOf } from '../../src/indexes/contract.ts';
 
-/** How often a client did something to let the index grow: splits, merges, resizes, moves. */
+/** How many steps a client has done to grow the index: splits, merges, resizes, moves. */
 export function growthsOf(index: Index): number {
   return Object.values(resizesOf(index)).reduce((sum, count) => sum + count, 0);
 }
 
-/** How often its operations began again or waited. */
+/** How often a client's operations began again or waited. */
 export function retriesOf({ counters, manifest }: Index): number {
   let retries = 0;
   for (const [name, count] of Object.entries(counters)) {

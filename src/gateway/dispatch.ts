@@ -55,7 +55,7 @@ export function* execute(
   }
 }
 
-/** The remaining work of a command that is no operation. */
+/** What is left to run of a command that has done its work without an operation. */
 function* nothing(): Operation<undefined> {}
 
 function fail(error: unknown, name: string, before: number, context: CommandContext): void {
@@ -75,7 +75,7 @@ export function* writePart(rest: LongReply, context: CommandContext): Operation<
   } catch (error) {
     context.server.totals.errors++;
     context.state.ended = true;
-    // Its client sees nothing but the end of the connection.
+    // The Redis client only sees that the connection ends.
     context.onError(error, '');
     return false;
   }
@@ -130,7 +130,7 @@ export function errorText(error: unknown): string {
   }
 }
 
-/** What runs at once although a transaction is being gathered. */
+/** Commands that run at once even between MULTI and EXEC. */
 const NOT_QUEUED: ReadonlySet<string> = new Set([
   'exec',
   'discard',
@@ -152,8 +152,8 @@ const OF_SUBSCRIBERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Decides about a command of a connection that is not in its plain state: whether it runs now. One
- * that is queued has its reply; one that is refused raises a ReplyError.
+ * Returns whether to run a command now, on a connection that is not in its plain state. Otherwise
+ * the command was queued and has its reply. Raises a ReplyError for a command that is not allowed.
  */
 function admit(command: Command, request: Request, context: CommandContext): boolean {
   const { state, reply } = context;

@@ -9,20 +9,20 @@ import type { Parts } from './traversal/parts.ts';
 
 /** An index's abilities beyond the contract; the conformance suite reads them. */
 export interface IndexManifest {
-  /** Stands for the kind in the catalog, for ever: at most 12 letters of a-z or -. */
+  /** The kind's name in the catalog, which never changes: at most 12 characters, a-z or -. */
   name: string;
   ordered: boolean;
-  /** Whether walks, too, come in the order of the keys, and a walk's hint leads straight there. */
+  /** Whether walks visit keys in order, so that a walk over a range reads only that range. */
   orderedWalk: boolean;
   onlineResize: boolean;
-  /** Those of its counters that say what a client did to let the index grow. */
+  /** The names of the `Index.counters` that count what this client did to grow the index. */
   resizes: readonly string[];
   /**
-   * Whether a client that dies may leave a lock behind, which another one takes over as soon as it
-   * learns of the death. Where no client could learn of it, such an index is not opened.
+   * Whether a client that dies may leave a lock behind. Another client takes the lock over as soon
+   * as it learns of the death. Where clients could not learn of it, opening the index is refused.
    */
   locks?: true;
-  /** Whether a client may have `ClientSettings.delegation`, and `hotspots`. */
+  /** Whether `ClientSettings.delegation` works, and `hotspots`. */
   delegation?: true;
   hotspots?: true;
   /**
@@ -31,7 +31,7 @@ export interface IndexManifest {
    */
   retiresLate?: true;
   /**
-   * Whether short records stand in the tables, so that an eviction can make room in a table:
+   * Whether the tables hold short records, so that an eviction can make room in a table:
    * `TableIndex`.
    */
   evictsInTable?: true;
@@ -39,7 +39,7 @@ export interface IndexManifest {
   proves?: true;
   /** Whether it is made of parts, each on one memory node: `PlacedIndex`. */
   placed?: true;
-  /** Whether the blocks of all records, and no others, are marked as current: see allocator.ts. */
+  /** Whether it marks exactly the blocks of its records as current: see allocator.ts. */
   marksCurrent?: true;
 }
 
@@ -47,11 +47,11 @@ export interface IndexManifest {
 export interface ClientSettings {
   /** Operations in flight on one key share verbs: see delegation.ts. */
   delegation?: boolean | undefined;
-  /** For how many keys the client remembers where they stand: see leaf/hotspots.ts. */
+  /** For how many keys the client remembers their leaf and entry: see leaf/hotspots.ts. */
   hotspots?: number | undefined;
-  /** READs do not wait for a network, so a search saves READs rather than round trips. */
+  /** This client's READs wait for no network: a search saves READs rather than round trips. */
   readsAtOnce?: boolean | undefined;
-  /** How long operations wait for one and the same holder of a lock. */
+  /** How long an operation waits while the same client holds a lock. */
   lockTimeoutMs?: number | undefined;
 }
 
@@ -60,7 +60,7 @@ export const ALWAYS = 0;
 export const IF_ABSENT = 1;
 export const IF_PRESENT = 2;
 export const IF_VERSION = 3;
-/** As ALWAYS, and the outcome tells of the old record, which may cost a search. */
+/** As ALWAYS, but the outcome must tell whether there was an old record: that may take a search. */
 export const EXCHANGE = 4;
 export type Condition =
   | typeof ALWAYS
@@ -80,19 +80,19 @@ export type Outcome = typeof REFUSED | typeof INSERTED | typeof REPLACED | typeo
 /** How often something happened, by name. */
 export type Counters = Readonly<Record<string, number>>;
 
-/** Named numbers that say how an index was built; unsigned 32-bit, `seed` is one of them. */
+/** How an index was built, as named unsigned 32-bit numbers. One of them is `seed`. */
 export type IndexParameters = Readonly<Record<string, number>>;
 
-/** One kind of index: how it is made in a pool and opened by a client. */
+/** One kind of index: how to create one in a pool and how a client opens it. */
 export interface IndexKind {
   readonly manifest: IndexManifest;
   /** The parameters in the order in which the catalog keeps them; at most 12. */
   readonly parameterNames: readonly string[];
-  /** Those that are 1 or 0, and true or false to users. */
+  /** The parameters that are 1 or 0 in the pool, and true or false in options. */
   readonly flags: readonly string[];
   /** All parameters of a new index, given some of them. Raises SW_INVALID_ARGUMENT. */
   parameters(
-    wishes: Readonly<Record<string, number | undefined>>,
+    given: Readonly<Record<string, number | undefined>>,
     poolBytes: number,
     seed: number,
     /** Memory nodes of the pool; 1 when left out. */
@@ -105,26 +105,26 @@ export interface IndexKind {
 
 export interface IndexShape {
   globalDepth: number;
-  /** What the index grows by: subtables, segments, leaves. */
+  /** How many subtables, segments or leaves it has: the units that it grows by. */
   subtables: number;
-  /** Records that would fit. */
+  /** How many records would fit. */
   slots: number;
   records: number;
   /**
-   * How many records the index holds whole, and how many only by address. Present if it keeps short
-   * items itself.
+   * How many records the index holds whole, and how many only by address. Present if the index
+   * itself holds short records.
    */
   inline?: number;
   indirect?: number;
 }
 
-/** What a check hands out and collects. */
+/** Where a check reports what it finds. */
 export interface CheckSink {
   problem(text: string): void;
-  /** A block that the index or a key reaches. */
+  /** Reports a block that the index or one of its records occupies. */
   reachable(address: Address, units: number): void;
   progress(records: number): void;
-  /** Does something with every item, many of them at a time; left out where verbs take no time. */
+  /** Runs `act` on every item, many at a time. Absent where verbs finish at once. */
   each?<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
 }
 
@@ -134,13 +134,12 @@ export interface CheckSink {
  */
 export interface IndexWalk {
   readonly done: boolean;
-  /** Where the walk goes on, as a safe integer: 0 at the start and at the end. */
+  /** From where another walk can continue, as a safe integer: 0 at the start and at the end. */
   readonly cursor: number;
   /**
-   * Visits the next records, maybe none. The visitor finds each as the request's found one, checked
-   * and complete, and its key in `outgoing` as `Request.adoptKey` leaves it. A caller that wants
-   * the keys only says so: the record need not be complete or checked then, and its value not be
-   * read.
+   * Visits the next records, maybe none. Each is the request's found record, checked and complete;
+   * its key is in `outgoing`, as `Request.adoptKey` leaves it. With `keysOnly` the record may be
+   * unchecked and incomplete, and its value unread.
    */
   next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
 }
@@ -151,15 +150,15 @@ export interface KeyBound {
   inclusive: boolean;
 }
 
-/** Keys in the lexicographic order of their bytes; a bound that is left out is no bound. */
+/** A range of keys in the lexicographic order of their bytes. */
 export interface KeyRange {
   lower?: KeyBound | undefined;
   upper?: KeyBound | undefined;
   /** From the highest key to the lowest. */
   reverse?: boolean;
-  /** No more records are visited, and not many more read. Default: all. */
+  /** How many records to visit at most; few more are read. Default: all. */
   limit?: number | undefined;
-  /** Parts of the index (leaves) that are read in one doorbell at most. Default: the index's. */
+  /** How many leaves to read in one doorbell at most. Default: the index's choice. */
   width?: number | undefined;
 }
 
@@ -171,8 +170,8 @@ export interface KeyRange {
 export interface IndexScan {
   readonly done: boolean;
   /**
-   * Visits the next records, maybe none, as `IndexWalk.next` does. An index may hand records to
-   * `visitBlock`, if there is one, that it has together: none with times, none of helpers.
+   * Visits the next records, maybe none, as `IndexWalk.next` does. If there is a `visitBlock`, the
+   * index may pass several records at once to it, unless one of them expires or is a helper's.
    */
   next(
     visit: (request: Request, keyBytes: number) => void,
@@ -180,20 +179,20 @@ export interface IndexScan {
     visitBlock?: (block: RecordBlock) => void,
   ): Operation<void>;
   /**
-   * As `next`, but only counts: parts that are in the range as a whole by their slots, without
-   * reading records. An index may lack it.
+   * As `next`, but only counts. For a leaf that lies wholly in the range it counts the slots and
+   * reads no records. An index may lack it.
    */
   countNext?(): Operation<number>;
   /**
-   * Goes on at the first key from this one on, in the direction of the scan and within its range,
-   * also backwards. The limit begins again.
+   * Continues the scan at this key, or at the next one in the scan's direction, within its range.
+   * The key may be one that the scan has passed. The limit counts from 0 again.
    */
   seek(key: Uint8Array): void;
 }
 
 /**
- * Records whose keys and values stand in one piece of local memory, verified and whole: where each
- * begins, zero-padded to 8 bytes, and its length. Good while they are visited.
+ * Verified records whose keys and values are all in `words`: the offset of each key and value,
+ * which are zero-padded to 8 bytes, and its length. Valid until `visitBlock` returns.
  */
 export interface RecordBlock {
   readonly words: Scratch;
@@ -217,15 +216,15 @@ export interface Index {
    * did what `IndexManifest.resizes` names.
    */
   readonly counters: Counters;
-  /** Changes the settings that are named. An index without any of them lacks this. */
+  /** Changes the given settings. An index that has none of them lacks this. */
   configure?(settings: ClientSettings): void;
-  /** Idle requests to run operations with. */
+  /** A new request, to run one operation at a time with. */
   newRequest(): Request;
-  /** Whether the key is present; the record is then the request's found one. */
+  /** Whether the key is present. Its record is then the request's found one. */
   search(request: Request): Operation<boolean>;
   /**
-   * Searches for the keys of requests 0..count-1 in doorbells that they share; `batch` is the
-   * caller's to lend. `found[i]` becomes what `search` would return for request i.
+   * Searches for the keys of requests 0..count-1 together, one doorbell per round trip, built in
+   * the caller's `batch`. Sets `found[i]` to what `search` would return for request i.
    */
   searchMany(
     requests: readonly Request[],
@@ -235,7 +234,7 @@ export interface Index {
   ): Operation<void>;
   /**
    * Stores the request's outgoing value under the condition; `expected` is the version for
-   * IF_VERSION. With REPLACED, or REFUSED because of a present key, the old record is the found
+   * IF_VERSION. After REPLACED, or REFUSED because the key is present, the old record is the found
    * one.
    */
   write(request: Request, condition: Condition, expected?: number): Operation<Outcome>;
@@ -245,35 +244,34 @@ export interface Index {
    */
   remove(request: Request, expected?: number): Operation<boolean>;
   /**
-   * Replaces the value by what `compute` puts as the request's value, atomically; `compute` may run
-   * several times. It reads the found record, or none when the key is absent (`present` false).
+   * Atomically replaces the value by the one that `compute` puts into the request; `compute` may
+   * run several times. It can read the found record, which there is only if `present` is true.
    */
   modify(request: Request, compute: (present: boolean) => void): Operation<Outcome>;
-  /** Counts by a walk over the tables; `shapeOf` does without. */
+  /** Counts slots and records by reading the tables. `shapeOf` counts for an index without this. */
   shape?(): Operation<IndexShape>;
   /**
-   * A drawing of up to `partsMax` parts of each layer, read as they are, by READs alone. It reads
-   * nothing else, except the directory once, when the index is opened. `pictureFrom` draws an index
-   * that lacks this.
+   * A drawing of up to `partsMax` parts of each layer, by READs alone: it may be inconsistent, and
+   * it reads nothing else except the directory, once, when the index is opened. `pictureFrom` draws
+   * an index without this.
    */
   picture?(partsMax: number): Operation<IndexPicture>;
   /**
-   * The parts of the index, from the beginning or a cursor: walks are made of them (`walkOf`).
-   * Raises SW_INVALID_ARGUMENT for an invalid cursor. With `whole`, which begins at the beginning,
-   * they name every block that is reachable during the whole walk, of the index itself and of all
-   * records, and maybe more. Sweeps go through these (`eachReachable`).
+   * The parts of the index, from the start or a cursor; `walkOf` makes walks of them. Raises
+   * SW_INVALID_ARGUMENT for an invalid cursor. With `whole` (from the start only) they name every
+   * block of the index and its records that stays reachable throughout the traversal, and maybe
+   * more. Sweeps go through these (`eachReachable`).
    */
   parts(cursor?: number, whole?: boolean): Parts;
   /**
-   * Visits up to about `enough` records at the given places of the index, numbers of [0, 1). With
-   * random numbers, each record is about as likely to be visited as any other. It visits fewer or
-   * none where the places are empty. A visit is as in a walk that wants the keys only; a record may
-   * have been replaced since. `request` is lent for it. An index that lacks this is sampled by its
-   * parts (`sampleOf`).
+   * Visits up to about `enough` records at the given places of the index, numbers in [0, 1), using
+   * `request` for it. With random numbers, each record is about as likely to be visited as any
+   * other. It visits fewer or none where the places are empty. A visit is as in a walk with
+   * `keysOnly`; the record may have been replaced since. `sampleOf` samples an index without this.
    *
-   * When `places` is a request (`IndexManifest.evictsInTable`), it visits all records where a table
-   * would keep the outgoing one: an eviction makes room for it only there. It visits none where
-   * there is room, and the whole table if `enough` is Infinity.
+   * When `places` is a request (`IndexManifest.evictsInTable`), it visits the records that share
+   * with the request's key the slots where a table could hold it: only evicting one of them makes
+   * room. It visits none if there is room, and the whole table if `enough` is Infinity.
    */
   sample?(
     request: Request,
@@ -285,31 +283,31 @@ export interface Index {
   check(sink: CheckSink): Operation<number>;
   /**
    * Frees memory that the index does not need, such as records of deleted keys that wait for a
-   * merge, claims of dead clients, or leaves that could be packed. It also does what deletions wait
-   * for. No client but the sweeper of a full pool runs it, between operations and in an epoch. It
-   * does not rely on free memory. `grace` returns when no client holds an address any more that was
-   * unlinked before, or false when that takes too long. `forDeletion` tells whether a deletion met
-   * the full pool. Returns how many parts of the index it has changed.
+   * merge, claims of dead clients, or leaves that could be packed. It needs no free memory. The
+   * sweeper of a full pool alone runs it, between operations and in an epoch. `grace` waits until
+   * no client holds an address that was unlinked before the call; it returns false when that takes
+   * too long. `forDeletion` says that a deletion needs the memory: it may then make room for
+   * deletions at the cost of insertions. Returns how many parts of the index it has changed.
    *
    * Without `grace` (`IndexManifest.retiresLate`) it only frees the blocks of some removed records,
-   * in a bounded number of steps, and any client runs it.
+   * in a bounded number of steps, and any client may run it.
    */
   compact?(grace?: () => Operation<boolean>, forDeletion?: boolean): Operation<number>;
 }
 
-/** An index whose records a near cache can prove where they stand: those whose manifest says so. */
+/** An index that can prove that a near cache's record is still current: `IndexManifest.proves`. */
 export interface ProvingIndex extends Index {
   /**
-   * After a search that found the key, in the same section and before the next round trip of the
-   * request's: fills the proof with the words that made the record the key's. As long as they stand
-   * where they stood, and `proofEra` is what it was, a search would find the same record. They are
-   * compared in a section: the slot first, then the mark, then the header. False when the place
-   * proves nothing.
+   * Fills the proof with the words of the pool that lead from the key to the record. As long as
+   * those words and `proofEra` are unchanged, a search would find the same record. A reader
+   * compares them within an epoch section: the slot, then the mark, then the header. To be called
+   * after a search that found the key, in the same section and before the request's next round
+   * trip. Returns false when such words cannot prove that.
    */
   prove(request: Request, proof: Proof): boolean;
   /**
-   * Changes, in a section's `enter` at the latest, when the tables that proofs are about may be
-   * freed; negative while no proof counts. Left out by an index whose tables stay.
+   * Changes, at the latest in a client's next `enter`, before a table that proofs refer to is
+   * freed. Negative while no proof is valid. An index that frees no such table leaves it out.
    */
   readonly proofEra?: number;
 }
@@ -317,9 +315,9 @@ export interface ProvingIndex extends Index {
 /** An index that keeps short records in its tables: those with `evictsInTable`. */
 export interface TableIndex extends Index {
   /**
-   * Removes records of the table where the outgoing one of `own` would stand: those that `chooses`
-   * accepts, which meets each in `met` as a visit of a sample does. Removes as many as one change
-   * of the table can, and returns whether there may be more. Records of several blocks stay.
+   * Removes the records that `chooses` accepts from the table where the key of `own` belongs.
+   * `chooses` sees each record in `met`, as a visit of `sample` does. Removes as many as one change
+   * of the table can, and returns whether there may be more. Keeps records of several blocks.
    */
   removeBeside(
     own: Request,
@@ -328,53 +326,53 @@ export interface TableIndex extends Index {
   ): Operation<boolean>;
 }
 
-/** An index that is made of parts, each on one memory node: those whose manifest says so. */
+/** An index that is made of parts, each on one memory node: `IndexManifest.placed`. */
 export interface PlacedIndex extends Index {
   readonly placement: NodePlacement;
 }
 
-/** What of an index is on one memory node. */
+/** The share of an index that one memory node holds. */
 export interface NodeShare {
   /** Counted from 0, in the order of the pool's URL. */
   node: number;
-  /** Whether the node is one of those that parts are placed on. */
+  /** Whether the index may place parts on the node. */
   placed: boolean;
-  /** Parts of the index that are on the node, or on their way there. */
+  /** How many parts are on the node, or moving to it. */
   parts: number;
-  /** What their tables take. */
+  /** Size of those parts' tables. */
   bytes: number;
 }
 
-/** The move of one part of an index to the memory node where it is to be. */
+/** The migration of one part of an index to the memory node that it is assigned to. */
 export interface PartMigration {
   readonly done: boolean;
   /** Whether there was anything to move. */
   readonly moved: boolean;
-  /** Some of it: an operation of its own. Raises SW_POOL_FULL when that node is full. */
+  /** Does the next step, as an operation of its own. Raises SW_POOL_FULL when the node is full. */
   next(): Operation<void>;
 }
 
-/** On which memory nodes the parts of an index are; all may move while others use them. */
+/** On which memory nodes the parts of an index are. Parts can move while clients use them. */
 export interface NodePlacement {
   shares(): Operation<NodeShare[]>;
-  /** Changes the nodes that parts are placed on; nothing is moved by this alone. */
+  /** Changes the nodes that parts are assigned to. This alone moves nothing. */
   changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void>;
-  /** For each part, how it comes to where it is to be. Any of them may be given up, or go on. */
+  /** A migration for each part. The next one for that part continues one that was abandoned. */
   rebalancing(): PartMigration[];
 }
 
-/** An index that keeps its keys in order: those whose manifest says so. */
+/** An index that keeps its keys in order: `IndexManifest.ordered`. */
 export interface OrderedIndex extends Index {
   /**
-   * Fills an empty index with records in strictly ascending order of their keys, all or none of
-   * them; returns how many there were. Raises SW_INVALID_ARGUMENT when it is not empty or a key
-   * does not ascend. An index may lack it.
+   * Fills an empty index with records in strictly ascending order of their keys, with all or none
+   * of them; returns how many. Raises SW_INVALID_ARGUMENT when the index is not empty or the keys
+   * are not in that order. An index may lack this.
    */
   load?(entries: Iterable<readonly [Bytes, Bytes]>, version: number): Operation<number>;
   scan(range?: KeyRange): IndexScan;
   /**
-   * With `orderedWalk`: a walk through the keys in order, or through those of a range (forward).
-   * The parts of such an index are for sweeps only.
+   * With `orderedWalk`: a walk over all keys, or those of a range, in ascending order. Only sweeps
+   * use the `parts` of such an index.
    */
   walk?(cursor?: number, range?: Pick<KeyRange, 'lower' | 'upper'>): IndexWalk;
 }
@@ -395,12 +393,12 @@ export function isPlaced(index: Index): index is PlacedIndex {
   return index.manifest.placed === true;
 }
 
-/** The counters of what a client did to let the index grow. */
+/** The counters of what this client did to grow the index. */
 export function resizesOf({ counters, manifest }: Index): Counters {
   return Object.fromEntries(manifest.resizes.map((name) => [name, counters[name]]));
 }
 
-/** The counters of why operations began again or waited. */
+/** The counters of this client's operations that began again or waited, by reason. */
 export function retriesOf({ counters, manifest }: Index): Counters {
   return Object.fromEntries(
     Object.entries(counters).filter(([name]) => !manifest.resizes.includes(name)),

@@ -1,5 +1,5 @@
 import { invariant, StepwellError } from '../errors.ts';
-import { type BoundWish, makeBound } from '../pool/bound.ts';
+import { type BoundSettings, makeBound } from '../pool/bound.ts';
 import type { CatalogEntry, Made } from '../pool/catalog.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
@@ -72,7 +72,7 @@ export function findOrCreateStore(
   name: string,
   kind: IndexKind,
   parameters: IndexParameters,
-  bound?: BoundWish,
+  bound?: BoundSettings,
 ): Operation<Made> {
   const { catalog, allocator, membership, stores } = pool;
   const { clientsMax } = membership;

@@ -9,7 +9,7 @@ export const EVICTIONS = ['none', 'lru', 'lfu', 'adaptive'] as const;
 type Eviction = (typeof EVICTIONS)[number];
 
 /** The most that a store may hold, and which records go when it is full. */
-export interface BoundWish {
+export interface BoundSettings {
   readonly unit: 'records' | 'bytes';
   readonly limit: number;
   readonly eviction: Eviction;
@@ -22,7 +22,7 @@ export interface BoundWish {
  *   64 * clients         a line whose first word corrects their sum
  *   64 * (clients + 1)   adaptive: 2^historyBits words: see store/eviction/history.ts
  */
-export interface Bound extends BoundWish {
+export interface Bound extends BoundSettings {
   readonly block: Address;
   readonly historyBits: number;
 }
@@ -42,22 +42,22 @@ const UNIT_SHIFT = 4;
 const HISTORY_SHIFT = 8;
 const FOUR_BITS = 15;
 
-/** Reserves the block of a bounded store, empty; its bound as it stands behind the catalog. */
+/** Allocates a bounded store's block, zeroed. Returns the words that say so behind the catalog. */
 export function* makeBound(
   allocator: Allocator,
   clientsMax: number,
   catalog: number,
-  wish: BoundWish,
+  settings: BoundSettings,
 ): Operation<Uint8Array> {
-  const historyBits = wish.eviction === 'adaptive' ? historyBitsFor(wish) : 0;
+  const historyBits = settings.eviction === 'adaptive' ? historyBitsFor(settings) : 0;
   const units = unitsOf(clientsMax, historyBits);
   const block = yield* allocator.allocate(catalog, units);
   yield* control.writeBytes(block, new Uint8Array(units * UNIT_BYTES));
-  return encodeBound({ ...wish, block, historyBits });
+  return encodeBound({ ...settings, block, historyBits });
 }
 
 /** A history as long as there are records, within limits. */
-export function historyBitsFor({ unit, limit }: Pick<BoundWish, 'unit' | 'limit'>): number {
+export function historyBitsFor({ unit, limit }: Pick<BoundSettings, 'unit' | 'limit'>): number {
   const records = unit === 'records' ? limit : limit / BYTES_PER_RECORD;
   const bits = Math.ceil(Math.log2(Math.max(1, records)));
   return Math.min(HISTORY_BITS_MAX, Math.max(HISTORY_BITS_MIN, bits));

@@ -10,7 +10,7 @@ import {
 /**
  * Single-word steps for the rare paths of the pool (attach, catalog, chunks, recovery), where
  * clarity beats speed: one word, one round trip, 64-bit values as BigInt. Every call has its own
- * batch and scratch, so that interleaved operations can share the tables that use it.
+ * batch and scratch, so interleaved operations do not disturb each other.
  */
 export const control = {
   *load(address: Address): Operation<bigint> {

@@ -17,11 +17,11 @@ export interface PoolReport {
   memory: MemoryReport;
   epoch: number;
   hugePages: boolean;
-  /** Why not, where the pool is memory of nodes over UCX. */
+  /** Why the pool has none, if it is in the memory of nodes over UCX. */
   whyNoHugePages?: string;
   /** How many clients can be attached at once. */
   maxClients: number;
-  /** How the verbs of a pool opened by `ucx://` run, as far as it was found out. */
+  /** How the verbs of a pool opened by `ucx://` run, as far as this client can tell. */
   fabric?: {
     name: string;
     version: string;
@@ -84,7 +84,7 @@ export interface MemoryReport {
   stores: {
     /** Empty for chunks of a store that was dropped, or never completed. */
     store: string;
-    /** `used` also has what is claimed or waiting. Both are bytes. */
+    /** In bytes. `used` includes what is claimed or waiting. */
     used: number;
     free: number;
     /** Null when clients hold memory that may belong to this store or to another one. */
@@ -96,7 +96,7 @@ export interface MemoryReport {
 
 /** How a pool is checked. */
 export interface CheckOptions {
-  /** Called as the walk goes on, with steps done and in all. */
+  /** Called during the walk with the steps done so far and the total. */
   onProgress?: ((done: number, total: number) => void) | undefined;
   /**
    * If there are no problems, gives back the blocks that dead clients left, in all stores. The next
@@ -128,14 +128,14 @@ export interface CheckReport {
      */
     leftover: { blocks: number; bytes: number; atMost: boolean; swept: boolean };
   }[];
-  /** `claimed`: in use but reached by no key, so a living client's, leftover or lost. */
+  /** `claimed` blocks are in use, but no key leads to them: a client holds, left or lost them. */
   blocks: { reachable: number; claimed: number; free: number };
   /** The sums of the stores' `leftover`. */
   leftover: { blocks: number; bytes: number };
   /**
-   * Intact records that no search finds, in stores that no other client uses. In a store of which
-   * `unswept` is 0 they are problems; a client that was killed leaves such records, which it had
-   * removed. HStore marks its records, so there they are problems always.
+   * Intact records that no search finds, in stores that no other client uses. They are problems in
+   * a store whose `unswept` is 0. Otherwise they may be records that a killed client had removed.
+   * HStore marks its records, so there they are always problems.
    */
   unreachable: number;
   /**
@@ -143,7 +143,7 @@ export interface CheckReport {
    * creator of the next store reclaims it, or a client that finds the pool full.
    */
   unfinished: { index: string; chunks: number; bytes: number }[];
-  /** Also blocks in use that no key reaches and no client can have left. */
+  /** What is wrong, including blocks in use that no key leads to and no client can have left. */
   problems: string[];
 }
 
@@ -155,7 +155,7 @@ export interface CopyReport {
   stores: { name: string; index: string; records: number }[];
 }
 
-/** The most bytes that a pool may hold since it was raised. */
+/** The most bytes that a pool may hold, before and after growing it. */
 export interface GrowReport {
   before: number;
   sizeMax: number;

@@ -9,7 +9,7 @@ import {
   openIndex,
   unpackParameters,
 } from '../indexes/kinds.ts';
-import type { BoundWish } from '../pool/bound.ts';
+import type { BoundSettings } from '../pool/bound.ts';
 import { type CatalogEntry, type Made, STORE_NAME_BYTES } from '../pool/catalog.ts';
 import { CLIENT_NAME_BYTES } from '../pool/clients/membership.ts';
 import type { OpenStore } from '../pool/open-stores.ts';
@@ -19,7 +19,7 @@ import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
 import { checkFlag, checkFunction, invalid, shown } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { boundWish, refuseDelegation, refuseOtherBound } from './eviction/bound-wish.ts';
+import { boundSettings, refuseDelegation, refuseOtherBound } from './eviction/bound-settings.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { nearSettingsOf, provingIndex } from './near/near-settings.ts';
@@ -53,7 +53,7 @@ export function checkClientOptions(options: OpenOptions): void {
   checkSignal(options.signal);
   lifetimeOf(options);
   nearSettingsOf(options);
-  boundWish(options);
+  boundSettings(options);
   for (const name of ['create', 'delegation', 'readOnly'] as const) checkFlag(name, options[name]);
   checkWaits(options);
   for (const name of ['clock', 'chance'] as const) {
@@ -100,7 +100,7 @@ export function* openStore(
 ): Operation<StoreInPool> {
   const name = checkStoreName(options.store ?? 'default');
   const wish = indexWish(options.index);
-  const bound = boundWish(options);
+  const bound = boundSettings(options);
   const mayMake = options.create !== false && !options.readOnly;
   const { entry, store } = yield* findOrMake(
     pool,
@@ -219,7 +219,7 @@ function makerOf(
   options: OpenOptions,
 ): () => Operation<Made> {
   const { kind, wishes } = wish ?? { kind: kindNamed('race'), wishes: {} };
-  const bound = boundWish(options);
+  const bound = boundSettings(options);
   if (bound) refuseDelegation(options);
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe, bytesMax } = pool.layout;
@@ -235,7 +235,11 @@ function wordsForEviction({ parameterNames }: IndexKind): { accessWords?: number
 }
 
 /** An index that does not grow is made as large as the bound of its store wants it. */
-export function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: BoundWish): number {
+export function bytesFor(
+  { manifest }: IndexKind,
+  poolBytes: number,
+  bound?: BoundSettings,
+): number {
   if (manifest.onlineResize || bound === undefined) return poolBytes;
   const { unit, limit } = bound;
   const wanted = unit === 'records' ? BYTES_PER_RECORD * limit : 2 * limit;

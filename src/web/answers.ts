@@ -17,7 +17,7 @@ const COUNT = 50;
 const PICTURE_PARTS = 64;
 const PICTURE_PARTS_MAX = 256;
 
-/** What the answers are made of. */
+/** Where the answers get their data from. */
 export interface Sources {
   readonly place: string | PoolHandle;
   readonly observer: PoolObserver;
@@ -44,14 +44,14 @@ async function keys(sources: Sources, query: URLSearchParams): Promise<KeysAnswe
   const { ordered } = storeIn(sources, query);
   const from = query.get('from');
   const prefix = query.get('prefix');
-  const wish = {
+  const asked = {
     count: integerIn(query, 'count', COUNT),
     ...(from ? { from: Buffer.from(from) } : {}),
     ...(prefix ? { prefix: Buffer.from(prefix) } : {}),
     ...(ordered && query.has('next') ? { behind: keyIn(query, 'next') } : {}),
     ...(ordered ? {} : { cursor: integerIn(query, 'next', 0) }),
   };
-  return await reading(sources, query, (store) => pageOf(store, ordered, wish));
+  return await reading(sources, query, (store) => pageOf(store, ordered, asked));
 }
 
 async function value(sources: Sources, query: URLSearchParams): Promise<ValueAnswer> {
@@ -103,39 +103,40 @@ function integerIn(query: URLSearchParams, name: string, otherwise: number): num
   throw new Refusal(400, `${name} is a whole number`);
 }
 
-/** Bytes of a key, of a value in a page and of a value by itself that are sent. */
+/** Most bytes to send of a key, of a value in a page of keys, and of a single value. */
 const KEY_SHOWN = 256;
 const VALUE_SHOWN = 256;
 const WHOLE_SHOWN = 64 * 1024;
-/** Bytes of values that are read for one page. */
+/** Most bytes of values to read for one page. */
 const PAGE_BYTES = 1024 * 1024;
 /** A longer key does not fit a request's line. */
 const ID_BYTES_MAX = 2048;
 const PAGE_MAX = 200;
-/** Parts of a walk that are asked for until a page is full: those of a sparse index are empty. */
+/** Most parts of a walk to read for one page: many parts of a sparse index are empty. */
 const PARTS_MAX = 64;
 const EMPTY = new Uint8Array(0);
 
-/** A store as the browser of keys reads it: all bytes. */
+/** A store whose keys and values are read as bytes. */
 type ByteStore = AsyncStore<Uint8Array, Uint8Array>;
 
-interface PageWish {
+/** Which page of keys is asked for. */
+interface PageQuery {
   count: number;
   /** What the keys begin with. */
   prefix?: Uint8Array | undefined;
-  /** In an ordered store: the first key, or the key behind which the page begins. */
+  /** In an ordered store: the first key, or the last key of the page before. */
   from?: Uint8Array | undefined;
   behind?: Uint8Array | undefined;
-  /** In any other store: where the page begins. */
+  /** In any other store: the cursor of the walk. */
   cursor?: number | undefined;
 }
 
-/** A page of records: in order where the store has one, else of a walk. */
-async function pageOf(store: ByteStore, ordered: boolean, wish: PageWish): Promise<KeysAnswer> {
-  const count = Math.max(1, Math.min(PAGE_MAX, wish.count));
+/** A page of records, in order if the store is ordered, otherwise in the order of a walk. */
+async function pageOf(store: ByteStore, ordered: boolean, asked: PageQuery): Promise<KeysAnswer> {
+  const count = Math.max(1, Math.min(PAGE_MAX, asked.count));
   const { keys, next } = ordered
-    ? await orderedPage(store, count, wish)
-    : await walkedPage(store, count, wish);
+    ? await orderedPage(store, count, asked)
+    : await walkedPage(store, count, asked);
   const values = await store.getMany(keys, { maxBytes: PAGE_BYTES });
   const records = keys.map((key, i) => shownRecord(key, values[i]));
   return { ordered, records, next };
@@ -144,7 +145,7 @@ async function pageOf(store: ByteStore, ordered: boolean, wish: PageWish): Promi
 async function orderedPage(
   store: ByteStore,
   count: number,
-  { from = EMPTY, behind, prefix = EMPTY }: PageWish,
+  { from = EMPTY, behind, prefix = EMPTY }: PageQuery,
 ) {
   const first = Buffer.compare(from, prefix) > 0 ? from : prefix;
   const start = behind ? { gt: behind } : { gte: first };
@@ -155,11 +156,11 @@ async function orderedPage(
   return { keys: page, next: keys.length > count ? idOf(page[count - 1]) : null };
 }
 
-/** A walk takes whole parts of the index, so a page may be longer than was asked for. */
+/** A walk reads whole parts of the index, so a page may have more keys than `count`. */
 async function walkedPage(
   store: ByteStore,
   count: number,
-  { cursor = 0, prefix = EMPTY }: PageWish,
+  { cursor = 0, prefix = EMPTY }: PageQuery,
 ) {
   const keys: Uint8Array[] = [];
   let next = cursor;
@@ -181,7 +182,7 @@ function shownRecord(key: Uint8Array, value: Uint8Array | undefined): ShownRecor
   return { ...about, value: value === undefined ? null : shown(value, VALUE_SHOWN) };
 }
 
-/** One record with what else is known of it. */
+/** One record with its version and remaining time. */
 async function recordOf(store: ByteStore, key: Key): Promise<ValueAnswer> {
   const bytes = typeof key === 'string' ? Buffer.from(key) : key;
   const [entry, ttl] = await Promise.all([store.getEntry(bytes), store.ttl(bytes)]);

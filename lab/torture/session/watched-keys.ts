@@ -12,7 +12,10 @@ interface Before {
   current: number;
 }
 
-/** Reads of keys that others write: any answer is right that fits what was before and after. */
+/**
+ * Checks reads of keys that other clients write. An answer is right if a value that the key can
+ * have had between the beginning and the end of the read explains it.
+ */
 export class WatchedKeys extends TestedStore {
   readonly #numbers: ReadonlyMap<Key, number> = new Map(this.names.map((name, key) => [name, key]));
   /** Whether the store scans in the order of its keys. */
@@ -55,7 +58,7 @@ export class WatchedKeys extends TestedStore {
   zeroCopy(key: number): Value | undefined {
     return this.store.read(this.spell(key), (bytes) => {
       const first = bytes.slice();
-      // The bytes stay as they are until we return, also when the value is replaced meanwhile.
+      // The bytes must not change until we return, even if another client replaces the value.
       for (let i = this.random.below(3); i > 0; i--) this.get(this.anyKey());
       if (!sameValue(first, bytes)) this.fail(key, 'the bytes changed during a read');
       const text = Buffer.from(first).toString('utf8');

@@ -15,13 +15,13 @@ import {
   WRITE,
 } from '../../../src/verbs/index.ts';
 
-/** Sees every access, as the reclamation oracle does. */
+/** Is told of every access to the memory; the reclamation oracle is one. */
 export interface AccessObserver {
-  /** Reports an access to so many aligned words, from an address on. */
+  /** Reports an access to this many aligned words, the first at `address`. */
   onAccess(client: number, kind: number, address: Address, words: number): void;
 }
 
-/** The pool's real bytes. One thread: a piece of a verb is atomic because nothing else runs. */
+/** The pool's bytes. Everything runs in one thread, so each piece of a verb is atomic. */
 export class AdversaryMemory {
   readonly source: MemorySource;
   readonly #regions: Region[];
@@ -35,7 +35,7 @@ export class AdversaryMemory {
     this.#dirty = this.#regions.map(() => new Uint8Array(Math.ceil(regionBytes / PAGE)));
   }
 
-  /** As new: runs by the million would spend their time on fresh memory. */
+  /** Zeroes the pages that were written. Allocating for each of a million runs would be slow. */
   reset(): void {
     this.observer = undefined;
     this.#dirty.forEach((dirty, region) => {
@@ -47,7 +47,7 @@ export class AdversaryMemory {
     });
   }
 
-  /** Equal when the bytes are, of memories of which the same pages were touched. */
+  /** A hash of the written pages: equal for equal bytes, if the same pages were written. */
   digest(): string {
     const hash = createHash('sha1');
     this.#dirty.forEach((dirty, region) => {
@@ -60,7 +60,7 @@ export class AdversaryMemory {
     return hash.digest('base64');
   }
 
-  /** Call before bytes change. */
+  /** To be called before bytes change. */
   touch(address: Address, bytes: number): void {
     const dirty = this.#dirty[regionOf(address)];
     const offset = offsetOf(address);
@@ -92,7 +92,7 @@ export class AdversaryMemory {
 
 const PAGE = 4096;
 export const WORD = 8;
-/** Whole verbs. */
+/** A piece size that leaves verbs whole. */
 export const WHOLE = 2 ** 30;
 
 /**
@@ -131,7 +131,7 @@ export class AdversaryFabric implements Fabric {
     }
   }
 
-  /** Lets a piece of a verb happen: so many of its bytes from `at` on. */
+  /** Performs a piece of a verb: `bytes` of its bytes from `at` on. */
   perform(batch: Batch, row: number, at: number, bytes: number): void {
     const { memory } = this;
     const kind = batch.kind[row];
@@ -172,16 +172,16 @@ export class AdversaryFabric implements Fabric {
 }
 
 /**
- * A batch on its way, cut into pieces that happen at once: words, lines or whole verbs, as `cut`
- * says for a verb of so many bytes. Its holder lets one piece after the other happen.
+ * A batch in flight, cut into pieces that are atomic: words, lines or whole verbs. `cut` returns
+ * the size of a piece, given the bytes of a verb. A scheduler performs the pieces one by one.
  */
 export class Execution {
   readonly #fabric: AdversaryFabric;
   readonly #batch: Batch;
-  /** By row: the pieces that have not happened yet, as [start, bytes] pairs; [] when done. */
+  /** By row: the pieces not yet performed, as [start, bytes] pairs; [] when done. */
   readonly #pieces: number[][] = [];
   #left: number;
-  /** Whether the last piece let time pass. */
+  /** Whether the last piece was a pause. */
   paused = false;
 
   constructor(fabric: AdversaryFabric, batch: Batch, cut: (bytes: number) => number) {
@@ -213,8 +213,8 @@ export class Execution {
   }
 
   /**
-   * Rows of which a piece may happen now: the first unfinished verb, and WRITEs behind it that only
-   * READs and atomics precede.
+   * The rows whose pieces may be performed now: the first unfinished verb, and the next unfinished
+   * WRITE if only READs and atomics come before it.
    */
   openRows(): number[] {
     const { kind, length } = this.#batch;
@@ -227,12 +227,12 @@ export class Execution {
     return rows;
   }
 
-  /** The pieces of a row that have not happened yet, as [start, bytes] pairs. */
+  /** The pieces of a row not yet performed, as [start, bytes] pairs. */
   pieces(row: number): readonly number[] {
     return this.#pieces[row];
   }
 
-  /** Lets piece number `choice` of a row happen. */
+  /** Performs piece number `choice` of a row. */
   perform(row: number, choice: number): void {
     const pieces = this.#pieces[row];
     const at = pieces[2 * choice];

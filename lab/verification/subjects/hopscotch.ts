@@ -62,12 +62,12 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     const { count } = table;
     table.count = (reason: LeafRetry, attempt: number, request: LeafRequest) => {
       count.call(table, reason, attempt, request);
-      // Sweeps meet these too, and one that gave up would keep what it has adopted.
+      // Sweeps have these retries, too, and must not give up half-way.
       if (attempt < attempts || reason === 'otherLeaf' || reason === 'changing') return;
-      throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
+      throw new StepwellError('SW_CONTENTION', 'other clients always win in this run');
     };
   },
-  // biome-ignore lint/correctness/useYield: a lock's intent leaves nothing pending
+  // biome-ignore lint/correctness/useYield: a dead client leaves an intent, which repairs finish
   *pending() {
     return [];
   },

@@ -75,7 +75,7 @@ export interface Subject {
   leaveNothing?(index: Index): void;
   /** Lets the index grow and moves nothing: clients that opened it before go by what it was. */
   grow?(index: Index): Operation<unknown>;
-  /** Makes a client that waits for others lose patience at once: waiting shows nothing new. */
+  /** Makes a client stop waiting for others at once, because waiting shows nothing new. */
   hurry(index: Index): void;
   /** Lets this client give up after so many failed attempts or polls. */
   hasten?(index: Index, attempts: number): void;
@@ -116,7 +116,7 @@ export function giveUpSoon<R, Q>(table: Retrying<R, Q>, attempts: number): void 
   const retry = table.retry.bind(table);
   table.retry = (request, reason, attempt) => {
     if (attempt < attempts) return retry(request, reason, attempt);
-    throw new StepwellError('SW_CONTENTION', 'others are always faster in this run');
+    throw new StepwellError('SW_CONTENTION', 'other clients always win in this run');
   };
 }
 

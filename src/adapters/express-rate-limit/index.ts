@@ -6,13 +6,13 @@ import { spaceOf } from '../space.ts';
 
 /** Options of `StepwellRateLimit`. */
 export interface RateLimitOptions {
-  /** In front of each key; one for each limiter of a store. Default `rate-limit:`. */
+  /** Put in front of each key. Give each limiter of a store its own. Default `rate-limit:`. */
   prefix?: string;
 }
 
 /**
- * A store of express-rate-limit, whose counters all workers, processes and machines share:
- * `rateLimit({ store: new StepwellRateLimit(store) })`. A hit is one atomic operation; a window
+ * A store for express-rate-limit: `rateLimit({ store: new StepwellRateLimit(store) })`. All
+ * workers, processes and machines share its counters. A hit is one atomic operation; a window
  * begins with its first hit and expires in the store.
  */
 export class StepwellRateLimit implements Store {
@@ -22,15 +22,15 @@ export class StepwellRateLimit implements Store {
   #windowMs = 60_000;
 
   /**
-   * @param store Any store or namespace; it stays the caller's to close.
+   * @param store Any store or namespace. The caller closes it.
    * @throws StepwellError SW_INVALID_ARGUMENT, SW_INVALID_KEY.
    */
   constructor(store: AnyStore, options: RateLimitOptions = {}) {
     checkOptions(options, ['prefix']);
     const { prefix = 'rate-limit:' } = options;
     this.prefix = prefix;
-    const kept = { values: 'utf8', sliding: false } as const;
-    this.#counters = spaceOf<string | Uint8Array>(store, prefix, kept);
+    const format = { values: 'utf8', sliding: false } as const;
+    this.#counters = spaceOf<string | Uint8Array>(store, prefix, format);
   }
 
   /** Called by express-rate-limit with the options of the middleware. */
@@ -43,7 +43,7 @@ export class StepwellRateLimit implements Store {
   }
 
   async get(key: string): Promise<ClientRateLimitInfo | undefined> {
-    // No count is below 0, so this only looks.
+    // Every count is above this maximum, so the call changes nothing and returns the count.
     const found = await this.#counters.incrementWithin(key, 0, { max: -1 });
     return found.value === 0 ? undefined : infoOf(found);
   }

@@ -10,7 +10,7 @@ interface MetricOptions {
   unit?: string;
 }
 
-/** What is used of an observable instrument of `@opentelemetry/api`. */
+/** The part of `@opentelemetry/api`'s observable instruments that `observe` uses. */
 export interface ObservableLike {
   addCallback(observer: Observer): void;
   removeCallback(observer: Observer): void;
@@ -20,7 +20,7 @@ type Observer = (result: {
   observe(value: number, attributes?: Attributes): void;
 }) => void | Promise<void>;
 
-/** What is used of a `Meter` of `@opentelemetry/api`, which is one. */
+/** The part of `@opentelemetry/api`'s `Meter` that `observe` uses. */
 export interface MeterLike {
   createCounter(
     name: string,
@@ -38,16 +38,15 @@ export interface ObserveOptions {
   records?: boolean;
 }
 
-/** Events that are counted, and that name the store they are of. */
+/** Counted events whose message names a store. */
 const EVENTS_OF_STORE = ['full', 'sweep'] as const;
-/** Events of this process as a client of whatever pool. */
+/** Counted events of this process, in any pool. */
 const EVENTS = ['death', 'recovery'] as const;
 
 /**
- * Gives a meter what this client does in a store: verbs, bytes and round trips (of all stores that
- * share the client), retries and resizes by their reasons, and events. Nothing is read from the
- * pool for it, unless `records` is asked for. Disposing of the result ends it; a store that was
- * closed tells nothing more.
+ * Reports to a meter what this client does in a store: verbs, bytes and round trips (of all stores
+ * that share the client), retries and resizes by reason, and events. It reads nothing from the pool
+ * unless `records` is true. To stop, dispose of the result. A closed store reports nothing.
  */
 export function observe(store: AnyStore, options: ObserveOptions): Disposable {
   checkOptions(options, ['meter', 'records']);
@@ -108,7 +107,7 @@ function counted(
     counter('stepwell.retries', 'Operations that began again', ({ retries }) =>
       named(retries, 'stepwell.reason'),
     ),
-    counter('stepwell.resizes', 'What was done to let the index grow', ({ resizes }) =>
+    counter('stepwell.resizes', 'Steps by which this client let the index grow', ({ resizes }) =>
       named(resizes, 'stepwell.resize'),
     ),
   ];
@@ -117,24 +116,24 @@ function counted(
 function events(meter: MeterLike, attributes: Attributes, store: string): (() => void)[] {
   const counter = meter.createCounter('stepwell.events', { description: 'Events, by name' });
   return [...EVENTS_OF_STORE, ...EVENTS].map((event) => {
-    const hear = (message: unknown) => {
+    const count = (message: unknown) => {
       const { store: named = store } = message as { store?: string };
       if (named === store) counter.add(1, { ...attributes, 'stepwell.event': event });
     };
-    subscribe(`stepwell:${event}`, hear);
+    subscribe(`stepwell:${event}`, count);
     return () => {
-      unsubscribe(`stepwell:${event}`, hear);
+      unsubscribe(`stepwell:${event}`, count);
     };
   });
 }
 
-/** A store that was closed meanwhile is no reason for a collection to fail. */
+/** Adds an observer that ignores errors: a store that was closed must not fail a collection. */
 function attached(instrument: ObservableLike, observer: Observer): () => void {
   const quiet: Observer = async (result) => {
     try {
       await observer(result);
     } catch {
-      // Nothing to tell.
+      // Nothing to report.
     }
   };
   instrument.addCallback(quiet);

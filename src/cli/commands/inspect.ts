@@ -119,7 +119,7 @@ function storeTable({ stores }: PoolReport, style: Style): string {
   );
 }
 
-/** The share of records that the index keeps inline, if it can. */
+/** The share of records that the index keeps inline; '-' where that does not apply. */
 function inlineShare({ inline, records }: PoolReport['stores'][number]): string {
   return inline === undefined || records === 0 ? '-' : formatRatio(inline / records);
 }

@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
 
-/** The text of bytes that are well-formed UTF-8, else undefined. Never replaces what it finds. */
+/** The text of well-formed UTF-8, else undefined. It never puts in replacement characters. */
 export function strictText(bytes: Uint8Array): string | undefined {
   if (!isUtf8(bytes)) return undefined;
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');
 }
 
-/** Half a surrogate pair, which has no UTF-8 form. */
+/** Whether the text has no half of a surrogate pair, for which UTF-8 has no encoding. */
 export function isWellFormed(text: string): boolean {
   return !/\p{Surrogate}/u.test(text);
 }

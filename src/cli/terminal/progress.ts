@@ -2,8 +2,8 @@ import { formatCount, formatDuration, formatRatio, formatSize } from '../sizes.t
 import type { Output } from './output.ts';
 import { type Style, styleFor } from './style.ts';
 
-const TERMINAL_INTERVAL = 100;
-const PLAIN_INTERVAL = 5000;
+const TERMINAL_INTERVAL_MS = 100;
+const PLAIN_INTERVAL_MS = 5000;
 const BAR_WIDTH = 24;
 
 export interface ProgressState {
@@ -18,7 +18,7 @@ export interface ProgressState {
   elapsedMs: number;
 }
 
-/** One line that fits the terminal: parts that do not fit are left out from the right. */
+/** One line that fits the terminal: it leaves out the rightmost parts that do not fit. */
 export function progressLine(state: ProgressState, columns: number, style: Style): string {
   const { label, bar, rest } = progressParts(state);
   let line = bar === '' ? label : `${label} ${style.green(bar)}`;
@@ -77,7 +77,7 @@ export class Progress {
     this.#now = context.now;
     this.#label = label;
     this.#unit = unit;
-    this.#interval = context.stderr.isTTY ? TERMINAL_INTERVAL : PLAIN_INTERVAL;
+    this.#interval = context.stderr.isTTY ? TERMINAL_INTERVAL_MS : PLAIN_INTERVAL_MS;
     this.#start = context.now();
     this.#next = this.#start + this.#interval;
   }

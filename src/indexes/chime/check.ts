@@ -18,7 +18,7 @@ const LEAVES_TOGETHER = 32;
  */
 export function* checkTree(tree: ChimeTree, sink: CheckSink): Operation<number> {
   const leaves = new LeafWalk(tree, new Uint8Array(0));
-  while (leaves.position !== undefined) yield* leaves.mendAndSkip();
+  while (leaves.position !== undefined) yield* leaves.finishPathAndSkip();
   leaves.release();
   const check = new Check(tree, sink);
   sink.reachable(tree.root, 1);

@@ -22,7 +22,7 @@ import {
 import { compareKeys, separatorOf } from './nodes/keys.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from './nodes/link.ts';
 import type { CachedNode, RoutedRequest } from './nodes/node-arena.ts';
-import type { Bench, NodeClient } from './nodes/node-client.ts';
+import type { NodeClient, StepMemory } from './nodes/node-client.ts';
 import {
   freezeUnmarked,
   identityOf,
@@ -120,9 +120,9 @@ interface RememberedPath {
 export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
   const path = rememberedPath(tree, request);
   if (path === undefined) return false;
-  const bench = tree.spareBenches.take();
+  const memory = tree.stepMemories.take();
   try {
-    const node = yield* visitRemembered(tree, path, bench);
+    const node = yield* visitRemembered(tree, path, memory);
     if (node === undefined) return false;
     const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
     const linked =
@@ -136,7 +136,7 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     return false;
   } finally {
-    tree.spareBenches.give(bench);
+    tree.stepMemories.give(memory);
   }
 }
 
@@ -207,7 +207,7 @@ function rememberedPath({ cache }: NodeClient, request: RoutedRequest): Remember
 function* visitRemembered(
   tree: NodeClient,
   { parent, child, node: { low, high } }: RememberedPath,
-  { batch, images: image }: Bench,
+  { batch, images: image }: StepMemory,
 ): Operation<Visit | undefined> {
   const isRoot = parent === tree.cache.top;
   const address = addressOfLink(low, high);

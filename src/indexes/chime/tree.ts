@@ -44,6 +44,7 @@ import {
   writePivot,
   writeSibling,
 } from './bounds.ts';
+import { FreeList } from './free-list.ts';
 import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { finishPending } from './nodes/finish-pending.ts';
@@ -68,37 +69,36 @@ import {
   type CachedNode,
   type RoutedRequest,
 } from './nodes/node-arena.ts';
-import { Bench, type LeafBounds, type NodeClient } from './nodes/node-client.ts';
+import { type LeafBounds, type NodeClient, StepMemory } from './nodes/node-client.ts';
 import { internalLink, PATH_MAX, rootLink } from './nodes/node-io.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
-import { Spares } from './spares.ts';
 import { divideByMedian, linkSplit } from './split.ts';
 
-/** Rounds of a change of shape: each ends with one thing less to do. */
+/** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
   declare readonly geometry: ChimeGeometry;
-  /** Where the root link stands. */
+  /** Address of the word that links to the root. */
   readonly root: Address;
   readonly cache: NodeCache;
-  readonly spareBenches = new Spares(() => new Bench());
+  readonly stepMemories = new FreeList(() => new StepMemory());
   readonly cursors = new Cursors();
   readonly orders: LeafOrders;
   /** The items of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
-  /** Whether this client splits the last leaf at its end, for a key above all. */
+  /** Whether this client splits the last leaf at its end when a key above all others needs room. */
   splitsAtEnd = true;
-  readonly spareRequests = new Spares(() => this.newRequest());
+  readonly idleRequests = new FreeList(() => this.newRequest());
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;
-  /** Items of the leaves that were split, together. */
+  /** Sum of the items that leaves had when this client split them. */
   entriesAtSplit = 0;
 
   constructor(pool: Pool, geometry: ChimeGeometry, root: Address, catalog: number) {
@@ -113,9 +113,12 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     return new ChimeRequest(this.geometry);
   }
 
-  /** The epoch: a block is used again only when epochs have passed. */
+  /**
+   * A tag for the identity of a new leaf: the epoch. Epochs pass before a block is used again, so
+   * two leaves in one block have different tags.
+   */
   newTag(): number {
-    invariant(this.reclamation.online, 'a leaf is made in no epoch, which its tag is to say');
+    invariant(this.reclamation.online, 'a leaf is tagged by a client that is in no epoch');
     return this.reclamation.announced % TAG_VALUES;
   }
 
@@ -141,21 +144,21 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     this.#aimed(request);
   }
 
-  /** The request has a link to a leaf, and that of the next one or none. */
+  /** Called once the request has the link of a leaf, and of the next leaf if the parent has one. */
   #aimed(request: ChimeRequest): void {
     const { leaf, leafHigh, nextLow, nextHigh } = request;
     const { seed } = this.geometry.shape;
     const tag = tagOfLink(leafHigh);
     request.lower = undefined;
-    // An earlier operation may have read it: its block may have been re-used since then.
+    // An earlier operation may have read this pivot, and its block may have been re-used since.
     request.longPivot = undefined;
     request.idLow = identityLow(leaf, tag, seed);
     request.idHigh = identityHigh(leaf, tag, seed);
-    // A replica tells whether the leaf is the key's only if the parent has a next leaf.
+    // A header replica tells whether the leaf owns the key only if the parent has a next leaf.
     request.readsBounds = isNoLeaf(nextLow, nextHigh);
   }
 
-  /** Aims at a leaf, with its lower bound, without knowing the next leaf of a parent. */
+  /** Points the request at a leaf, by its link and lower bound instead of by a parent. */
   aimAt(request: ChimeRequest, { low, high }: Link, lower?: Uint8Array): void {
     request.leafLow = low;
     request.leafHigh = high;
@@ -168,7 +171,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   /**
    * Sibling-based validation (CHIME section 4.2.3): a leaf whose sibling is the next child of its
-   * parent, in whatever version of the parent, ends where that one begins. Else the pivot tells.
+   * parent ends where that child begins. That holds for any version of the parent. Otherwise the
+   * leaf's pivot tells.
    */
   owns(request: ChimeRequest): Ownership {
     const { words, readsBounds, nextLow, nextHigh, home } = request;
@@ -212,9 +216,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   /**
-   * The cache led to a leaf that is not the key's: the parent has more leaves by now, or lacks some
-   * (half-split validation), or the leaf was merged. Behind the last leaf that the parent has, it
-   * follows siblings one by one: a full pool may lack many links.
+   * To be called when the cache led to a leaf that does not own the key: the parent has more leaves
+   * by now, or lacks some (half-split validation), or the leaf was merged. Beyond the parent's last
+   * leaf, the search follows siblings one by one, because a full pool may lack many links.
    */
   *redirect(request: ChimeRequest, attempt: number): Operation<void> {
     this.count('otherLeaf', attempt, request);
@@ -229,7 +233,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    // Not at every attempt: behind other clients, or damage, it would find the same every time.
+    // At attempts 1, 2, 4, 8 … alone. While another client works on it, or in a damaged tree, each
+    // attempt would find the same.
     const isTime = (attempt & (attempt - 1)) === 0 && request.side === AT_KEY;
     if (isTime && (yield* finishPending(this, keyOf(request)))) {
       yield* refresh(this, request);
@@ -240,12 +245,12 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     else this.#aimLeft(request);
   }
 
-  /** A leaf that was merged is in the one before it, below the same parent. */
+  /** The items of a merged leaf are in the leaf before it, under the same parent. */
   #aimLeft(request: ChimeRequest): void {
     const { child, words, leaf } = request;
     const at = IMAGE_AT + IDENTITY_AT;
     const isErased = lowHalf(words, at) === 0 && highHalf(words, at) === 0;
-    invariant(isErased || isLeafStill(request), `what stands at ${leaf} is no leaf`);
+    invariant(isErased || isLeafStill(request), `there is no leaf at ${leaf}`);
     const above = request.above as CachedNode;
     if (child === 0) return;
     const left = { low: above.linkLow(child - 1), high: above.linkHigh(child - 1) };
@@ -257,7 +262,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       this.giveUpAfter(round);
       this.cache.begin();
       const rest = goToPlace(this.cache, place, request);
-      // The lowest key that may be there leads to it.
+      // Goes to the child by the lowest key that it may have.
       request.keyBytes = request.above?.copyLower(request.child, request.outgoing) ?? 0;
       request.side = AT_KEY;
       if (this.aim(request)) return rest;
@@ -265,7 +270,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     }
   }
 
-  /** Whether the leaf ends where the next one begins, or all that is below the parent. */
+  /** Whether the leaf ends where the cached parent says: at the next leaf or at its own bound. */
   isAsAimed(request: ChimeRequest): boolean {
     const { words, nextLow, nextHigh } = request;
     const at = IMAGE_AT + BOUNDS_AT;
@@ -301,16 +306,16 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   *divide(request: ChimeRequest): Operation<boolean> {
-    const spare = this.spareRequests.take();
+    const spare = this.idleRequests.take();
     const pivot = yield* divideByMedian(this, request, spare);
-    this.spareRequests.give(spare);
+    this.idleRequests.give(spare);
     if (pivot === undefined) return false;
     request.newPivot = pivot;
     this.entriesAtSplit += countItems(this, request);
     if (!isLong(pivot.length)) return true;
     const units = unitsFor(pivot.length);
     if (request.newPivotBlock !== NULL_ADDRESS && request.pivotUnits === units) return true;
-    // Nothing is allocated under a lock: the next attempt has claimed the block before.
+    // No block is allocated under a lock. The next attempt allocates one before it takes the lock.
     request.wantedUnits = units;
     return false;
   }
@@ -338,7 +343,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const image = new Scratch(Math.ceil(newPivot.length / UNIT_BYTES) * UNIT_BYTES);
     image.u8.set(newPivot);
     batch.write(newPivotBlock, image.u8.length, image, 0);
-    // It belongs to the leaf from now on.
+    // The block belongs to the leaf from now on.
     request.newPivotBlock = NULL_ADDRESS;
   }
 
@@ -352,7 +357,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   *readBounds({ low, high }: Link): Operation<LeafBounds | undefined> {
-    const probe = this.spareRequests.take();
+    const probe = this.idleRequests.take();
     try {
       this.aimAt(probe, { low, high });
       for (let attempt = 1; ; attempt++) {
@@ -363,11 +368,11 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
         yield* outwait(this, probe, attempt);
       }
     } finally {
-      this.spareRequests.give(probe);
+      this.idleRequests.give(probe);
     }
   }
 
-  /** The bounds in the image, which are of one moment. */
+  /** The bounds in the request's image, which was read consistently. */
   *boundsIn(probe: ChimeRequest): Operation<LeafBounds> {
     const at = IMAGE_AT + BOUNDS_AT;
     const { words } = probe;
@@ -376,7 +381,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     return { sibling, pivot: yield* this.pivotOf(probe) };
   }
 
-  /** The pivot in the request's image of a leaf that is not the last one. */
+  /** The pivot of the request's leaf, which must not be the last one. */
   *pivotOf(request: ChimeRequest): Operation<Uint8Array> {
     const { words } = request;
     const at = IMAGE_AT + BOUNDS_AT;
@@ -387,17 +392,17 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   *isMerged({ low, high }: Link): Operation<boolean> {
-    const probe = this.spareRequests.take();
+    const probe = this.idleRequests.take();
     const { words } = probe;
     yield probe.batch.clear().read(addressOfLink(low, high) + OWNER_AT, 8, words, IMAGE_AT);
-    this.spareRequests.give(probe);
+    this.idleRequests.give(probe);
     return lowHalf(words, IMAGE_AT) === RETIRED.low && highHalf(words, IMAGE_AT) === RETIRED.high;
   }
 }
 
 /**
- * Goes down the remembered internal nodes to the key's leaf, see `NodeArena.descend`. Undefined
- * when not even the root link is remembered.
+ * Goes down the cached internal nodes towards the key's leaf, see `NodeArena.descend`. Undefined
+ * when not even the root link is cached.
  */
 function descend({ cache }: NodeClient, request: RoutedRequest): CachedNode | undefined {
   request.leaf = 0;
@@ -407,8 +412,8 @@ function descend({ cache }: NodeClient, request: RoutedRequest): CachedNode | un
 }
 
 /**
- * Goes down to the key's leaf, and reads what is not remembered (CHIME section 4.4: 0 to h round
- * trips).
+ * Goes down to the key's leaf and reads the nodes that are not cached (CHIME section 4.4: 0 to h
+ * round trips).
  */
 function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
   for (let step = 0; step < PATH_MAX; step++) {
@@ -432,12 +437,12 @@ function* loadRoot(tree: NodeClient): Operation<CachedNode> {
 }
 
 /**
- * Reads an internal node and remembers it. False when its block may hold something else by now:
- * what remembers the link is too old.
+ * Reads an internal node and caches it. False when its block may hold something else by now,
+ * because the cached parent's link is too old.
  *
- * The first word is read once more behind the node: when it is the node's identity then, all of the
- * node was. A link that is known leads to the node or to one that has been replaced within this
- * operation, which names its replacement.
+ * The batch reads the first word again after the node. If that is still the node's identity, all of
+ * the node was read from it. A link that `isKnown` leads to the node, or to one that was replaced
+ * during this operation and names its replacement.
  */
 function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operation<boolean> {
   const { low, high } = internalLink({ low: parent.linkLow(child), high: parent.linkHigh(child) });
@@ -446,11 +451,11 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   const address = addressOfLink(low, high);
   const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes + 8);
-  const bench = tree.spareBenches.take();
-  const batch = bench.batch.clear().read(address, bytes, image, 0);
+  const memory = tree.stepMemories.take();
+  const batch = memory.batch.clear().read(address, bytes, image, 0);
   if (!known) batch.read(address, 8, image, bytes);
   yield batch;
-  tree.spareBenches.give(bench);
+  tree.stepMemories.give(memory);
   const first = (known ? 0 : bytes) >> 2;
   const firstLow = image.i32[first];
   const firstHigh = image.i32[first + 1];
@@ -459,7 +464,7 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
     firstLow === nodeIdentityLow(low, high, seed) &&
     firstHigh === nodeIdentityHigh(low, high, seed);
   if (!isNode && !known) return false;
-  // Another lane of this client may have remembered more meanwhile.
+  // Another operation of this client may have changed the cached link meanwhile.
   if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
     checkNode(image, bytes);
@@ -473,8 +478,8 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 }
 
 /**
- * Reads the path to the key's leaf again, from the root on, because the remembered path is out of
- * date. Keeps the rest of what is remembered.
+ * Reads the path to the key's leaf again, from the root down, because the cached path is out of
+ * date. Keeps the other cached nodes.
  */
 function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
   let older = tree.cache.top;
@@ -499,9 +504,9 @@ function olderNode(older: CachedNode, request: RoutedRequest): CachedNode | unde
 }
 
 /**
- * Leads a request to a place of [0, 1), as far down as is remembered: to a child of a node, if any
- * is remembered. Each node's children have equal shares of the node's, so a leaf below a node with
- * few children is met more often than one below a full node. Returns the place in the child.
+ * Points a request at a place in [0, 1), as far down as nodes are cached: at a child of the lowest
+ * cached node. The children of a node divide its range equally, so a leaf under a node with few
+ * children is sampled more often than one under a full node. Returns the place within the child.
  */
 function goToPlace({ top }: NodeCache, place: number, request: RoutedRequest): number {
   let at = place;

@@ -15,28 +15,28 @@ import type { Parts } from '../traversal/parts.ts';
 import { depthIn, suffixIn } from './bounds.ts';
 import type { HopscotchTable } from './table.ts';
 
-/** A segment at a time. */
+/** Traverses the table one segment at a time. */
 export class HopscotchParts implements Parts<LeafRequest> {
   readonly order: SuffixOrder;
   readonly #table: HopscotchTable;
-  /** The segment that was read. */
+  /** The segment read last. */
   readonly picture: LeafRequest;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: HopscotchTable, cursor = 0) {
     this.order = new SuffixOrder({ end: 1, step: 1 }, cursor);
     this.#table = table;
     this.picture = table.newRequest();
   }
 
-  /** Reads a segment as it is at one moment. */
+  /** Reads a consistent snapshot of the next segment. */
   *read(): Operation<void> {
     this.picture.hash.h1 = this.order.position.suffix;
     yield* readPicture(this.#table, this.picture);
     this.#arrive();
   }
 
-  /** For figures: a segment that does not stand still is as it was read last. */
+  /** As `read`, for estimates: settles for an inconsistent read if writers keep interfering. */
   *readAsItIs(): Operation<void> {
     try {
       yield* this.read();
@@ -67,7 +67,7 @@ export class HopscotchParts implements Parts<LeafRequest> {
   }
 }
 
-/** Counts by the entries, without reading records: no writer makes it fail. */
+/** Counts entries without reading records. It succeeds however much other clients write. */
 export function* shapeOf(table: HopscotchTable): Operation<IndexShape> {
   const parts = new HopscotchParts(table);
   const items = new ItemCounts();
@@ -81,7 +81,7 @@ export function* shapeOf(table: HopscotchTable): Operation<IndexShape> {
   return { globalDepth, subtables, slots: subtables * table.geometry.shape.span, ...items };
 }
 
-/** Some segments as they are: a key that moves meanwhile may be missed, or be met twice. */
+/** Draws some segments. It may miss a key that moves meanwhile, or show it twice. */
 export function* paint(table: HopscotchTable, partsMax: number): Operation<IndexPicture> {
   const { directory, geometry } = table;
   const segments = directory.subtables();

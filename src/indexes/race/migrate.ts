@@ -15,8 +15,9 @@ import { depthOf, isReady } from './slot.ts';
 import type { RaceTable } from './table.ts';
 
 /**
- * After a search or a write met buckets that are not the whole truth about its key: refreshes the
- * directory, then finishes the move of those of the key's buckets that are being moved.
+ * To be called after a search or a write has read buckets that cannot tell for certain whether its
+ * key is present. Refreshes the directory, then finishes moving those of the key's buckets that are
+ * being moved.
  */
 export function* catchUp(table: RaceTable, request: RaceRequest, attempt: number): Operation<void> {
   const stale = certainty(table, request) === STALE;
@@ -52,18 +53,18 @@ export function* settle(table: RaceTable, subtable: Address, bucket: number): Op
 /**
  * Moves `count` buckets of a subtable that is being split into its child, each slot to the slot of
  * the same index, which is free because the child is new. Any number of clients may do this for the
- * same bucket at the same time and die anywhere: every step is a CAS from a word that occurs once.
+ * same bucket at the same time and die anywhere: every step is a CAS from a word that never recurs.
  *
- *   1  freeze every slot of the parent's bucket with the new depth's stamp: what is in flight fails
- *   2  read the records, which ones move is one more bit of their keys' hashes; nothing changes
+ *   1  freeze every slot of the parent's bucket with the new depth's stamp: CASes in flight fail
+ *   2  read the records: one more bit of each key's hash tells whether the record moves
  *   3  copy each slot to the child's (UNMOVED -> record or vacant)
  *   4  clear the parent's slots that moved, and pending ones, whose owners begin again
- *   5  make the child's bucket ready: from now on it is written to
+ *   5  make the child's bucket ready: from now on clients write to it
  *   6  raise the depth in the parent's header: its slots thaw
  *
  * 4 comes before 5, so that no record is reachable by an old slot once it can be retired; 5 before
- * 6, so that a key is never without a place. The paper's order (header, copy, clear, in a subtable
- * that others insert into meanwhile) leaves keys for which the mover finds no slot.
+ * 6, so that every key has a bucket at any time. The paper's order is header, copy, clear, while
+ * other clients insert into the child: the mover may then find no free slot for a key.
  */
 export function* moveBuckets(
   table: RaceTable,

@@ -2,11 +2,11 @@ import { invariant } from '../../errors.ts';
 import type { Address } from '../../verbs/index.ts';
 
 /**
- * Blocks that this client unlinked and that others may still hold an address of, in the order of
- * unlinking. A block's tag is the epoch that this client had announced when it unlinked the block.
- * While an announcement stands the global epoch is it or one more, since a client verifies its
- * announcement after making it. So a client that may hold the address had announced tag + 1 at
- * most. The epoch cannot reach tag + 3 before all of them have announced a later one.
+ * A block waits this many epochs between being unlinked and being used again. Its tag is the epoch
+ * that this client had announced when it unlinked the block. While a client announces an epoch, the
+ * global epoch is that one or the next, because the client checks it again after announcing. So
+ * every client that may hold the block's address has announced at most tag + 1. The epoch cannot
+ * reach tag + 3 before all of them have announced a later one.
  */
 export const EPOCHS_TO_RIPEN = 3;
 
@@ -16,7 +16,11 @@ const UNITS = 1;
 const TAG = 2;
 const BLOCKS_AT_FIRST = 64;
 
-/** A ring of numbers: every write of a record retires one, so nothing is allocated for each. */
+/**
+ * The blocks that this client unlinked and other clients may still read, oldest first. A block is
+ * ripe when it may be used again. A ring of numbers holds them, because every update retires a
+ * block and must not allocate an object for it.
+ */
 export class Limbo {
   #ring = new Float64Array(FIELDS * BLOCKS_AT_FIRST);
   #head = 0;
@@ -28,12 +32,12 @@ export class Limbo {
     return this.length === 0 ? 0 : this.#ring[this.#at(0) + TAG];
   }
 
-  /** Whether the youngest block may be re-used at `epoch`, and so all of them. */
+  /** Whether all blocks may be used again at `epoch`: the youngest one tells. */
   isRipe(epoch: number): boolean {
     return this.length === 0 || this.#isRipeAt(this.#at(this.length - 1), epoch);
   }
 
-  /** The addresses that wait. */
+  /** The addresses of all waiting blocks. */
   addresses(): Address[] {
     return Array.from({ length: this.length }, (_, i) => this.#ring[this.#at(i)]);
   }
@@ -46,7 +50,7 @@ export class Limbo {
     return false;
   }
 
-  /** How many blocks of these units wait. */
+  /** How many waiting blocks have this size. */
   count(units: number): number {
     let count = 0;
     for (let i = 0; i < this.length; i++) if (this.#ring[this.#at(i) + UNITS] === units) count++;
@@ -54,7 +58,7 @@ export class Limbo {
   }
 
   push(address: Address, units: number, tag: number): void {
-    // `floor` and `drain` take the first tag for the least.
+    // `floor` and `drain` rely on the oldest block having the lowest tag.
     invariant(tag >= this.#lastTag, 'a block is retired in an earlier epoch than the one before');
     this.#lastTag = tag;
     if (FIELDS * this.length === this.#ring.length) this.#grow();
@@ -77,7 +81,7 @@ export class Limbo {
     return drained;
   }
 
-  /** Where the block stands that is the i-th oldest. */
+  /** Index in the ring of the i-th oldest block. */
   #at(i: number): number {
     const at = this.#head + FIELDS * i;
     return at < this.#ring.length ? at : at - this.#ring.length;

@@ -42,14 +42,14 @@ export function writeBytes(bytes: number): number {
   return WRITE_HEAD_BYTES + bytes;
 }
 
-/** The local image of an intent: of one that is being made, or of one that was read. */
+/** The local image of an intent that this client makes or has read. */
 export class Intent {
   readonly memory = new Scratch(INTENT_BYTES);
   #end = HEAD_BYTES;
   /** Where the last write stands. */
   #last = 0;
 
-  /** Room for an intent of so many bytes; before `begin`. */
+  /** Makes room for an intent of this many bytes. To be called before `begin`. */
   ensure(bytes: number): void {
     this.memory.ensure(bytes);
   }
@@ -64,20 +64,20 @@ export class Intent {
   }
 
   setLeaf(leaf: number, address: Address, identityLow: number, identityHigh: number): void {
-    // An erased identity, of a leaf that was merged, is what any other erased one is, too.
+    // A merged leaf's identity is erased to 0, which does not tell leaves apart.
     const isLeaf = address > 0 && (identityLow !== 0 || identityHigh !== 0);
-    invariant(isLeaf, 'an intent is for a leaf that is none');
+    invariant(isLeaf, 'an intent names a leaf without an address or identity');
     const at = LEAVES_AT + leaf * LEAF_BYTES;
     writeInteger(this.memory, at, address);
     setWord(this.memory, at + IDENTITY_AT, identityLow, identityHigh);
   }
 
-  /** Adds a WRITE of whole words; returns where its data are to be put. */
+  /** Adds a WRITE of whole words; returns the offset in `memory` where the caller puts its data. */
   add(leaf: number, address: Address, bytes: number): number {
     const { memory } = this;
     const at = this.#end;
-    // Else the client that repairs would write where no client said.
-    invariant(address > 0 && bytes % 8 === 0, 'an intent writes no whole words of the pool');
+    // Otherwise a repair would write somewhere else.
+    invariant(address > 0 && bytes % 8 === 0, 'an intent writes something else than whole words');
     invariant(at + WRITE_HEAD_BYTES + bytes <= memory.u8.length, 'an intent outgrows its memory');
     writeInteger(memory, at, address);
     memory.i32[(at + 8) >> 2] = bytes;
@@ -98,9 +98,10 @@ export class Intent {
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, i32[word], freeHigh(i32[word + 1]));
   }
 
-  /** Adds the WRITEs that end a leaf; the second one tells that all is done. */
+  /** Adds the WRITEs that retire a merged leaf: erase its identity, then mark its owner word. */
   addRetirement(leaf: number): void {
-    invariant(leaf === SECOND_LEAF, 'an intent retires the leaf by whose lock it is found');
+    // A repair finds the intent by the first leaf's lock.
+    invariant(leaf === SECOND_LEAF, 'an intent retires its first leaf');
     this.addWord(leaf, this.leaf(leaf) + IDENTITY_AT, 0, 0);
     this.addWord(leaf, this.leaf(leaf) + OWNER_AT, RETIRED.low, RETIRED.high);
   }
@@ -110,7 +111,7 @@ export class Intent {
     batch.write(slot, HEAD_BYTES, this.memory, 0);
   }
 
-  /** Adds the WRITE of the whole intent, whose writes stand in `block` if they are too long. */
+  /** Adds the WRITE of the whole intent; puts its writes into `block` if they are too long. */
   postWhole(slot: Address, batch: Batch, block: Address): void {
     const { memory } = this;
     this.#checkEnd();
@@ -122,19 +123,16 @@ export class Intent {
     this.#postSealed(slot, batch);
   }
 
-  /** A repairer relies on the first leaf's lock: once that is released, all must be done. */
+  /** A repair relies on the first leaf's lock: once that is released, all WRITEs must be done. */
   #checkEnd(): void {
     const { i32 } = this.memory;
     const isOfFirst = i32[(this.#last + 12) >> 2] === FIRST_LEAF;
     const releases = readInteger(this.memory, this.#last) === this.leaf(FIRST_LEAF) + OWNER_AT;
     invariant(isOfFirst && releases, 'an intent does not release its first leaf last');
-    invariant(
-      this.#end - HEAD_BYTES <= CHUNK_BYTES,
-      'an intent is longer than any that is repaired',
-    );
+    invariant(this.#end - HEAD_BYTES <= CHUNK_BYTES, 'an intent is too long for a repair');
   }
 
-  /** Adds the WRITE of the intent as it was read, but of another client: see `repair.ts`. */
+  /** Adds the WRITE of the intent that was read, with another owner: see `repair.ts`. */
   postCopy(slot: Address, batch: Batch, ownLow: number, ownHigh: number): void {
     setWord(this.memory, OWN_AT, ownLow, ownHigh);
     this.#postSealed(slot, batch);
@@ -161,7 +159,7 @@ export class Intent {
     return this.#word(OWN_AT);
   }
 
-  /** What the second leaf is locked with. */
+  /** The owner word that locks the second leaf. */
   get other(): Word {
     return this.#word(OTHER_AT);
   }
@@ -178,7 +176,7 @@ export class Intent {
     return this.leaf(FIRST_LEAF) === address || this.leaf(SECOND_LEAF) === address;
   }
 
-  /** Bytes of writes that a slot as it was read says there are, and the block that holds them. */
+  /** How many bytes of writes the head declares, and the block that holds them. */
   get length(): number {
     return this.memory.i32[LENGTH_AT >> 2] >>> 0;
   }
@@ -187,7 +185,7 @@ export class Intent {
     return readInteger(this.memory, BLOCK_AT);
   }
 
-  /** Whether what was read is a whole intent of the operation with this lock word. */
+  /** Whether this client has read a whole intent, of the operation with this lock word. */
   isWholeOf(word: Word): boolean {
     const { length, memory } = this;
     if (!isSame(this.own, word) || length === 0) return false;
@@ -196,7 +194,7 @@ export class Intent {
     return memory.i32[SUM_AT >> 2] === this.#sum();
   }
 
-  /** FNV-1a by words, over all but itself. */
+  /** FNV-1a by words, over everything but the sum itself. */
   #sum(): number {
     const { i32 } = this.memory;
     const end = this.#end >> 2;

@@ -7,34 +7,34 @@ import type { ChunkWord } from './chunk-word.ts';
 
 const PAGE_BYTES = 4096;
 
-/** What a pool needs of the machine below the verbs. */
+/** What a pool needs from the machine, besides verbs. */
 export interface PoolMemory {
-  /** Whether clients of several processes can have it. */
+  /** Whether the pool is in a file, which several processes can map. */
   readonly isInFile?: boolean;
-  /** Present for a pool in a file, where the system has them. */
+  /** Present for a pool in a file, if the system has such locks. */
   readonly locks?: FileLocks;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;
 }
 
-/** What a client takes chunks for. */
+/** Which chunks a client wants, and for what. */
 export interface Demand {
-  /** What the chunks' words become. */
+  /** The word to write for each chunk. */
   word: ChunkWord;
   /** Who takes them. Words of chunks of blocks do not say. */
   owner: number;
   node: number;
-  /** How many bytes from the first chunk's start on the client touches without asking again. */
+  /** How many bytes, from the first chunk's start, must have memory of the system. */
   bytes: number;
-  /** Why the system refused memory for a chunk that could have been taken, if it did. */
+  /** The system's error, if it refused memory for a chunk that was free. */
   refusal?: StepwellError;
 }
 
 /**
- * The system's memory below the chunks. A client has it taken **before** the CAS that makes a chunk
- * its own. So a chunk that the system refuses stays what it is. If the client dies after the CAS,
- * the chunk's next owner can write to it without a bus error. Memory that was taken stays with its
- * chunk, free or not: a client that reads by an old address may still touch it.
+ * The system's memory below the chunks. A client reserves it **before** the CAS that claims a
+ * chunk. So a chunk for which the system refuses memory stays free. If the client dies after the
+ * CAS, the chunk's next owner can write to it without a bus error. A chunk keeps its memory even
+ * when it is free, because a client may still read it by an old address.
  */
 export class ChunkMemory {
   readonly #layout: PoolLayout;
@@ -45,7 +45,7 @@ export class ChunkMemory {
     this.#memory = memory;
   }
 
-  /** Makes the pool cover a chunk. Raises SW_POOL_FULL. */
+  /** Adds regions until the pool covers a chunk. Raises SW_POOL_FULL. */
   *extendTo(chunk: number): Operation<void> {
     const needed = this.#layout.regionsFor(chunk);
     for (;;) {
@@ -59,31 +59,32 @@ export class ChunkMemory {
   }
 
   /**
-   * How many regions the pool has by now; the layout learns how many it may have. Raises
+   * How many regions the pool has now. Updates the layout if the pool's maximum was raised. Raises
    * SW_POOL_CORRUPT.
    */
   *regionCount(): Operation<number> {
     const regions = Number(yield* control.load(SUPERBLOCK.regionCount));
-    // Raised before, and read after it: no region is there that the maximum does not allow.
+    // A grower raises the maximum before it adds a region, and this reads it after the count. So
+    // the maximum read here allows every region counted.
     if (regions > this.#layout.regionsMax) yield* this.readRaised();
     const { regionsMax } = this.#layout;
     invariant(regions >= 1 && regions <= regionsMax, `${regions} regions of ${regionsMax}`);
     return regions;
   }
 
-  /** The layout learns how many regions the pool may have by now. Raises SW_POOL_CORRUPT. */
+  /** Updates the layout's maximum number of regions from the pool. Raises SW_POOL_CORRUPT. */
   *readRaised(): Operation<void> {
     this.#layout.raise(Number(yield* control.load(SUPERBLOCK.regionsRaised)));
   }
 
-  /** Whether the word of a chunk, which may be any number, is there to be read. */
+  /** Whether `chunk`, which may be any number, is a chunk whose word can be read. */
   *hasWord(chunk: number): Operation<boolean> {
     if (!(chunk >= this.#layout.reservedChunks) || this.#layout.isAddedTable(chunk)) return false;
     const needed = this.#layout.regionsForWord(chunk);
     return needed === 1 || needed <= (yield* this.regionCount());
   }
 
-  /** Raises the pool's maximum to `regions`; returns the maximum by now. */
+  /** Raises the pool's maximum to at least `regions`, and returns it. */
   *raise(regions: number): Operation<number> {
     // Each failed swap means that another grower has raised the word, to REGIONS_MAX at most.
     for (let attempt = 0; attempt < REGIONS_MAX; attempt++) {
@@ -95,10 +96,10 @@ export class ChunkMemory {
         return regions;
       }
     }
-    return invariant(false, 'the maximum of the pool changes again and again') as never;
+    return invariant(false, "the pool's maximum changes again and again") as never;
   }
 
-  /** Takes the range from the operating system now; see RegionSource.reserve. */
+  /** Reserves memory of the operating system for the range; see RegionSource.reserve. */
   reserve(address: Address, bytes: number): void {
     const offset = offsetOf(address);
     const start = Math.floor(offset / PAGE_BYTES) * PAGE_BYTES;
@@ -106,7 +107,7 @@ export class ChunkMemory {
     this.#memory.reserve(regionOf(address), start, end - start);
   }
 
-  /** Takes the demanded bytes at a chunk; false, and the demand says why, when they are refused. */
+  /** Reserves the demanded bytes at a chunk. If refused, returns false and sets `refusal`. */
   backs(demand: Demand, chunk: number): boolean {
     try {
       this.reserve(this.#layout.chunkStart(chunk), demand.bytes);
@@ -118,7 +119,7 @@ export class ChunkMemory {
   }
 }
 
-/** The error, if it says that there is no memory left; raises any other. */
+/** Returns the error if it is SW_POOL_FULL; raises any other. */
 export function fullError(error: unknown): StepwellError {
   if (hasCode(error, 'SW_POOL_FULL')) return error;
   throw error;

@@ -129,7 +129,7 @@ export class ExpirySweep {
    */
   *#tell(): Operation<void> {
     const evictor = this.#evictor;
-    if (evictor?.store.ledger.hasNews) yield* evictor.publish();
+    if (evictor?.store.ledger.isUnpublished) yield* evictor.publish();
   }
 
   *#removeInFull(

@@ -96,7 +96,7 @@ export class BoundedStore {
   /** Current figures for statistics. A handle that only reads publishes nothing. */
   *stats(readOnly: boolean): Operation<BoundStats> {
     if (!readOnly) yield* this.ledger.publish();
-    yield* this.ledger.look();
+    yield* this.ledger.refresh();
     this.#learn();
     const { unit, limit, eviction } = this.bound;
     const { records, bytes, evicted: evictions, hits, misses } = this.ledger.sums;
@@ -143,7 +143,7 @@ export class BoundedStore {
   /** Reads what the other clients have done. */
   *look(): Operation<void> {
     yield* this.ledger.publish();
-    yield* this.ledger.look();
+    yield* this.ledger.refresh();
     this.#learn();
   }
 

@@ -155,11 +155,11 @@ export class Evictor {
     const { isOver, isSuspect, ledger } = this.store;
     const owes = this.drain.owes || this.oldTables.isPaid;
     const isAhead = !owes && !this.#attachment.pool.allocator.isTight;
-    if (!isOver && !isSuspect && !ledger.hasNews && isAhead) return;
+    if (!isOver && !isSuspect && !ledger.isUnpublished && isAhead) return;
     try {
       yield* this.#evictExcess(request);
       if (request !== undefined) yield* this.#keepPace(request);
-      if (ledger.hasNews) yield* this.publish();
+      if (ledger.isUnpublished) yield* this.publish();
     } catch (error) {
       if (!(error instanceof StepwellError)) throw error;
     }

@@ -21,22 +21,22 @@ const MISSES = 4;
 const LRU_REGRET = 5;
 const LFU_REGRET = 6;
 const WORDS = 8;
-/** Bytes of the count of dead clients, which is read behind the lines. */
+/** Bytes of the count of dead clients, which is read into the words after the lines. */
 const DEATHS_BYTES = 8;
 
 /** Greatest valid value of a line's word; the pool may be damaged. */
 const VALUE_MAX = 2 ** 53;
-/** Greatest value of half of a correction. */
+/** Greatest value of each half of the correction word. */
 const HALF_MAX = 2 ** 31 - 1;
 
-/** Changes of this client after which it looks at the lines of the others again, at the latest. */
-const LOOK_AFTER = 64;
-/** The same in a store that adapts: among many clients, regrets learnt late cost hits. */
-const LOOK_AFTER_ADAPTING = 16;
-/** A client adds at most this part of the limit before it looks, or before it evicts. */
+/** A client reads the other clients' lines after at most this many changes of its own. */
+const CHANGES_MAX = 64;
+/** The same for adaptive eviction: with many clients, learning of regrets late costs hits. */
+const CHANGES_MAX_ADAPTIVE = 16;
+/** A client adds at most limit / PARTS before it reads the others' lines or evicts. */
 const PARTS = 128;
 
-/** Sums over all clients of a store, for ever. */
+/** Sums over all clients since the store was created. */
 export interface LedgerSums {
   readonly records: number;
   readonly bytes: number;
@@ -45,7 +45,7 @@ export interface LedgerSums {
   readonly misses: number;
 }
 
-/** The sums of the lines and their correction, and the correction itself. */
+/** The corrected sums of all lines, and both halves of the correction word. */
 export interface Reading {
   readonly records: number;
   readonly bytes: number;
@@ -61,34 +61,34 @@ export interface Reading {
  * continues its line.
  *
  * A client knows its own line. It reads the others' after 64 changes, or when it has added half of
- * its share of what was left, or a 128th of the limit. In a full store each insertion evicts as
- * much as it adds. So the store holds at most its limit and, by each client but one, a 128th of it
- * (of few records, one) and its operations in flight; the client that looks next evicts that. A
- * client that dies leaves its line wrong by its operations in flight: recount.ts.
+ * its share of the room that was left, or a 128th of the limit. In a full store each insertion
+ * evicts as much as it adds. So each client but one can exceed the limit by a 128th of it (at least
+ * one record) and its operations in flight; the next client that reads the lines evicts the excess.
+ * A client that dies leaves its line wrong by its operations in flight; recount.ts corrects that.
  *
- * Every verb is posted between the `enter` and the `exit` of an attachment: outside, the store may
- * have been dropped, and its block be another store's, or the row another client's.
+ * Every verb is posted between the `enter` and the `exit` of an attachment. Outside, the store may
+ * have been dropped and its block re-used, or the row may belong to another client.
  */
 export class Ledger {
   readonly bound: Bound;
   readonly #pool: Pool;
   readonly #own = new Float64Array(WORDS);
-  /** The line as this client has published it last. */
-  readonly #told = new Float64Array(WORDS);
+  /** The line as this client last published it. */
+  readonly #published = new Float64Array(WORDS);
   readonly #catalog: number;
   /** Whether this client has ever changed what the store holds. */
   hasChanged = false;
-  /** Clients that have died with the store open and were not swept, at the last look. */
+  /** Clients that died with the store open and whose blocks no sweep has freed, when last read. */
   deaths = 0;
-  /** Whether the lines said less than nothing at the last look. */
+  /** Whether the sums were below 0 when the lines were last read. */
   isNegative = false;
   /** Sums of the others' lines, with the correction. */
   readonly #others = new Float64Array(WORDS);
   readonly #lines: Scratch;
-  /** Corrections of damaged lines that do not fit in the word. Each client finds its own. */
+  /** Corrections too large for the correction word, as after damage. Each client finds its own. */
   readonly #damage = { records: 0, bytes: 0 };
   #changesLeft = 0;
-  /** How much this client may add before it looks, in the bound's unit. */
+  /** How much this client may add before it reads the others' lines, in the bound's unit. */
   #amountLeft = 0;
 
   constructor(pool: Pool, bound: Bound, catalog: number) {
@@ -105,8 +105,8 @@ export class Ledger {
     for (let word = 0; word < WORDS; word++) {
       ledger.#own[word] = ledger.#lineWord(pool.membership.id, word);
     }
-    ledger.#told.set(ledger.#own);
-    yield* ledger.look();
+    ledger.#published.set(ledger.#own);
+    yield* ledger.refresh();
     return ledger;
   }
 
@@ -121,22 +121,22 @@ export class Ledger {
     };
   }
 
-  /** The regrets of all clients against each expert; see experts.ts. */
+  /** All clients' regrets about each eviction policy; see experts.ts. */
   get regrets(): { lru: number; lfu: number } {
     return { lru: this.#sum(LRU_REGRET), lfu: this.#sum(LFU_REGRET) };
   }
 
-  /** How many records were evicted, ever. */
+  /** How many records all clients have evicted since the store was created. */
   get evicted(): number {
     return this.#sum(EVICTED);
   }
 
-  /** How much more the store holds than it may, in its unit; 0 when it is just full. */
+  /** By how much the store exceeds its limit, in the bound's unit; negative while it has room. */
   get excess(): number {
     return this.#sum(this.#word) - this.bound.limit;
   }
 
-  /** By how much a client may let the store exceed its limit for a while. */
+  /** By how much each client may let the store exceed its limit for a while. */
   get slack(): number {
     return Math.floor(this.bound.limit / PARTS);
   }
@@ -159,17 +159,17 @@ export class Ledger {
     return this.#own[word] + this.#others[word];
   }
 
-  /** An operation has changed what the store holds. */
+  /** Counts what an operation of this client has added, or removed if negative. */
   changed(records: number, bytes: number): void {
     this.hasChanged = true;
     this.#own[RECORDS] += records;
     this.#own[BYTES] += bytes;
     this.#changesLeft--;
-    // A removal adds nothing: others may have filled the room again.
+    // A removal gives no allowance back: another client may have used the room already.
     this.#amountLeft -= Math.max(0, this.bound.unit === 'records' ? records : bytes);
   }
 
-  /** This client has evicted a record because its view was over the limit. */
+  /** Counts a record that this client has evicted because the store was over its limit. */
   evictedOne(bytes: number): void {
     this.#own[RECORDS]--;
     this.#own[BYTES] -= bytes;
@@ -194,22 +194,24 @@ export class Ledger {
     this.#own[LFU_REGRET] += lfu;
   }
 
-  /** Whether this client has changed so much that it should look at the others' lines. */
+  /** Whether this client has changed so much that it should read the others' lines. */
   get isStale(): boolean {
     return this.#changesLeft <= 0 || (this.#amountLeft < 0 && this.excess <= 0);
   }
 
-  /** Whether its line says more than it has published. */
-  get hasNews(): boolean {
-    for (let word = 0; word < WORDS; word++) if (this.#own[word] !== this.#told[word]) return true;
+  /** Whether this client's line has changed since it was published. */
+  get isUnpublished(): boolean {
+    for (let word = 0; word < WORDS; word++) {
+      if (this.#own[word] !== this.#published[word]) return true;
+    }
     return false;
   }
 
   /** Reads the others' lines, and how many clients have died. One round trip. */
-  *look(): Operation<Reading> {
-    // Reset before the READ, so that only one of several operations in flight looks.
+  *refresh(): Operation<Reading> {
+    // Reset before the READ, so that only one of several operations in flight reads them.
     const { eviction } = this.bound;
-    this.#changesLeft = eviction === 'adaptive' ? LOOK_AFTER_ADAPTING : LOOK_AFTER;
+    this.#changesLeft = eviction === 'adaptive' ? CHANGES_MAX_ADAPTIVE : CHANGES_MAX;
     yield* this.#read();
     const { id, clientsMax } = this.#pool.membership;
     this.#others.fill(0);
@@ -236,7 +238,7 @@ export class Ledger {
     this.deaths = Number(this.#lines.i64[bytes / DEATHS_BYTES]);
   }
 
-  /** Adds another client's line; false when it says nothing. */
+  /** Adds another client's line; false when the line is all zeros. */
   #addLine(row: number): boolean {
     let isEmpty = true;
     for (let word = 0; word < WORDS; word++) {
@@ -253,17 +255,17 @@ export class Ledger {
     return Math.abs(value) <= VALUE_MAX ? value : 0;
   }
 
-  /** Writes this client's line if it says something new, without waiting. */
+  /** Writes this client's line if it has changed, without waiting for the WRITE. */
   *publish(): Operation<void> {
     const { id, clientsMax } = this.#pool.membership;
-    if (id === 0 || !this.hasNews) return;
+    if (id === 0 || !this.isUnpublished) return;
     invariant(id <= clientsMax, 'a client writes behind the last line of a store');
-    this.#told.set(this.#own);
+    this.#published.set(this.#own);
     const line = this.bound.block + (id - 1) * LEDGER_LINE_BYTES;
     yield* this.#pool.unwaited.doubles(line, this.#own, WORDS);
   }
 
-  /** Adds to the correction, unless another client has changed it since the reading. */
+  /** Adds to the correction word, unless another client has changed it since the reading. */
   *correct({ low, high }: Reading, records: number, bytes: number): Operation<boolean> {
     const to = [low + records, high + Math.round(bytes / UNIT_BYTES)];
     if (to.some((half) => Math.abs(half) > HALF_MAX)) {

@@ -7,23 +7,23 @@ import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from './bounded-store.ts';
 import type { Ledger, Reading } from './ledger.ts';
 
-/** Steps of the walk in one section of an epoch. */
+/** Steps of the walk between entering an epoch section and leaving it. */
 const STEPS = 64;
-/** After a recount none is worth its time for so many times as long. */
+/** The next recount waits this many times as long as the last one took. */
 const PAUSES = 20;
-/** A recount is sure when the sum has changed by such a part meanwhile, at most. */
+/** A recount is reliable if the ledger's sum changed by at most 1 / UNSURE_PARTS during it. */
 const UNSURE_PARTS = 128;
 
 /**
- * Counts the records of a bounded store by a walk, and corrects the sum of the lines. A client that
- * was killed, or lost its connections, has not counted what it did last. Without a recount the sum
- * would stay wrong: a store without eviction would refuse keys for ever, others would evict records
- * needlessly, or exceed their bound.
+ * Counts the records of a bounded store by a walk, and corrects the ledger's sum. A client that was
+ * killed, or lost its connections, has not published its last changes. Without a recount the sum
+ * would stay wrong: a store without eviction would refuse keys for ever, and a store with eviction
+ * would evict records needlessly or exceed its bound.
  *
- * The correction is one word, changed by a CAS that expects it as it was before the walk. So only
- * one of several clients that count at once corrects. Other clients go on meanwhile. So the walk is
- * compared with the mean of the sums before and after it, and a difference that the change between
- * them explains is ignored.
+ * The correction is one word. The CAS that changes it expects the value from before the walk, so if
+ * several clients count at once, only one of them corrects. Other clients write during the walk.
+ * The walk's count is therefore compared with the mean of the sums before and after it, and a
+ * difference that the change between them explains is ignored.
  */
 export class Recount {
   readonly #store: BoundedStore;
@@ -36,7 +36,7 @@ export class Recount {
     this.#attachment = attachment;
   }
 
-  /** A recount, unless the last one was a short time ago and no client has died since. */
+  /** Recounts, unless the last recount was recent and no client has died since. */
   *ifDue(): Operation<void> {
     const { now } = this.#attachment.pool.timer;
     const start = now();
@@ -54,7 +54,7 @@ export class Recount {
 
   *run(): Operation<void> {
     const { ledger } = this.#store;
-    const before = yield* inSection(this.#attachment, () => ledger.look());
+    const before = yield* inSection(this.#attachment, () => ledger.refresh());
     const { deaths } = ledger;
     const counted = yield* this.#walk();
     const isSure = yield* inSection(this.#attachment, () => correct(ledger, before, counted));
@@ -81,21 +81,21 @@ function* someOf(
   for (let step = 0; step < STEPS && !walk.done; step++) yield* walk.next(visit, true);
 }
 
-/** False when the others have changed so much meanwhile that it may have missed an error. */
+/** Returns whether the count is reliable: few enough changes by other clients during the walk. */
 function* correct(
   ledger: Ledger,
   before: Reading,
   counted: { records: number; bytes: number },
 ): Operation<boolean> {
-  const after = yield* ledger.look();
-  // As many may have come as were evicted: the sum alone does not tell that others write.
+  const after = yield* ledger.refresh();
+  // Insertions and evictions may cancel out in the sum, so evictions count as changes of their own.
   const evicted = Math.max(0, after.evicted - before.evicted);
   const evictedBytes = evicted * ledger.perRecordBytes;
   const records = differenceOf(counted.records, before.records, after.records, evicted);
   const bytes = differenceOf(counted.bytes, before.bytes, after.bytes, evictedBytes);
   if (records !== 0 || bytes !== 0) {
     yield* ledger.correct(before, records, bytes);
-    yield* ledger.look();
+    yield* ledger.refresh();
   }
   const changed = Math.abs(after.records - before.records) + evicted;
   return changed <= Math.max(1, counted.records / UNSURE_PARTS);

@@ -6,11 +6,11 @@ import type { Access } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Expert, isLessFrequent, isLessRecent, LFU, LRU } from './experts.ts';
 
-/** A record that may be evicted, as a sample met it. */
+/** A record that may be evicted, as it was when a sample visited it. */
 export class Candidate {
   readonly request: Request;
   readonly #index: Index;
-  /** Those that chose it. */
+  /** The experts that chose it. */
   experts = 0;
   isFound = false;
   isExpired = false;
@@ -39,8 +39,8 @@ export class Candidate {
   }
 
   /**
-   * Removes the record, unless it was replaced or used since the sample. Whether it is gone by this
-   * client.
+   * Removes the record, unless it was replaced or used since the sample. Returns whether this
+   * client has removed it.
    */
   *remove(): Operation<boolean> {
     const { request } = this;
@@ -53,11 +53,11 @@ export class Candidate {
 }
 
 /**
- * The two records that one expert would evict first. The runner-up competes with the next sample:
- * that samples more records at no READ (Psounis and Prabhakar, "Efficient randomized web-cache
- * replacement schemes using samples from past eviction times", IEEE/ACM ToN 10(4), 2002). A sample
- * of one bucket is also compared with that of another one in this way. A record that was used or
- * replaced meanwhile is spared when it is to be removed.
+ * The two records that one expert would evict first. The runner-up competes in the next sample,
+ * which makes that larger without another READ (Psounis and Prabhakar, "Efficient randomized
+ * web-cache replacement schemes using samples from past eviction times", IEEE/ACM ToN 10(4), 2002).
+ * It also compares records of one bucket with those of another. If a record was used or replaced
+ * meanwhile, `Candidate.remove` spares it.
  */
 class Ranking {
   first: Candidate;
@@ -75,7 +75,7 @@ class Ranking {
     this.#second.isFound = false;
   }
 
-  /** The record of this key is no candidate, or not as it was noted. */
+  /** Drops the candidate with this key, because it was evicted, is spared, or comes again. */
   forget(request: Request): void {
     if (this.#second.isOf(request)) this.#second.isFound = false;
     if (!this.first.isOf(request)) return;
@@ -94,7 +94,7 @@ class Ranking {
     this.first.note(met, keyBytes, access, isExpired);
   }
 
-  /** Whether the candidate goes after the record, or is none. An expired one goes before others. */
+  /** Whether to evict the record before the candidate, if there is one. Expired ones go first. */
   #isBehind(candidate: Candidate, access: Access, isExpired: boolean): boolean {
     if (!candidate.isFound) return true;
     if (candidate.isExpired || isExpired) return !candidate.isExpired;
@@ -108,7 +108,7 @@ class Ranking {
   }
 }
 
-/** A sample of a store, and what each expert makes of it. */
+/** A sample of a store, ranked by each expert. */
 export class Sampling {
   readonly met: Request;
   readonly places: number[] = [];
@@ -126,7 +126,7 @@ export class Sampling {
   #expert: Expert | undefined;
   /** Access of the last record met. */
   readonly #access: Access = { ticks: 0, uses: 0 };
-  /** Whether the second expert is asked at all. */
+  /** Whether LFU ranks the records, too. */
   readonly #countsUses: boolean;
 
   constructor(index: Index, countsUses: boolean) {
@@ -137,9 +137,9 @@ export class Sampling {
     this.#lfu = new Ranking(index, isLessFrequent);
   }
 
-  /** A sample of so many places begins, in which the last one's runners-up take part. */
+  /** Begins a sample of this many places, in which the last sample's runners-up take part. */
   begin(places: number, chance: () => number, spared: Request | undefined): void {
-    // At equal distances, so that in a small index no place is read twice and none left out.
+    // At equal distances, so that it reads every place of a small index, and none twice.
     const first = chance();
     for (let i = 0; i < places; i++) this.places[i] = (first + i / places) % 1;
     this.places.length = places;
@@ -158,9 +158,7 @@ export class Sampling {
     this.begin(1, chance, spared);
   }
 
-  /**
-   * A helper's state goes only when it has expired: without it two clients could hold one lease.
-   */
+  /** Evicts a helper's state only once it has expired: else two clients could hold one lease. */
   readonly visit = (met: Request, keyBytes: number): void => {
     this.count++;
     if (this.#spared !== undefined && isSameKey(met, this.#spared)) return;
@@ -172,8 +170,8 @@ export class Sampling {
   };
 
   /**
-   * The victim of the expert that `choose` names, unless one decides already; undefined when there
-   * is no candidate. An expired record goes first.
+   * The victim of the expert that already decides this eviction, or else of the one that `choose`
+   * draws. An expired record goes first. Undefined when there is no candidate.
    */
   victimOf(choose: () => Expert): Candidate | undefined {
     this.#expert ??= choose();

@@ -175,7 +175,7 @@ export class LocalClient {
   /** Tells other clients what this one has counted of a bounded store. */
   #tellLast(store: OpenStore): void {
     const bounded = this.#opened.get(store)?.bounded;
-    if (!bounded?.ledger.hasNews || this.pool.closed) return;
+    if (!bounded?.ledger.isUnpublished || this.pool.closed) return;
     try {
       this.pool.enterStore(store);
       try {

@@ -4,7 +4,7 @@ import { kindNamed, kindOf } from '../../indexes/kinds.ts';
 import { checkSignal } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
 import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
-import { boundWish } from '../eviction/bound-wish.ts';
+import { boundSettings } from '../eviction/bound-settings.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
 import { draftOf, linkTarget, removeAbandoned } from '../places/pool-files.ts';
@@ -232,7 +232,7 @@ function chosenParameters(
   let fewest = all;
   // The pool may have been raised before or after the store was made.
   for (let size = old.sizeMax; size >= old.sizeAtFirst; size -= nodes * old.regionSize) {
-    const bytes = bytesFor(kind, size, boundWish(bounds));
+    const bytes = bytesFor(kind, size, boundSettings(bounds));
     let chosen = all;
     for (const one of all) {
       const others = chosen.filter((other) => other !== one);

@@ -216,7 +216,7 @@ export class RemoteClient {
     try {
       // They count in their sections, but can evict no more after them.
       await this.pool.exclusive(nothing);
-      if (!bounded.ledger.hasNews && !bounded.ledger.hasChanged) return;
+      if (!bounded.ledger.isUnpublished && !bounded.ledger.hasChanged) return;
       const session = new Session(this, { ...opened, store });
       const evictor = new Evictor(bounded, opened.index, session, store.name);
       const lanes = Array.from({ length: LAST_WIDTH }, () => undefined);

@@ -8,7 +8,7 @@ import { StoreChoice } from './store-choice.ts';
 
 const PER_PAGE = 50;
 
-/** The browser of keys: pages forward and back, and one record whole. */
+/** The browser of keys: pages of keys, forward and back, and a single record in full. */
 export class KeysView {
   readonly #choice = new StoreChoice(() => this.#begin());
   readonly #from = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
@@ -52,8 +52,8 @@ export class KeysView {
     const from = isOrdered && this.#from.value !== '' ? this.#from.value : null;
     try {
       const prefix = this.#prefix.value;
-      const wish = { store, count: PER_PAGE, next, from, prefix };
-      const answer = await ask<KeysAnswer>('keys', wish);
+      const query = { store, count: PER_PAGE, next, from, prefix };
+      const answer = await ask<KeysAnswer>('keys', query);
       this.#showPage(answer);
     } catch (error) {
       this.#page.replaceChildren(el('p', { role: 'alert' }, (error as Error).message));

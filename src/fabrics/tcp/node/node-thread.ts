@@ -4,12 +4,12 @@ import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import { startWorker } from '../../start-worker.ts';
 import type { NodeOptions } from './node-server.ts';
 
-/** Where the thread gets its memory: both can be mapped by others too. */
+/** Where the thread gets its memory. Other threads or processes can map either kind, too. */
 export type NodeMemoryPlace =
   | { kind: 'memory'; buffers: readonly SharedArrayBuffer[] }
   | { kind: 'file'; path: string; regions: number };
 
-/** All of a node's options that can be sent to a thread. */
+/** The options of a node that can be sent to a thread, and where its memory is. */
 export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls' | 'guesses' | 'dataPath'> & {
   place: NodeMemoryPlace;
   regionBytes: number;
@@ -22,7 +22,7 @@ export type ThreadMessage =
 /** A memory node whose verb loop has a thread of its own. */
 export class NodeThread {
   readonly port: number;
-  /** Settled when the thread has ended, by `stop` or by a failure. */
+  /** Resolves when the thread has ended, and rejects if it failed. */
   readonly ended: Promise<void>;
   readonly #worker: Worker;
 
@@ -32,7 +32,7 @@ export class NodeThread {
     this.ended = ended;
   }
 
-  /** In the program `node-worker` beside the module `from`, which takes the options. */
+  /** Starts the thread: the module `node-worker` in the folder of the module `from`. */
   static async start<T extends ThreadOptions>(
     options: T,
     from: string = import.meta.url,
@@ -42,7 +42,7 @@ export class NodeThread {
       worker.once('error', reject);
       worker.once('exit', () => resolve());
     });
-    // The caller that waits for the end hears of a failure; before that it is heard of here.
+    // Until a caller waits for `ended`, a failure must not count as an unhandled rejection.
     ended.catch(() => {});
     const [message] = (await once(worker, 'message')) as [ThreadMessage];
     if (message.kind === 'listening') return new NodeThread(worker, message.port, ended);

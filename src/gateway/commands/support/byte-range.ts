@@ -1,6 +1,6 @@
 /**
- * The part of a sequence between two inclusive indexes; negative ones count from the end. It is
- * empty when `to` is not above `from`.
+ * The part of a sequence from index `start` to `end`, both included; negative indexes count from
+ * the end. The part is empty when `to` equals `from`.
  */
 export function rangeWithin(
   start: bigint,
@@ -13,7 +13,7 @@ export function rangeWithin(
   return { from, to: Math.max(from, clamp(last < 0n ? 1n : last + 1n, length)) };
 }
 
-function clamp(place: bigint, length: number): number {
-  if (place < 0n) return 0;
-  return place > BigInt(length) ? length : Number(place);
+function clamp(index: bigint, length: number): number {
+  if (index < 0n) return 0;
+  return index > BigInt(length) ? length : Number(index);
 }

@@ -70,8 +70,8 @@ export interface PairMark {
 export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): Operation<boolean> {
   const { allocator, catalog, geometry } = tree;
   const units = unitsFor(intentBytes(tree, geometry.shape.span));
-  const request = tree.spareRequests.take();
-  const right = tree.spareRequests.take();
+  const request = tree.idleRequests.take();
+  const right = tree.idleRequests.take();
   let block = NULL_ADDRESS;
   try {
     if (intentBytes(tree, pair.moves) > INTENT_BYTES) {
@@ -104,8 +104,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   } finally {
     if (block !== NULL_ADDRESS) allocator.discard(catalog, units, block);
     yield* letGo(tree, request);
-    tree.spareRequests.give(request);
-    tree.spareRequests.give(right);
+    tree.idleRequests.give(request);
+    tree.idleRequests.give(right);
   }
 }
 

@@ -270,8 +270,8 @@ function* lookAtLeaves(
   children: readonly number[],
 ): Operation<LeafLook[]> {
   const { shape, perVacancyBit } = tree.geometry;
-  const bench = tree.spareBenches.take();
-  const { batch, swaps } = bench;
+  const memory = tree.stepMemories.take();
+  const { batch, swaps } = memory;
   batch.clear();
   children.forEach((child, i) => {
     const { low, high } = linkIn(node.image, child);
@@ -283,7 +283,7 @@ function* lookAtLeaves(
     const sibling = { low: lowHalf(swaps, at + 8), high: highHalf(swaps, at + 8) };
     return { used: usedIn(shape.span, perVacancyBit, swaps, at), sibling };
   });
-  tree.spareBenches.give(bench);
+  tree.stepMemories.give(memory);
   return looks;
 }
 

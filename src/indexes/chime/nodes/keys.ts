@@ -2,12 +2,12 @@ import { compareKeys, compareWhole } from '../../substrates/key-range.ts';
 
 export { compareKeys, compareWhole };
 
-/** Undefined stands for what is above all keys. */
+/** Whether two bounds are the same; undefined is above all keys. */
 export function areSame(a: Uint8Array | undefined, b: Uint8Array | undefined): boolean {
   return a === b || (a !== undefined && b !== undefined && compareWhole(a, b) === 0);
 }
 
-/** The shortest key that is greater than `below` and not greater than `above`: its prefix. */
+/** The shortest prefix of `above` that is greater than `below`. */
 export function separatorOf(below: Uint8Array, above: Uint8Array): Uint8Array {
   let same = 0;
   while (same < below.length && below[same] === above[same]) same++;

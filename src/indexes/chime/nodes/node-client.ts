@@ -1,19 +1,19 @@
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import { type Address, Batch, CAS_BYTES, type Operation, Scratch } from '../../../verbs/index.ts';
-import type { Spares } from '../spares.ts';
+import type { FreeList } from '../free-list.ts';
 import type { NodeCache } from './cache.ts';
 import type { Link } from './link.ts';
 
 const SWAPS = 64;
 const IMAGE_BYTES = 4096;
 
-/** Local memory of one step of a change of shape, kept for the next one: see `Spares`. */
-export class Bench {
+/** Local memory for one step of a split, merge or rebuild. A `FreeList` keeps it for the next. */
+export class StepMemory {
   readonly batch = new Batch();
   /** Words of many CAS. */
   readonly swaps = new Scratch(CAS_BYTES * SWAPS);
-  /** What is going to be written. */
+  /** Images of nodes to write. */
   readonly images = new Scratch(IMAGE_BYTES);
 }
 
@@ -37,7 +37,7 @@ export interface NodeClient {
   readonly allocator: Allocator;
   readonly reclamation: Reclamation;
   readonly cache: NodeCache;
-  readonly spareBenches: Spares<Bench>;
+  readonly stepMemories: FreeList<StepMemory>;
   /** Internal nodes that this client has rebuilt. */
   rebuilds: number;
   /** Bounds loops: raises SW_CONTENTION after too many rounds. */

@@ -44,7 +44,7 @@ import {
   TAG_VALUES,
   UP,
 } from './link.ts';
-import type { Bench, NodeClient } from './node-client.ts';
+import type { NodeClient, StepMemory } from './node-client.ts';
 
 /** Most nodes on a path to a leaf: levels, and replacements that are not linked yet. */
 export const PATH_MAX = 1000;
@@ -62,16 +62,16 @@ export interface Visit {
 
 /** Reads a node that is linked into the tree, or was when this operation had begun. */
 export function* visit(
-  { spareBenches }: NodeClient,
+  { stepMemories }: NodeClient,
   owner: Address,
   { low, high }: Link,
 ): Operation<Visit> {
   const address = addressOfLink(low, high);
   const bytes = bytesOfNode({ high });
   const image = new Scratch(bytes);
-  const bench = spareBenches.take();
-  yield bench.batch.clear().read(address, bytes, image, 0);
-  spareBenches.give(bench);
+  const memory = stepMemories.take();
+  yield memory.batch.clear().read(address, bytes, image, 0);
+  stepMemories.give(memory);
   checkNode(image, bytes);
   return { owner, low, high: high & ~FROZEN, address, image };
 }
@@ -131,12 +131,12 @@ export function internalLink(link: Link): Link {
 }
 
 /** Reads the root link. */
-export function* rootLink({ root, spareBenches }: NodeClient): Operation<Link> {
-  const bench = spareBenches.take();
-  const { batch, swaps } = bench;
+export function* rootLink({ root, stepMemories }: NodeClient): Operation<Link> {
+  const memory = stepMemories.take();
+  const { batch, swaps } = memory;
   yield batch.clear().read(root, 8, swaps, 0);
   const link = { low: swaps.i32[0], high: swaps.i32[1] };
-  spareBenches.give(bench);
+  stepMemories.give(memory);
   return internalLink(link);
 }
 
@@ -183,16 +183,16 @@ export function* freezeAt(
   words: Int32Array,
   bitOf: (i: number) => number,
 ): Operation<void> {
-  const bench = tree.spareBenches.take();
-  bench.swaps.ensure((CAS_BYTES * words.length) / 2);
+  const memory = tree.stepMemories.take();
+  memory.swaps.ensure((CAS_BYTES * words.length) / 2);
   try {
-    for (let round = 1; postFreezing(addressOf, words, bitOf, bench); round++) {
+    for (let round = 1; postFreezing(addressOf, words, bitOf, memory); round++) {
       tree.giveUpAfter(round);
-      yield bench.batch;
-      noteFrozen(words, bitOf, bench.swaps);
+      yield memory.batch;
+      noteFrozen(words, bitOf, memory.swaps);
     }
   } finally {
-    tree.spareBenches.give(bench);
+    tree.stepMemories.give(memory);
   }
 }
 
@@ -201,7 +201,7 @@ function postFreezing(
   addressOf: (i: number) => Address,
   words: Int32Array,
   bitOf: (i: number) => number,
-  { batch, swaps }: Bench,
+  { batch, swaps }: StepMemory,
 ): boolean {
   batch.clear();
   for (let i = 0; 2 * i < words.length; i++) {
@@ -244,7 +244,7 @@ export class NewNodes {
   readonly #spare: NodeBlock[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
   /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
-  #bench: Bench | undefined;
+  #memory: StepMemory | undefined;
   #imagesEnd = 0;
 
   constructor(tree: NodeClient) {
@@ -342,8 +342,8 @@ export class NewNodes {
   }
 
   #room(bytes: number): { image: Scratch; at: number } {
-    this.#bench ??= this.#tree.spareBenches.take();
-    const { images } = this.#bench;
+    this.#memory ??= this.#tree.stepMemories.take();
+    const { images } = this.#memory;
     const at = this.#imagesEnd;
     if (at + bytes > images.u8.length) return { image: new Scratch(bytes), at: 0 };
     this.#imagesEnd = at + bytes;
@@ -386,12 +386,12 @@ export class NewNodes {
   }
 
   #giveBack(blocks: readonly NodeBlock[]): void {
-    const { allocator, catalog, spareBenches } = this.#tree;
+    const { allocator, catalog, stepMemories } = this.#tree;
     for (const { address, size } of blocks) {
       allocator.sizeClass(catalog, unitsBeside(1 << size)).cache.push(address);
     }
-    if (this.#bench !== undefined) spareBenches.give(this.#bench);
-    this.#bench = undefined;
+    if (this.#memory !== undefined) stepMemories.give(this.#memory);
+    this.#memory = undefined;
     this.#imagesEnd = 0;
     this.#blocks.length = 0;
     this.#spare.length = 0;
@@ -456,9 +456,9 @@ function* swap(
   desired: Link,
   nodes?: NewNodes,
 ): Operation<boolean> {
-  const bench = tree.spareBenches.take();
+  const memory = tree.stepMemories.take();
   try {
-    const { batch, swaps } = bench;
+    const { batch, swaps } = memory;
     setWord(swaps, 0, expected.low, expected.high);
     setWord(swaps, 8, desired.low, desired.high);
     batch.clear();
@@ -466,7 +466,7 @@ function* swap(
     yield batch.cas(address, swaps, 0);
     return swapped(swaps, 0);
   } finally {
-    tree.spareBenches.give(bench);
+    tree.stepMemories.give(memory);
   }
 }
 

@@ -231,9 +231,9 @@ function* freezeLinks(
 
 /** Which of the nodes are absorbed for good; the others were replaced before. */
 function* areAbsorbed(tree: NodeClient, nodes: readonly ChildVisit[]): Operation<boolean[]> {
-  const bench = tree.spareBenches.take();
+  const memory = tree.stepMemories.take();
   try {
-    const { batch, swaps } = bench;
+    const { batch, swaps } = memory;
     swaps.ensure(CAS_BYTES * nodes.length);
     batch.clear();
     nodes.forEach(({ node }, i) => {
@@ -246,6 +246,6 @@ function* areAbsorbed(tree: NodeClient, nodes: readonly ChildVisit[]): Operation
     if (batch.length > 0) yield batch;
     return nodes.map(({ node }, i) => isAbsorbed(node) || swapped(swaps, CAS_BYTES * i));
   } finally {
-    tree.spareBenches.give(bench);
+    tree.stepMemories.give(memory);
   }
 }

@@ -18,22 +18,22 @@ import type { LeafOrders } from './leaf-orders.ts';
 const LOWEST = new Uint8Array(0);
 
 /**
- * Goes through the leaves in the order of their keys, or against it (CHIME section 4.4). The next
- * leaf begins where the last one's keys ended when it was read, even if leaves were split or merged
- * since. So the walk meets each key in one leaf.
+ * Goes through the leaves in ascending or descending order of their keys (CHIME section 4.4). The
+ * next leaf begins where the last one's keys ended when it was read, even if leaves were split or
+ * merged since. So the walk meets each key in exactly one leaf.
  */
 export class LeafWalk {
   readonly #tree: ChimeTree;
   readonly #reverse: boolean;
-  /** The walk need not go beyond this key, as far as it can tell before it reads a leaf. */
+  /** The walk reads no leaf that the cached nodes show to be wholly beyond this key. */
   readonly #end: Uint8Array | undefined;
-  /** Remembered orders, for leaves that need not be verified whole. */
+  /** Remembered key orders. A leaf whose order is remembered need not be verified as a whole. */
   readonly #orders: LeafOrders | undefined;
   readonly #requests: ChimeRequest[] = [];
   #done: boolean;
   /**
-   * Forward the lowest key that has not been passed, undefined at the end. In reverse the lowest
-   * that has been passed, undefined at the start.
+   * Forward: the lowest key not yet passed, undefined at the end. In reverse: the lowest key passed
+   * so far, undefined at the start.
    */
   position: Uint8Array | undefined;
 
@@ -56,15 +56,15 @@ export class LeafWalk {
     return this.#done;
   }
 
-  /** Only before the end. The picture is good until the next call. */
+  /** The next leaf, unless the walk is done. The picture is valid until the next call. */
   *next(): Operation<LeafPicture> {
     const [picture] = yield* this.nextGroup(1);
     return picture;
   }
 
   /**
-   * The next leaf for figures: one that does not stand still is as it was read last, and undefined
-   * when it is another leaf by now.
+   * The next leaf, for estimates: if writers keep interfering, it settles for an inconsistent read.
+   * Undefined if the block is no longer that leaf.
    */
   *nextAsItIs(): Operation<ChimeRequest | undefined> {
     try {
@@ -78,8 +78,8 @@ export class LeafWalk {
   }
 
   /**
-   * Up to `width` leaves by READs in one doorbell: the next one, and those behind it as far as is
-   * remembered of the tree. At least one; good until the next call.
+   * Reads the next leaves in one doorbell: up to `width`, as far as the cached parent shows which
+   * leaves follow, and at least one. The pictures are valid until the next call.
    */
   *nextGroup(width: number): Operation<LeafPicture[]> {
     const tree = this.#tree;
@@ -87,7 +87,7 @@ export class LeafWalk {
     setKey(first, this.position ?? LOWEST, this.#side());
     yield* tree.begin(first);
     for (let attempt = 1; ; attempt++) {
-      const requests = this.#aimBeside(first, width);
+      const requests = this.#followingLeaves(first, width);
       const { batch } = first;
       batch.clear();
       for (const request of requests) this.#post(request, batch);
@@ -109,35 +109,35 @@ export class LeafWalk {
   }
 
   #requestAt(i: number): ChimeRequest {
-    this.#requests[i] ??= this.#tree.spareRequests.take();
+    this.#requests[i] ??= this.#tree.idleRequests.take();
     return this.#requests[i];
   }
 
-  /** The leaf that the first request is aimed at, and those next to it below the same node. */
-  #aimBeside(first: ChimeRequest, width: number): ChimeRequest[] {
+  /** Requests for the first one's leaf and for the leaves that follow it under the same parent. */
+  #followingLeaves(first: ChimeRequest, width: number): ChimeRequest[] {
     const requests = [first];
-    // Where no parent tells its lower bound no parent tells what is beside it.
+    // A request has a lower bound if no cached parent tells it; then none tells what follows.
     if (first.lower !== undefined) return requests;
     const above = first.above as CachedNode;
     const step = this.#reverse ? -1 : 1;
-    let right = first;
+    let before = first;
     for (let i = 1; i < width; i++) {
       const child = first.child + i * step;
       if (child < 0 || child >= above.children) break;
       const lower = above.lowerOf(child);
-      // What is between it and the leaf before it on this walk.
-      const border = this.#reverse ? (right.lower ?? above.lowerOf(child + 1)) : lower;
+      // The separator between this leaf and the one before it on this walk.
+      const border = this.#reverse ? (before.lower ?? above.lowerOf(child + 1)) : lower;
       if (this.#isEnd(border) || (above.linkHigh(child) & INTERNAL) !== 0) break;
       const request = this.#requestAt(i);
       const link = { low: above.linkLow(child), high: above.linkHigh(child) };
       this.#tree.aimAt(request, link, lower);
       requests.push(request);
-      right = request;
+      before = request;
     }
     return requests;
   }
 
-  /** The leaves, from the first one on, whose pictures are good and follow one another. */
+  /** Pictures of as many leaves, from the first one on, as were read whole and are adjacent. */
   *#accept(requests: readonly ChimeRequest[]): Operation<LeafPicture[]> {
     const tree = this.#tree;
     const pictures: LeafPicture[] = [];
@@ -157,7 +157,10 @@ export class LeafWalk {
     return pictures;
   }
 
-  /** Where the order of its keys is remembered, its items are left to be verified: `readItems`. */
+  /**
+   * Whether the leaf was read consistently. If the order of its keys is remembered, `readItems`
+   * verifies only the items that it returns.
+   */
   #isPicture(request: ChimeRequest): boolean {
     const recalls = this.#orders !== undefined && isStill(request) && isLeafStill(request);
     if (recalls && this.#orders?.recall(request)) return true;
@@ -166,7 +169,7 @@ export class LeafWalk {
     return true;
   }
 
-  /** Whether a leaf has the keys at the position. */
+  /** Whether the position is within a leaf's bounds. */
   #follows(lower: Uint8Array, upper: Uint8Array | undefined): boolean {
     const at = this.position;
     if (at === undefined) return upper === undefined;
@@ -186,13 +189,13 @@ export class LeafWalk {
     this.#done = this.#reverse ? lower.length === 0 : upper === undefined;
   }
 
-  /** Back to a position of before, which was not the end: what came after it was not used. */
+  /** Goes back to an earlier position, because the caller could not use what came after it. */
   returnTo(position: Uint8Array | undefined): void {
     this.position = position;
     this.#done = false;
   }
 
-  /** Internal nodes above the leaf that was read last. */
+  /** How many internal nodes are above the leaf that was read last. */
   get height(): number {
     let height = 0;
     let node = this.#tree.cache.top;
@@ -200,30 +203,30 @@ export class LeafWalk {
     return height - 1;
   }
 
-  /** The pictures have been used; what they were read into is for others. */
+  /** Gives back the requests, once the caller needs their pictures no more. */
   release(): void {
-    for (const request of this.#requests) this.#tree.spareRequests.give(request);
+    for (const request of this.#requests) this.#tree.idleRequests.give(request);
     this.#requests.length = 0;
   }
 
-  /** Passes a leaf by what is remembered of the tree; only forward. */
+  /** Passes a leaf without reading it, by the cached separators. Only forward. */
   *skip(): Operation<void> {
     const request = this.#requestAt(0);
     const position = this.position ?? LOWEST;
     setKey(request, position, AT_KEY);
     yield* this.#tree.begin(request);
     const upper = (request.above as CachedNode).upperOf(request.child);
-    // Or the walk would go in a circle.
+    // Otherwise the walk would go in a circle.
     const isAhead = upper === undefined || compareWhole(position, upper) < 0;
     invariant(isAhead, 'the separators of a node are not in order');
     this.#pass({ lower: LOWEST, upper });
   }
 
   /**
-   * Puts the path to a leaf in order, if the pool has room for it, then passes it by what is in the
-   * tree and not remembered. Only forward.
+   * Finishes pending splits and merges on the path to a leaf, if the pool has room for that. Then
+   * passes the leaf by the tree's separators instead of the cached ones. Only forward.
    */
-  *mendAndSkip(): Operation<void> {
+  *finishPathAndSkip(): Operation<void> {
     const position = this.position as Uint8Array;
     yield* finishPending(this.#tree, { u8: position, at: 0, bytes: position.length });
     this.#tree.cache.forget();
@@ -231,7 +234,7 @@ export class LeafWalk {
   }
 }
 
-/** Whether a leaf's sibling is the one that the parent has there: it ends where that one begins. */
+/** Whether a leaf's sibling link names the next leaf, so that it ends where that one begins. */
 function leadsTo({ words }: ChimeRequest, next: ChimeRequest | undefined): next is ChimeRequest {
   if (next?.lower === undefined) return false;
   const at = IMAGE_AT + BOUNDS_AT;

@@ -145,7 +145,7 @@ export class ChimeScan implements IndexScan {
 
   #beginStep(): Step {
     const { position } = this.#leaves;
-    const request = this.#tree.spareRequests.take();
+    const request = this.#tree.idleRequests.take();
     return { position, left: this.#left, request, isTaken: false };
   }
 
@@ -156,7 +156,7 @@ export class ChimeScan implements IndexScan {
       this.#left = left;
     }
     this.#leaves.release();
-    if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.spareRequests.give(request);
+    if (request.incoming.u8.length <= KEPT_BYTES) this.#tree.idleRequests.give(request);
   }
 
   *#visitLeaf(
@@ -302,7 +302,7 @@ function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
   while (fresh.position !== undefined) {
     const { position } = fresh;
     if (cursorOf(position, seed) === cursor) return position;
-    yield* fresh.mendAndSkip();
+    yield* fresh.finishPathAndSkip();
   }
   return LOWEST;
 }

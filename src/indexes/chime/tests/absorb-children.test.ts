@@ -148,18 +148,18 @@ test('nodes absorb several splits while others work below them', (t) => {
 
 /** Links are changed that a client remembers as they were frozen. */
 function swapFrozen({ tree }: ChimeIndex): void {
-  const { cache, spareBenches } = tree;
-  const { take } = spareBenches;
-  spareBenches.take = () => {
-    const bench = take.call(spareBenches);
-    const { batch } = bench;
+  const { cache, stepMemories } = tree;
+  const { take } = stepMemories;
+  stepMemories.take = () => {
+    const memory = take.call(stepMemories);
+    const { batch } = memory;
     batch.cas = (address, words, at) => {
       const half = (at >> 2) + 1;
       const isFreezing = (words.i32[half + 2] & FROZEN) !== 0;
       if (!isFreezing && isFrozenIn(cache.top, address)) words.i32[half] |= FROZEN;
       return Batch.prototype.cas.call(batch, address, words, at);
     };
-    return bench;
+    return memory;
   };
 }
 

@@ -46,9 +46,9 @@ test('a pivot in a block is read by each operation: the block may be used again 
   const leaf = firstLeaf(client);
   const pivot = pivotOf(client, leaf);
   assert.ok(pivot.startsWith(LONG));
-  const probe = index.tree.spareRequests.take();
+  const probe = index.tree.idleRequests.take();
   const block = probe.longPivot?.block as number;
-  index.tree.spareRequests.give(probe);
+  index.tree.idleRequests.give(probe);
   const other = new Scratch(8);
   other.u8.fill(0x5a);
   pool.run(writing(block, 8, other));

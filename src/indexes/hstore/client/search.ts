@@ -31,10 +31,10 @@ const ATTEMPTS_MAX = 100;
  * GET (section 4.2): the bucket, then the record, both by READ: 2 round trips and no server. Each
  * further bucket of a chain costs one more, and its records.
  *
- * A key stays in its slot until it is deleted, and a slot is one word. So a key that is present
- * throughout is in the bucket that has it whenever that is read; one that is missed was absent at
- * some moment in between. The record that a slot named is unchanged while this client is in its
- * epoch. While the table is lost the skiplist server answers (section 3.2).
+ * A key stays in its slot until it is deleted, and a slot is one word. So whenever this client
+ * reads the bucket of a key that is present all the time, it finds the key; a key that it misses
+ * was absent at some moment of the search. The record that a slot names does not change while this
+ * client is in its epoch. While the table is lost the skiplist server answers (section 3.2).
  */
 export function* search(table: HStoreTable, request: HStoreRequest): Operation<boolean> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
@@ -68,9 +68,9 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
 }
 
 /**
- * GET while the table is lost (section 3.2): the skiplist server tells the slot's word of the first
- * key from this one on, whose record is read. Without such a server the table is restored at once:
- * then undefined. `met` is the generation of the table in which a bucket was none.
+ * GET while the table is lost (section 3.2): asks the skiplist server for the slot word of the
+ * first key from this one on, and reads its record. If there is no such server, restores the table
+ * and returns undefined. `met` is the generation of the table that had the invalid bucket.
  */
 function* searchDegraded(
   table: HStoreTable,
@@ -80,7 +80,8 @@ function* searchDegraded(
   const pair = table.pairOf(request);
   const { table: state, skiplist } = yield* readState(pair);
   const isMet = state.generation === met;
-  // Waiting finds out whether that client is gone: to ask first costs a walk over all clients.
+  // Does not check whether that client is alive, which takes a walk over all clients: `askForSlots`
+  // notices if it is dead.
   const { client } = skiplist.holder;
   const isServed = client !== 0 && client !== pair.skiplistLease.own;
   if (isMet && !state.isLost) yield* reportLost(pair.geometry, met);
@@ -96,7 +97,10 @@ function* searchDegraded(
   return undefined;
 }
 
-/** Searches that share two doorbells; what first buckets do not settle is searched for alone. */
+/**
+ * Searches for all keys in two shared doorbells, then one by one for those that the first bucket of
+ * their chain does not settle.
+ */
 export function* searchMany(
   table: HStoreTable,
   requests: readonly HStoreRequest[],
@@ -145,7 +149,7 @@ function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batc
   return batch.read(bucket, BUCKET_BYTES, request.words, BUCKET_AT);
 }
 
-/** A bucket of an old table has lost only its mark: nothing in it counts. */
+/** Whether the words hold a valid bucket. Those of an old table have slots, but no mark. */
 function isBucket({ words }: HStoreRequest): boolean {
   return isValid(lowHalf(words, BUCKET_AT + NEXT));
 }

@@ -34,7 +34,7 @@ import {
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
-/** A request that waits for its answer, and what the server has read for it. Used turn by turn. */
+/** A request in the mailbox, and what the server has read for it. Later turns reuse the object. */
 export class PostedRequest {
   row = 0;
   number = 0;
@@ -42,17 +42,17 @@ export class PostedRequest {
   /** The first bucket of its chain, and the last one that was read. */
   bucket: Address = 0;
   last: Address = 0;
-  /** Whether the chain goes on behind it, as far as the first of the key goes. */
+  /** Whether the chain has buckets after `last`. Only in a `first`, which reads for all. */
   hasMore = false;
-  /** The first one of the turn with this hash, and most likely the same key: maybe itself. */
+  /** The turn's first request with this hash, so most likely with this key; may be itself. */
   first: PostedRequest = this;
-  /** Its key, and the heads of the candidates. */
+  /** The request's key, and the record headers of the candidates. */
   readonly frame = new Request(BUCKET_BYTES);
   /** In `first`: the slots of its chain with the signature, and the first empty one or 0. */
   readonly candidates: NamedSlot[] = [];
   empty: Address = 0;
   readonly guard = new CycleGuard();
-  /** The slot that has the key, and its record's version, as far as this turn has decided. */
+  /** The key's slot and its record's version, after the requests that this turn has decided. */
   match: NamedSlot | undefined;
   version = 0;
   /** Whether that record has expired, so that the key counts as absent. */
@@ -82,10 +82,10 @@ export class PostedRequest {
 }
 
 /**
- * The chained hash table as its server uses it (section 4.1): finds the slots that have the keys of
- * a turn's requests. Slots hold a byte of the hash, so the server compares keys by reading records
- * from the pool: those of all requests in one doorbell, after one for each bucket of the longest
- * chain. The requests' own keys share the first one.
+ * The chained hash table as its server uses it (section 4.1): finds the slots of the keys of a
+ * turn's requests. Slots hold only a byte of the hash, so the server reads records from the pool to
+ * compare keys. It reads all chains together, in one doorbell per bucket of the longest chain; the
+ * first one also reads the requests' own keys. Another doorbell reads the records.
  */
 export class KeyLookup {
   readonly #pair: PairAccess;
@@ -97,7 +97,7 @@ export class KeyLookup {
     this.#records = new RecordIo(pair.pool, pair.catalog, pair.geometry.shape.seed);
   }
 
-  /** Reads keys, chains, heads; followers share the chain of the first. Raises TableLost. */
+  /** Reads keys, chains and headers; requests with one `first` share a chain. Raises TableLost. */
   *read(posted: readonly PostedRequest[]): Operation<void> {
     const { generation } = this.#pair.geometry;
     const batch = this.#batch.clear();
@@ -132,8 +132,8 @@ export class KeyLookup {
   }
 
   /**
-   * Whether what the request names is still its key. A record that the request does not own is
-   * another key's when its client has died or given up, and the block was re-used.
+   * Whether the block that the request names still holds its key. A request does not own that
+   * block, so once its client has died or given up, the block may be re-used for another key.
    */
   #isKeyOf({ request: { keyBytes, h1, h2 }, frame }: PostedRequest): boolean {
     frame.adoptKeyAt(frame.outgoing, HEADER_BYTES, keyBytes, this.#pair.geometry.shape.seed);
@@ -141,9 +141,9 @@ export class KeyLookup {
   }
 
   /**
-   * An empty slot for another key. If need be that of an empty bucket, linked behind the last one
-   * before anything is decided: it may stay empty. A sweep frees a bucket whose server dies before.
-   * 'full' when there is no memory for one; 'overtaken' when another server has been at work.
+   * An empty slot for a new key. If the chain is full, it first links an empty bucket to its end,
+   * which may stay empty. If the server dies before it has linked the bucket, a sweep frees that.
+   * 'full' when there is no memory for a bucket; 'overtaken' when another server has linked one.
    */
   *emptySlot({ empty, last }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
     if (empty !== 0) return empty;
@@ -163,7 +163,7 @@ export class KeyLookup {
   }
 }
 
-/** Adds the READ of the key that a request names. */
+/** Posts the READ of a request's key. */
 function postKey({ request: { block, keyBytes }, frame }: PostedRequest, batch: Batch): void {
   frame.makeRoomForKey(keyBytes);
   frame.keyBytes = keyBytes;
@@ -175,7 +175,7 @@ function postBucket({ last, guard, frame }: PostedRequest, batch: Batch): void {
   batch.read(last, BUCKET_BYTES, frame.words, 0);
 }
 
-/** Notes what a bucket says that was read, and whether one is behind it. Raises TableLost. */
+/** Notes a bucket's candidates and empty slot, and whether the chain goes on. Raises TableLost. */
 function takeBucket(one: PostedRequest, generation: number): void {
   const { words } = one.frame;
   const { i32 } = words;
@@ -192,7 +192,7 @@ function takeBucket(one: PostedRequest, generation: number): void {
   one.hasMore = next !== 0;
 }
 
-/** Adds the READs of the records that may have the key, as far as their values. */
+/** Posts the READs of the records that may have the key, up to where their values begin. */
 function postHeads({ frame, candidates }: PostedRequest, batch: Batch): void {
   frame.candidates.count = candidates.length;
   if (candidates.length === 0) return;
@@ -205,7 +205,7 @@ function postHeads({ frame, candidates }: PostedRequest, batch: Batch): void {
   postRecords(frame, batch, SLOT_UNITS_MAX);
 }
 
-/** Whether a request has the key of the one that it follows. */
+/** Whether a request has the same key as its `first`, not only the same hash. */
 export function follows({ frame, first }: PostedRequest): boolean {
   if (first.frame.keyBytes !== frame.keyBytes) return false;
   const [ours, theirs] = [frame.outgoing.i32, first.frame.outgoing.i32];

@@ -2,21 +2,21 @@ import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 
-/** Polls without a pause: on one machine the answer comes soon. */
+/** The first polls have no pause, because on one machine the answer comes soon. */
 const POLLS_WITHOUT_PAUSE = 32;
-/** After this many polls the answer is known to take long. */
+/** After this many polls the answer will take long anyway. */
 const POLLS_BEFORE_LONG_PAUSES = 2000;
 
 /**
  * How long a client waits for the server's answer:
  *
- *   polls             polls between two looks whether the server is still there
- *   stand             polls without progress after which a server that yields is overtaken
- *   lapse             polls without progress after which a server stands still and is fenced
- *   pollsMax          polls after which the client gives up
- *   waitsMax          looks for a row of a mailbox after which it gives up
+ *   polls             polls between two checks that the server is still alive
+ *   stand             polls without progress after which a client may overtake a yielding server
+ *   lapse             polls without progress after which a client fences any other server
+ *   pollsMax          polls for an answer after which the client gives up
+ *   waitsMax          polls for a free row of a mailbox after which it gives up
  *   microseconds      pause between two polls, except the first ones
- *   longMicroseconds  the same after many polls
+ *   longMicroseconds  pause after many polls
  */
 export type Patience = Readonly<
   Record<
@@ -26,8 +26,8 @@ export type Patience = Readonly<
 >;
 
 /**
- * Long pauses measure the time: 5000 polls take at least 3 seconds on every fabric. A client waits
- * longer for a row than for an answer: a server may have to be fenced before the row is free.
+ * Long pauses make polls a measure of time: 5000 take at least 3 seconds on every fabric. A client
+ * waits longer for a row than for an answer, because fencing a server may come first.
  */
 export const PATIENCE: Patience = {
   polls: 64,
@@ -45,7 +45,7 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
-/** A client waits this many times longer without progress than a server may stand still. */
+/** A client gives up after this many times `lapse` polls without progress. */
 const LAPSES = 3;
 
 /** A client cannot take the place of a server whose death it cannot see. */
@@ -54,8 +54,8 @@ const OUT_OF_SIGHT =
   ' namespace): start an index-server that attaches as it did, which can take its place';
 
 /**
- * One client's waiting for the server of a role. The wait is bounded, checks now and then whether
- * the server is still there, and fences a server that stands still.
+ * A client's bounded wait for the server of a role. From time to time it checks whether the server
+ * is still alive, and it fences a server that makes no progress.
  */
 export class Waiting {
   readonly #lease: Lease;
@@ -73,14 +73,14 @@ export class Waiting {
     this.#what = what;
   }
 
-  /** Whether it is time to look, which costs more than a poll, for a holder that is gone. */
+  /** Whether to check now that the holder is alive, which costs more than a poll. */
   get isTime(): boolean {
     return this.#polls % this.#patience.polls === 0;
   }
 
   /**
-   * Counts a poll: a look at the holder, and at all that it would have changed. Fences one that
-   * stands still. Raises SW_TIMEOUT, or SW_NO_PRIMARY when no server is elected.
+   * Counts a poll that has read the holder and its progress. Fences a holder that makes none for
+   * too long. Raises SW_TIMEOUT, or SW_NO_PRIMARY when no server is elected.
    */
   *poll(holder: Holder, progress: number): Operation<void> {
     const { lapse, pollsMax } = this.#patience;
@@ -97,7 +97,7 @@ export class Waiting {
     }
   }
 
-  /** The holder as of the last look, and whether it stands still long enough to be overtaken. */
+  /** The holder, with whether it has made no progress for long enough to be overtaken. */
   seen(holder: Holder): Holder {
     return { ...holder, stands: this.#still >= this.#patience.stand };
   }
@@ -107,7 +107,7 @@ export class Waiting {
     return pauseAfter(this.#polls, this.#patience);
   }
 
-  /** How long to wait until the next look at what this client does itself, or has read already. */
+  /** How long to pause while another operation of this client reads the server's state for both. */
   get localPause(): number {
     return this.#polls < POLLS_BEFORE_LONG_PAUSES ? 0 : this.#patience.longMicroseconds;
   }

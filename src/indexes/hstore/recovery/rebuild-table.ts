@@ -16,13 +16,13 @@ import { tryHolding } from './hold-lease.ts';
 import { TableImage } from './table-image.ts';
 
 const OLD_BUCKETS_PER_BATCH = 1024;
-/** Slots that are put in their places between two looks at other duties: reads wait for these. */
+/** Slots to place between two rounds of other duties. It is small because reads wait for those. */
 const SLOTS_BETWEEN_DUTIES = 256;
 
 /**
- * After a bucket of the table of generation `met` was no bucket: returns when this client knows a
- * table that is whole. The skiplist server builds it, which has all that it needs; without one, the
- * first client does.
+ * To be called after reading an invalid bucket in the table of generation `met`. Returns when this
+ * client has loaded an intact table. The skiplist server rebuilds the table, because it knows every
+ * slot; if there is no skiplist server, the first client does.
  */
 export function* restoreTable(pair: Pair, met: number): Operation<void> {
   const { geometry } = pair;
@@ -33,19 +33,19 @@ export function* restoreTable(pair: Pair, met: number): Operation<void> {
     }
     if (!table.isLost) yield* reportLost(geometry, met);
     if (yield* repair(pair, waiting)) return true;
-    // A server that waits here for another one may have what that one waits for.
+    // The server that is to rebuild the table may wait for a lease that this one holds: let go.
     yield* pair.meanwhile();
   });
 }
 
-/** Rebuilds the table if that is for this client to do, and can be done now. */
+/** Rebuilds the table if no other client should and the lease is available now. */
 export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
   if (yield* hasOtherSkiplistServer(pair)) return false;
   const done = yield* tryHolding(pair, () => rebuildTable(pair), waiting);
   return done !== undefined;
 }
 
-/** Whether another process is the skiplist server: it knows what was in the table. */
+/** Whether another living client is the skiplist server, which knows what was in the table. */
 export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
   const { client } = (yield* readState(pair)).skiplist.holder;
   if (client === 0 || client === pair.skiplistLease.own) return false;
@@ -53,18 +53,18 @@ export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
 }
 
 /**
- * A new table in the place of a lost one (section 3.2), by the holder of the hash server's lease:
- * no client writes meanwhile.
+ * Replaces a lost table by a new one (section 3.2). The holder of the hash server's lease runs it,
+ * so no client writes meanwhile.
  *
- * 1. All slots are put into an image of a table elsewhere: from the skiplist, if this client has it
- *    as of the last committed sequence, without reading a record; else from the records in the pool
- *    that are marked as current.
- * 2. The buckets of the old table lose their marks, as far as they had them, so that a client which
- *    knows only the old one finds that out. Their slots stay, for a client that reads one now.
- * 3. One doorbell WRITEs where the new segments are, then that they are the next generation.
+ * 1. Build the new table in private memory and write it to new segments. If this client's skiplist
+ *    is as of the last committed sequence, its slots suffice and no record is read; else they come
+ *    from the records in the pool that are marked as current.
+ * 2. Clear the marks of the old table's buckets, so that a client that knows only the old table
+ *    notices. The slots stay, for clients that are reading one now.
+ * 3. One doorbell WRITEs where the new segments are, and then the next generation.
  *
- * A crash in between leaves a table that is lost, for the next client to build. The memory of the
- * old table is not used again.
+ * After a crash in between the table is still lost, and the next client rebuilds it. The memory of
+ * the old table is never used again.
  */
 function* rebuildTable(pair: Pair): Operation<void> {
   const { geometry, skiplist } = pair;
@@ -79,19 +79,19 @@ function* rebuildTable(pair: Pair): Operation<void> {
     else yield* fromRecords(pair, image);
     yield* image.write();
   } catch (error) {
-    // Else each attempt in a full pool would make it fuller.
+    // Otherwise each attempt in a full pool would take more of its memory.
     if (hasCode(error, 'SW_POOL_FULL')) yield* image.discard();
     throw error;
   }
   yield* unmarkBuckets(geometry);
   yield* image.publish(table.generation + 1);
-  // An interleaved operation may have noticed, and built a skiplist of the new table.
+  // Unless an interleaved operation has already built a skiplist of the new table.
   if (skiplist.image === known) skiplist.generation = table.generation + 1;
 }
 
 /**
- * Nodes get their new slots at once. Should the table not be published, the old ones are not
- * missed: no change of a lost table is committed any more, and the next attempt places all again.
+ * Nodes get their new slots before the table is published. If it never is, nothing needs the old
+ * slots: a lost table commits no change, and the next attempt places all nodes again.
  */
 function* fromSkiplist(pair: Pair, known: SkiplistImage, image: TableImage): Operation<void> {
   const { nodes } = known;

@@ -11,7 +11,7 @@ import type { Word } from '../protocol/word.ts';
 import { NONE, Skiplist, SkiplistNodes, sortByKey } from './skiplist.ts';
 import { SlotMap } from './slot-map.ts';
 
-/** Nodes between two looks at other duties. */
+/** Nodes to handle between two rounds of the server's other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 16;
 
 /** A key, a character for each byte, and the slot's word that names its record. */
@@ -20,13 +20,13 @@ export interface OrderedSlot extends Word {
 }
 
 /**
- * The partitions of a skiplist, and which of its nodes stands for which slot of the table. At first
- * it is filled with what a walk meets, in any order, then linked, once; from then on it is changed.
+ * The partitions of a skiplist, and the node of each slot of the table. `add` fills it with the
+ * slots that a walk finds, in any order; `link` then sorts them, once; later come only changes.
  */
 export class SkiplistImage {
   readonly nodes: SkiplistNodes;
   readonly partitions: readonly Skiplist[];
-  /** Which node has a slot. A new table's takes its place when all nodes have slots of that one. */
+  /** The node of each slot. A rebuild of the table replaces it once all nodes have new slots. */
   bySlot: SlotMap;
 
   constructor(partitions: number, seed: number) {
@@ -35,14 +35,14 @@ export class SkiplistImage {
     this.bySlot = new SlotMap(this.nodes);
   }
 
-  /** A slot that a walk has met, with its key. */
+  /** Adds a slot that a walk has found, with its key. */
   add(slot: NamedSlot, key: PaddedKey): void {
     this.nodes.take(slot, key);
   }
 
   /**
-   * Puts all nodes that were added into the lists: sorted first, so that each is linked behind the
-   * one before it. Inserting a million one by one takes ten times as long.
+   * Puts all added nodes into the lists. It sorts them first, so that it can append each to its
+   * list. Inserting a million one by one takes ten times as long.
    */
   *link(meanwhile: () => Operation<void>): Operation<void> {
     const { nodes, partitions } = this;
@@ -62,7 +62,7 @@ export class SkiplistImage {
     }
   }
 
-  /** The nodes of the next keys of all partitions, merged. */
+  /** The nodes of the next `count` keys, merged from all partitions. */
   collect({ from, reverse, count }: ScanPart): number[] {
     const { nodes, partitions } = this;
     const fronts = partitions
@@ -88,19 +88,20 @@ export class SkiplistImage {
     return { key: nodes.text(node), low: nodes.low[node], high: nodes.high[node] };
   }
 
-  /** Whether this change brings a key that is not in the skiplist. */
+  /** Whether applying this change needs its key, because the slot has a new one. */
   wantsKeyOf({ slot, high, rekeyed }: Folded): boolean {
     return !isEmpty(high) && (rekeyed || !this.bySlot.has(slot));
   }
 
   /**
-   * `keys` are those of the changes that want one, in their order. A key may go from one slot to
-   * another, and is in a skiplist once: first all that goes, then all that comes.
+   * Applies changes; `keys` are those of the changes that need one (`wantsKeyOf`), in order. It
+   * removes nodes before it adds any, because a key may move to another slot and must not be in
+   * the skiplist twice.
    */
   change(changes: readonly Folded[], keys: readonly PaddedKey[]): void {
     const { nodes } = this;
     const added = changes.filter((change) => this.wantsKeyOf(change));
-    invariant(keys.length === added.length, 'a skiplist lacks the key of a record that comes');
+    invariant(keys.length === added.length, 'a skiplist lacks the key of a new record');
     for (const { slot, low, high, rekeyed } of changes) {
       const node = this.bySlot.get(slot);
       if (node === NONE) continue;
@@ -123,7 +124,7 @@ export class SkiplistImage {
     this.nodes.give(node);
   }
 
-  /** By a hash of the key (section 4.1), which no table changes: 32-bit FNV-1a. */
+  /** By a hash of the key (section 4.1) that is the same for every table: 32-bit FNV-1a. */
   #partitionOf(node: number): number {
     const { nodes, partitions } = this;
     if (partitions.length === 1) return 0;
@@ -143,14 +144,14 @@ export class SkiplistImage {
 export class SkiplistCopy {
   readonly #pair: PairAccess;
   image: SkiplistImage;
-  /** Everything up to here is in the skiplist; -1 before it was built. */
+  /** The last sequence of the log that is in the skiplist; -1 before it was built. */
   applied = -1;
-  /** The table that its slots are of. */
+  /** The generation of the table that its slots belong to. */
   generation = 0;
   rebuilds = 0;
-  /** Whether an operation of this client takes it further. */
+  /** Whether an operation of this client is applying the log or rebuilding the skiplist. */
   isAdvancing = false;
-  /** Changes while that operation makes progress. */
+  /** Counts up while that operation makes progress. */
   progress = 0;
 
   constructor(pair: PairAccess) {
@@ -163,7 +164,7 @@ export class SkiplistCopy {
     return new SkiplistImage(partitions, seed);
   }
 
-  /** Takes a skiplist that was built, unless an interleaved operation has come further. */
+  /** Replaces the skiplist by a rebuilt one, unless an interleaved operation has a later one. */
   install(image: SkiplistImage, generation: number, committed: number): void {
     if (this.generation > generation || this.has(generation, committed)) return;
     this.image = image;
@@ -172,18 +173,18 @@ export class SkiplistCopy {
   }
 
   /**
-   * Whether it is as of this sequence; or of a later table, and so of all that was committed to
-   * that one before.
+   * Whether the skiplist has everything up to this sequence of this generation's table. One of a
+   * later generation has, too: that table began with all that was committed to the earlier one.
    */
   has(generation: number, committed: number): boolean {
     return this.generation >= generation && this.applied >= committed;
   }
 
-  /** Goes to a sequence by the log alone, if it can from the table that it knows. */
+  /** Applies the log up to `target`. False if the table was replaced, or the log overwritten. */
   *followLog(generation: number, target: number): Operation<boolean> {
     while (this.applied >= 0 && this.generation === generation) {
       if (this.applied >= target) return true;
-      // Again, when an interleaved operation was faster with a part of it.
+      // Loops if an interleaved operation has applied a part of the log meanwhile.
       const from = this.applied;
       const log = new FoldedLog(this.#pair.geometry, from);
       if (!(yield* log.follow(target))) return false;
@@ -192,7 +193,7 @@ export class SkiplistCopy {
     return false;
   }
 
-  /** Follows the log as far as it is committed, if that can be done; waits for nothing. */
+  /** Applies the committed part of the log if that is possible without waiting. */
   *keepUp(): Operation<void> {
     if (this.isAdvancing) return;
     this.isAdvancing = true;
@@ -205,9 +206,10 @@ export class SkiplistCopy {
   }
 
   /**
-   * Takes the skiplist from one sequence to a later one. Keys are read first. Their records are
-   * there, because each is the last of its slot up to a sequence that was committed after this
-   * operation began. Then all happens at once, unless an interleaved operation has done it.
+   * Takes the skiplist from one sequence to a later one. It reads the keys first. Their records
+   * cannot be freed yet, because each is its slot's last one up to a sequence that was committed
+   * after this operation began. Then it applies all changes at once, unless an interleaved
+   * operation has done so.
    */
   *#apply(from: number, target: number, changes: readonly Folded[]): Operation<void> {
     const image = this.image;

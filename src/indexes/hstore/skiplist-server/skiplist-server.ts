@@ -16,16 +16,16 @@ import { holding, readingAlone } from '../recovery/hold-lease.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import type { SkiplistImage } from './skiplist-image.ts';
 
-/** Requests that are answered together: a key of each is read at once, and may be long. */
+/** Requests to answer together. One doorbell reads all their keys, which may be long. */
 const ANSWERS_AT_ONCE = 128;
 
 /**
- * The skiplist server's end of its mailbox: answers what waits, under the lease of the role, and
- * otherwise applies what the log has (asynchronous application, section 4.2). Returns how many
- * requests it has answered.
+ * The skiplist server's end of its mailbox: answers the waiting requests, as the holder of the
+ * skiplist lease. If there are none, it applies the log (asynchronous application, section 4.2).
+ * Returns how many requests it has answered.
  *
- * Not in the midst of itself, as a duty of what it does meanwhile: the second answer to a request
- * would be written into blocks that its client has given back after the first.
+ * It does not nest: rebuilding a skiplist runs the server's duties, and this is one of them. A
+ * request that was answered twice would get its second answer in blocks that its client has freed.
  */
 export function* answerScans(pair: Pair): Operation<number> {
   if (pair.answers) return 0;
@@ -43,7 +43,7 @@ export function* answerScans(pair: Pair): Operation<number> {
   }
 }
 
-/** A client that writes with HStore (sync) waits for this. */
+/** Publishes the applied sequence, for which a client that writes with HStore (sync) waits. */
 function* announceApplied(pair: Pair): Operation<void> {
   const { applied } = pair.skiplist;
   if (applied <= pair.announced) return;
@@ -51,11 +51,11 @@ function* announceApplied(pair: Pair): Operation<void> {
   pair.announced = applied;
 }
 
-/** All in the same few round trips, from the skiplist as it is at one moment. */
+/** Answers all requests in the same few round trips, from one state of the skiplist. */
 function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   const messages = yield* readBodies(pair.skiplistMailbox.geometry, waiting, decodeScan);
   const keys = yield* keysOf(messages);
-  // After all of them were posted: what their clients have seen before is in the answers.
+  // Not earlier: the answers must have what the clients had seen when they posted their requests.
   yield* catchUp(pair);
   const batch = new Batch();
   waiting.forEach((one, i) => {
@@ -87,7 +87,7 @@ function postAnswer(
     .write(geometry.answered(row), 8, out, REPLY_BYTES);
 }
 
-/** From where each scan goes; undefined from its end. */
+/** The key that each scan starts at; undefined if it starts at the first or the last key. */
 function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | undefined)[]> {
   const batch = new Batch();
   const keys = messages.map(({ block, keyBytes, isBounded }) => {
@@ -99,9 +99,9 @@ function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | unde
   return keys;
 }
 
-/** Attempts to follow a log that is overwritten as it is read, before writes are held. */
+/** Attempts while clients write. Each fails if the log's ring overwrites what was not yet read. */
 const FUZZY_ATTEMPTS = 2;
-/** Further attempts: a waiting writer may end them, as it does when this client is stopped. */
+/** Attempts while writes are held. A waiting writer ends one if this client seems stopped. */
 const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 
@@ -114,9 +114,9 @@ interface Built {
 
 /**
  * Applies the log. Afterwards the skiplist has all that any GET or SCAN can have seen before the
- * call (`begun`), and nothing that a GET would not see after it (`committed`). One operation of a
- * client works at a time, and the others wait for its result: otherwise each of a hundred scans
- * that begin together would build its own skiplist.
+ * call (`begun`), and nothing that a GET would not see after it (`committed`). The operations of a
+ * client take turns at it, and wait for the result of the one that is at it. Otherwise each of a
+ * hundred scans that begin together would build its own skiplist.
  */
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
@@ -126,7 +126,7 @@ export function* catchUp(pair: Pair): Operation<void> {
   for (let attempt = 1; !skiplist.has(generation, committed); ) {
     if (skiplist.isAdvancing) {
       if (stillness.look(0n, skiplist.progress, polls) > patience.pollsMax) {
-        const what = 'this client builds its skiplist and gets no further';
+        const what = 'another operation of this client builds the skiplist and makes no progress';
         throw new StepwellError('SW_TIMEOUT', what);
       }
       yield* control.pause(pauseAfter(polls++, patience));
@@ -160,8 +160,9 @@ function* settledState(pair: Pair): Operation<{ committed: number; generation: n
 }
 
 /**
- * From the table (section 3.2): what a walk over it meets, and then what the log says has changed
- * since before the walk. When the log is overwritten meanwhile again and again, writes are held.
+ * Builds the skiplist from the table (section 3.2): the slots that a walk finds, and then the
+ * changes that the log has since before the walk. If the log's ring is overwritten meanwhile again
+ * and again, it holds writes.
  */
 function* rebuild(pair: Pair, attempt: number): Operation<void> {
   const { skiplist } = pair;
@@ -183,9 +184,10 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
 }
 
 /**
- * Walks as the holder of the lease, under which no client writes. Links the list under it as well:
- * the log could come round again in that time. After failed attempts a client takes a lease that no
- * other client takes from it, and is fenced if it stands still.
+ * Walks as the holder of the hash lease, so that no client writes. It links the list before it
+ * releases the lease, because linking takes long enough for the log's ring to be overwritten. After
+ * failed attempts (`isPatient`) it takes the lease in a way that others cannot overtake; it is
+ * fenced if it makes no progress.
  */
 function* walkHolding(
   pair: Pair,
@@ -200,8 +202,8 @@ function* walkHolding(
 }
 
 /**
- * Takes all of the table into an image, and follows the log on the way, or beats. Undefined when
- * the log was lost, which happens only to a process that stands still.
+ * Reads the whole table into an image. On the way it follows the log, or beats if it holds the
+ * lease. Undefined when the table was replaced or the log's ring overwritten meanwhile.
  */
 function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Built | undefined> {
   const { skiplist, meanwhile, hashLease } = pair;
@@ -209,7 +211,7 @@ function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Bui
   const log = new FoldedLog(pair.geometry, from);
   const follow = function* () {
     skiplist.progress++;
-    // What was overwritten is found missing at the end.
+    // If this misses overwritten entries, the last `follow` below fails.
     if (isHeld) yield* hashLease.beat();
     else yield* log.follow((yield* readState(pair)).committed);
   };
@@ -222,7 +224,7 @@ function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Bui
     yield* meanwhile();
   });
   const { committed, generation: end } = yield* settledState(pair);
-  // Slots of two tables are not one table.
+  // A walk that spans two generations has mixed the slots of two tables.
   if (generation !== end || !(yield* log.follow(committed))) return undefined;
   const changes = log.changes.map((folded) => ({ ...folded, rekeyed: true }));
   return { committed, generation, changes };

@@ -215,7 +215,7 @@ export class Merger {
   #forDeletion = false;
   /** The spare place for a MainSegment without a block (compact.ts), or 0. */
   #spare: Address = 0;
-  /** Whether the new MainSegment stands there: then the old block stays its home. */
+  /** Whether the new MainSegment is in the spare place: then it keeps the old block as its home. */
   #isDisplaced = false;
   /** Whether the segment got another CurSegment. */
   #hasMovedSlots = false;
@@ -316,9 +316,9 @@ export class Merger {
   }
 
   /**
-   * A merge without a split. The CurSegment stays, and the new sign empties its entries. Without
-   * the technique of signs a CurSegment of zeros replaces it, and the epoch gets the sign of the
-   * first.
+   * A merge without a split. The CurSegment stays, and the new epoch's sign makes its entries count
+   * as empty. Without the technique of signs a CurSegment of zeros replaces it, and the next epoch
+   * has the sign that the first one had.
    */
   *#publishMerge(
     view: SegmentView,
@@ -355,8 +355,8 @@ export class Merger {
   }
 
   /**
-   * A block for the new MainSegment, or the spare place. There it keeps the old one's block as its
-   * home, which must be large enough. A segment that is in the spare place already needs a block.
+   * A block for the new MainSegment, or the spare place. In the spare place it keeps the old one's
+   * block as its home, if that is large enough. A segment that is already there needs a block.
    */
   *#place(old: Address, header: MainHeader, counts: EntryCounts): Operation<MainBlock> {
     try {
@@ -426,9 +426,9 @@ export class Merger {
 
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
     const [, before, low, high] = words;
-    // Metadata never come back while an operation may expect them.
+    // The epoch makes sure that the same metadata do not recur while an operation may expect them.
     const isNext = mainOf(low, high) > 0 && epochOf(high) !== epochOf(before);
-    invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge ends in no later epoch');
+    invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge leaves the epoch as it was');
     invariant(depthOf(high) >= depthOf(before), 'the local depth of a segment goes back');
     setWord(this.#words, 0, words[0], words[1]);
     setWord(this.#words, 8, words[2], words[3]);
@@ -457,9 +457,7 @@ export class Merger {
     this.#table.reclamation.retire(address, units, this.#table.catalog);
   }
 
-  /**
-   * Retires records that no entry names any more, in any epoch, if the entry tells their length.
-   */
+  /** Retires the records of dropped entries that tell the record's length. */
   #retireShort(entries: Int32Array): void {
     for (let at = 0; at < entries.length; at += 2) {
       const units = unitsOfEntry(entries[at + 1]);
@@ -468,7 +466,7 @@ export class Merger {
     }
   }
 
-  /** Retires the others: only the record itself tells its length. */
+  /** Retires the records of the other dropped entries, after reading each record's length. */
   *#retireLong(entries: Int32Array): Operation<void> {
     const { records } = this.#table;
     for (let at = 0; at < entries.length; at += 2) {

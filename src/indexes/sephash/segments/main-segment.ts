@@ -14,12 +14,12 @@ import { fingerprintOf } from './entry.ts';
  *    0  entries 32 | dropped 32
  *    8  suffix 32 | local depth 32
  *   16  address of the CurSegment's entries
- *   24  address of the sibling's header, if this segment was split off one with this merge, else 0
- *   32  size class of its block, which may be larger than it need be
- *   40  its own block, while it stands in the index's spare place: see compact.ts; else 0
+ *   24  header's address of the sibling that this merge split off, else 0
+ *   32  size class of its block, which may be larger than necessary
+ *   40  its block, while compact.ts keeps the MainSegment in the index's spare place; else 0
  *   64  FPTable: for each fingerprint where its entries end, 256 x 16 bits
  *  576  entries, sorted by fingerprint
- *       entries that the last merge dropped: their records are retired with the next one
+ *       entries that this merge dropped: the next merge retires their records
  */
 const COUNT = 0;
 const DROPPED = 4;
@@ -32,7 +32,7 @@ const HOME = 40;
 const FPTABLE = 64;
 export const FINGERPRINTS = 256;
 export const MAIN_HEADER_BYTES = FPTABLE + 2 * FINGERPRINTS;
-/** What a client needs that keeps no FPTable. */
+/** What a client reads of a MainSegment if it caches no FPTables. */
 export const MAIN_LINE_BYTES = FPTABLE;
 
 export interface MainHeader {
@@ -44,11 +44,11 @@ export interface MainHeader {
   sibling: Address;
   /** Size class of its block. */
   units: number;
-  /** Its block, when it stands elsewhere for the moment; else 0. */
+  /** Its block, while the MainSegment is in the spare place; else 0. */
   home: Address;
 }
 
-/** The block that belongs to a MainSegment which stands at `main`. */
+/** The block that belongs to the MainSegment at address `main`. */
 export function blockOfMain(main: Address, { home }: MainHeader): Address {
   return home === 0 ? main : home;
 }
@@ -72,14 +72,14 @@ export function parseFpTable({ u8 }: Scratch, at: number): Uint16Array {
   return new Uint16Array(u8.slice(at + FPTABLE, at + MAIN_HEADER_BYTES).buffer);
 }
 
-/** The same without a copy: it changes with the scratch. */
+/** As `parseFpTable`, without a copy: valid until the scratch changes. */
 export function fpTableIn({ u8 }: Scratch, at: number): Uint16Array {
   return new Uint16Array(u8.buffer, u8.byteOffset + at + FPTABLE, FINGERPRINTS);
 }
 
 /**
- * Fills a scratch with the image of a MainSegment; returns its bytes. Entries are pairs of halves:
- * low, high, low, high … sorted by fingerprint.
+ * Fills a scratch with the image of a MainSegment; returns its size in bytes. Entries are pairs of
+ * 32-bit halves (low, high, low, high …), sorted by fingerprint.
  */
 export function writeMain(
   image: Scratch,
@@ -109,7 +109,7 @@ export function writeMain(
   return bytes;
 }
 
-/** Changes where the block of a MainSegment's image is. */
+/** Writes the address of the MainSegment's block into its image. */
 export function writeHome(image: Scratch, home: Address): void {
   writeInteger(image, HOME, home);
 }
@@ -118,10 +118,10 @@ export function mainBytes(entries: number): number {
   return MAIN_HEADER_BYTES + 8 * entries;
 }
 
-/** How many entries a MainSegment of so many bytes has room for. */
+/** How many entries fit in a MainSegment of this size. */
 export function mainEntries(bytes: number): number {
   return Math.floor((bytes - MAIN_HEADER_BYTES) / 8);
 }
 
-/** The most entries that a block can hold: a bound that hashing does not come near. */
+/** The most entries that the largest block can hold. Hashing keeps segments far below it. */
 export const MAIN_ENTRIES_MAX = mainEntries(BLOCK_UNITS_MAX * UNIT_BYTES);

@@ -13,7 +13,7 @@ import { findRival, outwait } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
-/** Between two changes of shared bits another client reads the whole table. */
+/** A round fails if another client has changed the shared bits, for which it reads the table. */
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**
@@ -70,7 +70,7 @@ export function* claimSlot<R extends SlotRequest>(
     return false;
   }
 
-  // Commit: a third round trip, in place of the re-read's own.
+  // Commit. This is the third round trip; in the paper that is the re-read.
   if (yield* swapOwn(request, slot, prepareCommit)) return true;
   // Withdrawn by another inserter, or frozen by a mover, which drops pending slots.
   slots.records.retireOutgoing(request);
@@ -78,13 +78,13 @@ export function* claimSlot<R extends SlotRequest>(
   return false;
 }
 
-/** CAS words: what the slot was seen to hold, and the pending word. */
+/** CAS words: the slot's word as it was read, and the pending word. */
 function prepareClaim<R extends SlotRequest>(slots: ClaimedSlots<R>, request: R, at: number): void {
   const { words, format } = request;
   const { block } = request.record;
   const seen = highHalf(words, at);
   const isOpen = isVacantIn(format, lowHalf(words, at), seen) && (seen & format.frozen) === 0;
-  invariant(isOpen && block > 0, 'a slot is claimed that is taken, or for no record');
+  invariant(isOpen && block > 0, 'a claim of a taken slot, or for no record');
   copyWord(words, at, SWAP_AT);
   const high = slots.entryHigh(request, at) | format.pending;
   setWord(words, SWAP_AT + 8, pointerLow(block), high);
@@ -115,8 +115,8 @@ function* withdraw<R extends SlotRequest>(
 }
 
 /**
- * Swaps the claimed slot, whose word as it was last known stands at SWAP_AT. Others may have
- * changed its shared bits meanwhile: it is still this client's then.
+ * Swaps the claimed slot, whose last known word is at SWAP_AT. Other clients may change its shared
+ * bits meanwhile; the claim is still this client's then, so it tries again.
  */
 function* swapOwn(
   request: SlotRequest,
@@ -136,5 +136,5 @@ function* swapOwn(
     if ((changed & ~format.shared) !== 0) return false;
     copyWord(words, found, SWAP_AT);
   }
-  return invariant(false, 'the shared bits of a claimed slot change for ever') as never;
+  return invariant(false, 'the shared bits of a claimed slot change again and again') as never;
 }

@@ -1,0 +1,23 @@
+/** Most idle objects to keep: more than any scan uses. */
+const KEPT_MAX = 64;
+
+/**
+ * Objects that an operation uses for one step and then gives back, for the next step of any
+ * operation. Making a new one takes longer than reading a leaf.
+ */
+export class FreeList<T> {
+  readonly #idle: T[] = [];
+  readonly #make: () => T;
+
+  constructor(make: () => T) {
+    this.#make = make;
+  }
+
+  take(): T {
+    return this.#idle.pop() ?? this.#make();
+  }
+
+  give(object: T): void {
+    if (this.#idle.length < KEPT_MAX) this.#idle.push(object);
+  }
+}
