@@ -141,8 +141,8 @@ function linesOf(row: Row): string[] {
   return stores.map((rates, i) => {
     const { index, lru, lfu, adaptive } = rates;
     const left = i === 0 ? start : ' '.repeat(start.length);
-    const below = shown(belowExact(row, rates), 8);
-    return `${left}   ${index.padEnd(15)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}${below}`;
+    const policies = shown(lru, 6) + shown(lfu, 7) + shown(adaptive, 10);
+    return `${left}   ${index.padEnd(15)}${policies}${shown(belowExact(row, rates), 8)}`;
   });
 }
 

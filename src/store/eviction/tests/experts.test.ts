@@ -44,8 +44,14 @@ test('each expert decides as many evictions as its weight says, wherever the tur
 });
 
 test('the start of the turns is by chance', () => {
-  assert.equal(new Experts().choose(() => 0.4), LFU);
-  assert.equal(new Experts().choose(() => 0.6), LRU);
+  assert.equal(
+    new Experts().choose(() => 0.4),
+    LFU,
+  );
+  assert.equal(
+    new Experts().choose(() => 0.6),
+    LRU,
+  );
 });
 
 test('regrets count alike whether they are taken over one by one or together', () => {
