@@ -131,6 +131,11 @@ export class Ledger {
     return this.#sum(EVICTED);
   }
 
+  /** How many records came, ever, less those that were deleted. */
+  get added(): number {
+    return this.#sum(RECORDS) + this.#sum(EVICTED);
+  }
+
   /** How much more the store holds than it may, in its unit; 0 when it is just full. */
   get excess(): number {
     return this.#sum(this.#word) - this.bound.limit;
