@@ -148,7 +148,7 @@ export class ExactAdaptive implements CountedCache {
 
   #evict(): void {
     const [lru, lfu] = [this.#recency.victim, this.#frequency.victim];
-    const victim = this.#experts.choose(this.#chance()) === LRU ? lru : lfu;
+    const victim = this.#experts.choose(this.#chance) === LRU ? lru : lfu;
     const experts = (victim === lru ? LRU : 0) | (victim === lfu ? LFU : 0);
     this.#history.set(victim, { experts, number: this.#evictions++ });
     this.#keys.delete(victim);

@@ -22,6 +22,12 @@ const SPEC = {
   requests: { kind: 'integer', fallback: 300_000, minimum: 1000, help: 'of each trace' },
   shares: { kind: 'text', fallback: '1,10,50', help: 'room, in percent of the keys' },
   clients: { kind: 'integer', fallback: 1, minimum: 1, help: 'that send the requests in turn' },
+  near: {
+    kind: 'integer',
+    fallback: 0,
+    minimum: 0,
+    help: 'entries of a near cache, for a second run of each store; 0 for none',
+  },
   seed: { kind: 'integer', fallback: 1, help: 'of traces and samples' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
@@ -31,7 +37,7 @@ const POOL_BYTES = 256 * 2 ** 20;
 
 export type Settings = Pick<
   ReturnType<typeof parseOptions<typeof SPEC>>,
-  'keys' | 'requests' | 'clients' | 'seed'
+  'keys' | 'requests' | 'clients' | 'near' | 'seed'
 >;
 
 /** Hit rates of one trace with room for a share of its keys, in percent. */
@@ -52,10 +58,14 @@ export function tracesOf({ keys, requests, seed }: Settings): Trace[] {
 
 export function measure(trace: Trace, room: number, indexes: string[], settings: Settings): Row {
   const capacity = Math.max(1, Math.round((room / 100) * trace.keys));
-  const stores = indexes.map((index) => {
-    const rateOf = (eviction: Eviction) => ofStore(trace, capacity, index, eviction, settings);
-    return { index, lru: rateOf('lru'), lfu: rateOf('lfu'), adaptive: rateOf('adaptive') };
-  });
+  const ratesOf = (index: string, near: number) => {
+    const rateOf = (eviction: Eviction) =>
+      ofStore(trace, capacity, index, eviction, { ...settings, near });
+    const name = near > 0 ? `${index} near` : index;
+    return { index: name, lru: rateOf('lru'), lfu: rateOf('lfu'), adaptive: rateOf('adaptive') };
+  };
+  const caches = settings.near > 0 ? [0, settings.near] : [0];
+  const stores = indexes.flatMap((index) => caches.map((near) => ratesOf(index, near)));
   const exact = (eviction: Eviction) =>
     hitRateOf(trace, exactOf(eviction, capacity, settings.seed));
   return {
@@ -74,20 +84,21 @@ function ofStore(
   maxRecords: number,
   index: string,
   eviction: Eviction,
-  { seed, clients }: Settings,
+  { seed, clients, near }: Settings,
 ): number {
   const prng = Prng.fromSeed(seed);
   const time = { now: 1_700_000_000_000 };
   const chances = { chance: () => prng.nextDouble(), clock: () => time.now };
+  const own = near > 0 ? { ...chances, nearCache: near } : chances;
   const first = openSync('memory:', {
     size: POOL_BYTES,
     index: index as IndexName,
     maxRecords,
     eviction,
-    ...chances,
+    ...own,
   });
   const stores = [first];
-  while (stores.length < clients) stores.push(openAloneSync(first.handle, chances));
+  while (stores.length < clients) stores.push(openAloneSync(first.handle, own));
   let number = 0;
   const request = (key: number) => {
     const store = stores[number++ % stores.length];
@@ -109,7 +120,7 @@ export async function main(words: string[]): Promise<void> {
   const indexes = options.index.split(',');
   const rows: Row[] = [];
   const exact = 'exact LRU  lru-cache  exact LFU  exact adaptive';
-  console.log(`trace      room %   ${exact}   index      lru    lfu  adaptive   below`);
+  console.log(`trace      room %   ${exact}   index             lru    lfu  adaptive   below`);
   for (const trace of tracesOf(options)) {
     for (const share of options.shares.split(',').map(Number)) {
       const row = measure(trace, share, indexes, options);
@@ -130,8 +141,8 @@ function linesOf(row: Row): string[] {
   return stores.map((rates, i) => {
     const { index, lru, lfu, adaptive } = rates;
     const left = i === 0 ? start : ' '.repeat(start.length);
-    const below = shown(belowExact(row, rates), 8);
-    return `${left}   ${index.padEnd(9)}${shown(lru, 6)}${shown(lfu, 7)}${shown(adaptive, 10)}${below}`;
+    const policies = shown(lru, 6) + shown(lfu, 7) + shown(adaptive, 10);
+    return `${left}   ${index.padEnd(15)}${policies}${shown(belowExact(row, rates), 8)}`;
   });
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { measure, tracesOf } from '../hit-rates/run.ts';
 
-const SETTINGS = { keys: 500, requests: 10_000, clients: 1, seed: 16 };
+const SETTINGS = { keys: 500, requests: 10_000, clients: 1, near: 0, seed: 16 };
 /** What sampling may cost, in points. */
 const POINTS = 3;
 /** And learning, on a trace that shifts. */

@@ -282,7 +282,7 @@ export class BoundedStore {
 
   readonly #choose = (): Expert => {
     if (this.bound.eviction === 'lru') return LRU;
-    return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(this.#pool.clock.chance());
+    return this.bound.eviction === 'lfu' ? LFU : this.experts.choose(this.#pool.clock.chance);
   };
 
   /** Adapts how many places a sample reads. True when the next sample must be taken at once. */

@@ -131,6 +131,11 @@ export class Ledger {
     return this.#sum(EVICTED);
   }
 
+  /** How many records came, ever, less those that were deleted. */
+  get added(): number {
+    return this.#sum(RECORDS) + this.#sum(EVICTED);
+  }
+
   /** By how much the store exceeds its limit, in the bound's unit; negative while it has room. */
   get excess(): number {
     return this.#sum(this.#word) - this.bound.limit;

@@ -17,7 +17,8 @@ export interface NearSettings {
  *            1  slot: word in its region | low half | high half
  *            4  epoch announced at the last full proof, modulo 2^32
  *            5  mark, in the same region: word, or NONE | low half | high half
- *    record  0  region | word in it | its header, 4 words | 8 bytes unused
+ *    record  0  region | word in it | its header, 4 words
+ *            6  records added to the store when a search last noted the key's uses | unused
  */
 export const ENTRY_WORDS = 8;
 export const STATE = 0;
@@ -31,6 +32,7 @@ export const MARK_HIGH = 7;
 export const RECORD_REGION = 0;
 export const RECORD_WORD = 1;
 export const HEADER = 2;
+export const NOTED = 6;
 export const NONE = -1;
 /** The most that `maxEntries` may be. */
 export const ENTRIES_MAX = 2 ** 24;

@@ -19,6 +19,7 @@ import {
   NearCache,
   type NearSettings,
   NONE,
+  NOTED,
   RECORD_REGION,
   RECORD_WORD,
   REGION_SHIFT,
@@ -38,6 +39,12 @@ export const UNPROVEN: unique symbol = Symbol('unproven');
 const ENTRY_BYTES = 160;
 /** Estimated bytes of a decoded object for each byte of its JSON. */
 const OBJECT_FACTOR = 2;
+
+/**
+ * After so many new records, as a part of those that the store holds, a near read is left to a
+ * search, which notes the uses. Otherwise LRU would evict records that only near reads use.
+ */
+const UNNOTED_PART = 1 / 16;
 
 /** Where the words stand that a near read over a network READs. */
 const SLOT_AT = 0;
@@ -148,7 +155,15 @@ export class NearReads {
     const state = cache.words[ENTRY_WORDS * entry + STATE];
     if ((state & TIMED) !== 0 && !(clock.now() < cache.until[entry])) return false;
     // A search notes all uses.
-    return !this.#notesUses || (state & USES_MASK) !== USES_MASK;
+    return !this.#notesUses || ((state & USES_MASK) !== USES_MASK && !this.#isUnnoted(entry));
+  }
+
+  /** Whether so many records came since the last search that the pool must learn of the uses. */
+  #isUnnoted(entry: number): boolean {
+    if (this.#ledger === undefined) return false;
+    const { added, bound, perRecord } = this.#ledger;
+    const since = (added - this.cache.record[ENTRY_WORDS * entry + NOTED]) | 0;
+    return since > (UNNOTED_PART * bound.limit) / perRecord;
   }
 
   #noteHit(entry: number): void {
@@ -269,6 +284,9 @@ export class NearReads {
       const until = index.records.unchangedUntil(request, this.#slides);
       const { version } = request.found;
       cache.keep(key, value, version, bytes, this.#proof, epochOf(this.#attachment), until);
+      const entry = cache.find(key);
+      const noted = entry === NONE ? undefined : this.#ledger?.added;
+      if (noted !== undefined) cache.record[ENTRY_WORDS * entry + NOTED] = noted;
     } else cache.forget(key);
     return value;
   }

@@ -175,6 +175,17 @@ test('a near read counts as a hit, and its uses reach the record', (t) => {
   assert.ok(other.has('a'), 'the record that is used most was evicted');
 });
 
+test('a record that only near reads use is no old one to LRU', (t) => {
+  const { near } = pair(t, { maxRecords: 64, eviction: 'lru' });
+  near.set('a', { id: 1 });
+  for (let read = 0; read < 3; read++) near.get('a');
+  // Each record is evicted about 64 insertions after its last use.
+  for (let i = 0; i < 500; i++) {
+    near.set(`k${i}`, { id: i });
+    if (i % 16 === 0) assert.ok(near.get('a') !== undefined, `evicted before insertion ${i}`);
+  }
+});
+
 test('a near cache is refused where nothing proves its values', async (t) => {
   const url = freshUrl(t, 'memory');
   throwsCode('SW_UNSUPPORTED', () => openSync(url, { ...SMALL, index: 'sephash', nearCache: 5 }));

@@ -75,7 +75,9 @@ export async function arrived(socket: Socket, bytes: number): Promise<void> {
 
 /** Does the handshake of a client without a secret; returns the node's answer. */
 export async function greet(socket: Socket, session: number, secret = ''): Promise<Buffer> {
-  const challenge = readChallenge((await receive(socket, CHALLENGE_FRAME_BYTES)).subarray(HEAD_BYTES));
+  const challenge = readChallenge(
+    (await receive(socket, CHALLENGE_FRAME_BYTES)).subarray(HEAD_BYTES),
+  );
   const nonce = new Uint8Array(32).fill(session);
   const transcript = {
     boot: challenge.boot,
