@@ -66,9 +66,10 @@ export class EvictionPace {
    * how many more it should evict.
    */
   *#spareBlocks(headUnits: number): Operation<number> {
-    const { survey } = this.#attachment.pool.chunks;
-    const use = useOf(this.#index.records.catalog, classOfHead(headUnits));
-    const { free, blocks } = yield* survey.count(use);
+    const { allocator, chunks } = this.#attachment.pool;
+    const { catalog } = this.#index.records;
+    const use = useOf(catalog, classOfHead(headUnits));
+    const { free, blocks } = yield* chunks.survey.count(use, allocator.reserveOf(catalog));
     const spare = SETTLED_SHARE * (free - FREE_SHARE * blocks);
     return Math.max(-LACKING_MAX, Math.min(Math.floor(spare), LOOK_EVERY));
   }
