@@ -31,22 +31,20 @@ test('sephash: in a full pool a write that merges a segment reads about as much 
   assert.equal(many.length, 0, `some read ${Math.max(0, ...many)} times`);
 });
 
-test('sephash: in a full pool hardly a write merges for memory, or twice', (t) => {
-  const store = freshStore(t, 'memory', { index: 'sephash', size: 8 * MIB, ...BOUND });
+test('sephash: in a full pool no write merges for memory, and so several times', (t) => {
+  const store = freshStore(t, 'memory', { index: 'sephash', size: 32 * MIB, ...BOUND });
   const value = 'v'.repeat(100);
-  // Until enough blocks are free, writes do.
-  const first = FILL + WRITES;
+  // Beyond what the pool holds: until enough blocks are free, writes merge for memory.
+  const first = 4 * FILL;
   for (let i = 0; i < first; i++) store.set(`k${i}`, value);
-  const merges: number[] = [];
+  let several = 0;
   let before = store.counters().resizes?.merges ?? 0;
-  for (let i = first; i < first + WRITES; i++) {
+  for (let i = first; i < first + 2 * WRITES; i++) {
     store.set(`k${i}`, value);
     const after = store.counters().resizes?.merges ?? 0;
-    if (after > before) merges.push(after - before);
+    if (after > before + 1) several++;
     before = after;
   }
-  const several = merges.filter((count) => count > 1).length;
-  assert.ok(several <= WRITES / 1000, `${several} writes have merged more than once`);
-  // A segment is full when it has as many new records and tombstones as a CurSegment has entries.
-  assert.ok(merges.length <= WRITES / 50, `${merges.length} writes have merged`);
+  // A write and its eviction may each fill a segment.
+  assert.ok(several <= 3, `${several} writes have merged several times`);
 });
