@@ -177,7 +177,7 @@ test('a full pool that stays as it is is not read anew for each block that it la
   assert.ok(tables < 2, `${tables} tables for ${attempts} blocks`);
 });
 
-test('in a full pool retired blocks come free in parts, and the last ones without further news', (t) => {
+test('in a full pool retired blocks come free in parts, the last ones without others', (t) => {
   const { pool } = online(t, { size: 8 * 2 ** 20 });
   const { allocator, reclamation } = pool;
   const taken: number[] = [];
