@@ -9,7 +9,7 @@ import { type Attachment, inSection } from '../attachment.ts';
 const LOOK_EVERY = 256;
 /**
  * The share of the blocks that should be free: removed records do not come free one by one. A write
- * that finds no free block has segments merged until it does, which takes as long as a dozen writes.
+ * that finds no free block has segments merged until it does, and takes as long as a dozen others.
  */
 const FREE_SHARE = 1 / 64;
 /** The part of a surplus or lack that one client makes up until it looks again. Others do, too. */
