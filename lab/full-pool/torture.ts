@@ -20,6 +20,7 @@ const STOPPED_MS = 120;
 const REST_MS = 300;
 /** Records of one size that show how much the pool has room for. */
 const SAMPLE_BYTES = '300';
+const SAMPLE_COUNT = 1000;
 
 interface Row {
   index: IndexName;
@@ -118,16 +119,20 @@ async function churn(
   await Promise.all(working.map((_, process) => crew.replace(process)));
 }
 
-/** How many records of one size an empty store takes before it evicts one. */
+/**
+ * How many records of one size an empty store holds once it grows no more. A single eviction does
+ * not tell: a store that frees records late evicts ahead of need, and grows again.
+ */
 async function capacity(shared: SharedStore): Promise<number> {
   shared.store.clear();
   await pause(REST_MS);
-  const { evictions } = boundOf(shared);
-  let from = 0;
-  for (let count = 1000; boundOf(shared).evictions === evictions; from += count) {
+  for (let from = 0, before = Number.NEGATIVE_INFINITY; ; from += SAMPLE_COUNT) {
+    const { records } = boundOf(shared);
+    if (records - before < SAMPLE_COUNT / 20) return records;
+    before = records;
+    const count = SAMPLE_COUNT;
     await shared.crew.one(0, { kind: 'write', from, count, sizes: SAMPLE_BYTES, timed: false });
   }
-  return boundOf(shared).records;
 }
 
 function lineOf({ index, kills, stops, calls, refused, wrong, problems, before, after }: Row) {

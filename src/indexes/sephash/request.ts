@@ -83,6 +83,7 @@ export class SepHashRequest extends Request {
     this.forDeletion = false;
     this.inDoubt = false;
     this.match = -1;
+    this.hasMerged = false;
   }
 
   override get foundAddress(): Address {

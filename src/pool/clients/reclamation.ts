@@ -33,6 +33,12 @@ const RETIRED_PER_ADVANCE = 128;
 const RETIRED_PER_TIGHT_ADVANCE = 16;
 const RETIRED_UNITS_PER_ADVANCE = 2 ** 20 / UNIT_BYTES;
 const FREED_AT_ONCE = 512;
+/**
+ * Blocks that come free at one quiescent point in a full pool, where quiescent points are frequent:
+ * a SepHash merge retires a hundred, each in another chunk. A longer limbo loses a share instead.
+ */
+const FREED_WHEN_TIGHT = 32;
+const FREED_SHARE = 1 / 4;
 const CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES;
 /** Stands for the units of a chunk that is part of a span. */
 const SPAN_CHUNK = 0;
@@ -83,6 +89,8 @@ export class Reclamation {
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
   #waitingUnits = 0;
+  /** Whether the last quiescent point left blocks that were ripe. */
+  #leftSome = false;
   #migrations = 0;
   /** How many stores had been dropped at the last quiescent point. */
   drops = 0;
@@ -207,7 +215,14 @@ export class Reclamation {
     }
     invariant(epoch > 0, 'the epoch of the pool is 0, which stands for an idle client');
     if (epoch !== this.#announced) yield* this.#comeOnline(epoch);
-    if (this.#isWorthAdvancing) yield* this.collect(epoch);
+    if (this.#isWorthAdvancing) yield* this.collect(epoch, this.#freedMax);
+    else if (this.#leftSome) yield* this.#freeRipe(epoch, this.#freedMax);
+  }
+
+  /** How many blocks come free at a quiescent point at most. */
+  get #freedMax(): number {
+    if (!this.#allocator.isTight) return Number.POSITIVE_INFINITY;
+    return Math.max(FREED_WHEN_TIGHT, Math.ceil(FREED_SHARE * this.#limbo.length));
   }
 
   get #isWorthAdvancing(): boolean {
@@ -241,7 +256,7 @@ export class Reclamation {
    * An idle client does this too. If it was declared dead meanwhile, it frees nothing: a sweep may
    * have freed what it retired, and the blocks may be in use again.
    */
-  *collect(epoch?: number): Operation<void> {
+  *collect(epoch?: number, most = Number.POSITIVE_INFINITY): Operation<void> {
     this.#retiredSinceAdvance = 0;
     this.#unitsSinceAdvance = 0;
     const looked = epoch ?? (yield* this.#look());
@@ -253,7 +268,7 @@ export class Reclamation {
       if (now === before) break;
       if (this.#announced !== 0) yield* this.#announce(now);
     }
-    yield* this.#freeRipe(now);
+    yield* this.#freeRipe(now, most);
     // After freeing, because a client that waits for this floor may act on it at once.
     yield* this.#publishFloor();
   }
@@ -385,10 +400,10 @@ export class Reclamation {
     return found;
   }
 
-  *#freeRipe(epoch: number): Operation<void> {
-    for (;;) {
+  *#freeRipe(epoch: number, most: number): Operation<void> {
+    for (let left = most; ; ) {
       const batch = this.#batch.clear();
-      const freed = this.#limbo.drain(epoch, FREED_AT_ONCE, (address, key) => {
+      const freed = this.#limbo.drain(epoch, Math.min(left, FREED_AT_ONCE), (address, key) => {
         const units = key % 65536;
         const catalog = Math.floor(key / 65536);
         const chunk = this.#layout.chunkAt(regionOf(address), offsetOf(address));
@@ -401,7 +416,9 @@ export class Reclamation {
       invariant(this.#waitingUnits >= 0, 'more comes free than was retired');
       if (batch.length > 0) yield batch;
       yield* this.#allocator.flushFreed();
-      if (freed === 0) return;
+      left -= freed;
+      this.#leftSome = left === 0;
+      if (freed === 0 || left === 0) return;
     }
   }
 }

@@ -397,9 +397,14 @@ export class Allocator {
 
   /** How many free chunks this class must leave free. */
   #spared({ catalog, node }: SizeClass, isAhead: boolean): number {
+    if (node !== ANY_NODE || (this.reserveAllowed > 0 && !isAhead)) return 0;
+    return this.reserveOf(catalog);
+  }
+
+  /** How many free chunks a store leaves free, unless it makes room. */
+  reserveOf(catalog: number): number {
     const more = this.#reserving.get(catalog);
-    if (node !== ANY_NODE || more === undefined) return 0;
-    if (this.reserveAllowed > 0 && !isAhead) return 0;
+    if (more === undefined) return 0;
     const { chunksMax } = this.#layout;
     const usual = RESERVED_OF.filter((least) => chunksMax >= least).length;
     return usual + (chunksMax >= MORE_FROM ? more : 0);

@@ -255,16 +255,24 @@ export class ChunkSurvey {
     return best;
   }
 
-  /** How many blocks there are to claim for a use, and how many of them are free. */
-  *count(use: number): Operation<{ free: number; blocks: number }> {
+  /**
+   * How many blocks there are to claim for a use, and how many of them are free. Blocks that could
+   * be made of recycled chunks count, except `reserve` of these.
+   */
+  *count(use: number, reserve: number): Operation<{ free: number; blocks: number }> {
     let chunks = 0;
+    let recycled = -reserve;
     let free = 0;
     yield* this.#readTable((chunk, low, high) => {
-      if ((low & STATE_BITS) !== CHUNK_BLOCKS || usedFor(low) !== use) return;
+      const state = low & STATE_BITS;
+      if (state === CHUNK_FREE) recycled++;
+      if (state !== CHUNK_BLOCKS || usedFor(low) !== use) return;
       chunks++;
       if (this.#futile.get(chunk) !== freeOf(high)) free += Math.max(0, freeOf(high));
     });
-    return { free, blocks: chunks * blocksPerChunk(use % UNITS_MAX) };
+    const perChunk = blocksPerChunk(use % UNITS_MAX);
+    const more = Math.max(0, recycled) * perChunk;
+    return { free: free + more, blocks: chunks * perChunk + more };
   }
 
   readonly #add = (chunk: number, low: number, high: number): void => {

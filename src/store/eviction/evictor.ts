@@ -25,6 +25,8 @@ import type { Candidate, Sampling } from './sampling.ts';
 const TOGETHER = 16;
 /** At most this many ahead of need: more would leave a small pool emptier. */
 const AHEAD_MAX = 16;
+/** How often one write evicts so many to catch up with what earlier writes have left. */
+const GROUPS_MAX = 2;
 /** Samples without a victim after which a write leaves the excess to the next one. */
 const VAIN_MAX = 32;
 /** Most evictions that one write, or a client that closes the store, tries. */
@@ -174,9 +176,12 @@ export class Evictor {
     if (!this.#attachment.pool.allocator.isTight) return;
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);
-    if ((yield* this.#lackedAfter(request)) < some) return;
-    this.#pace?.settled();
-    yield* this.#evictSome(some, request);
+    const lacked = yield* this.#lackedAfter(request);
+    // A write that has merged took long enough: the next ones evict for it.
+    if (lacked < some || request.hasMerged) return;
+    const groups = this.#pace === undefined ? 1 : Math.min(GROUPS_MAX, Math.floor(lacked / some));
+    this.#pace?.settled(groups * some);
+    for (let group = 0; group < groups; group++) yield* this.#evictSome(some, request);
   }
 
   /** How many records to evict for the writes to come. */
@@ -184,9 +189,8 @@ export class Evictor {
     if (this.#pace === undefined) {
       return this.#index.records.shortage(request) - this.store.underWay;
     }
-    if (request.displaced) return 0;
-    if (!this.drain.owes && !this.drain.hasSlack) return yield* this.#pace.added(request);
-    this.#pace.settled();
+    if (!this.drain.owes && !this.drain.hasSlack) return yield* this.#pace.written(request);
+    this.#pace.forgive();
     return 0;
   }
 

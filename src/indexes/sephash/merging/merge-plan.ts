@@ -24,6 +24,8 @@ const PLACE_MASK = 2 ** PLACE_BITS - 1;
 
 const KEPT = 0;
 const DROPPED = 1;
+/** Dropped, and another dropped entry names its record. */
+const DOUBLE = 2;
 
 /**
  * Which entries a merge keeps (section 4.2.2): of every key the newest. If that is a tombstone it
@@ -55,7 +57,10 @@ export class MergePlanner {
   readonly #dropped = new IntList();
   /** Members of a group, each the newest of its key. */
   readonly #newest = new IntList();
+  /** Whether a tombstone was judged by keys: its record's own entry may be dropped beside it. */
   #buries = false;
+  /** How many entries are dropped whose record another dropped one names. */
+  #doubles = 0;
 
   constructor(keys: RecordKeys) {
     this.#keys = keys;
@@ -71,7 +76,8 @@ export class MergePlanner {
     this.#collect();
     // A record that is neither linked any more nor retired would be lost.
     const all = 2 * this.#order.length + this.#main.length;
-    invariant(this.#kept.length + this.#dropped.length === all, 'a merge loses entries');
+    const planned = this.#kept.length + this.#dropped.length + 2 * this.#doubles;
+    invariant(planned === all, 'a merge loses entries');
     const dropped = this.#dropped.view();
     return { kept: this.#kept.view(), dropped: this.#buries ? eachOnce(dropped) : dropped };
   }
@@ -80,6 +86,7 @@ export class MergePlanner {
     this.#main = main;
     this.#current = current;
     this.#buries = false;
+    this.#doubles = 0;
     for (const list of [this.#members, this.#groupEnds, this.#words, this.#kept, this.#dropped]) {
       list.length = 0;
     }
@@ -138,9 +145,12 @@ export class MergePlanner {
     const last = this.#members.length - 1;
     const record = this.#recordOf(last);
     for (let at = first; at < last; at++) if (this.#recordOf(at) !== record) return false;
-    for (let at = first; at < last; at++) this.#dropMember(this.#members.at(at));
     const newest = this.#members.at(last);
-    if (this.#isBurial(newest)) this.#dropMember(newest);
+    const isBuried = this.#isBurial(newest);
+    for (let at = first; at < last; at++) {
+      this.#setFate(this.#members.at(at), isBuried ? DOUBLE : DROPPED);
+    }
+    if (isBuried) this.#setFate(newest, DROPPED);
     this.#members.length = first;
     this.#words.length = 2 * first;
     return true;
@@ -155,9 +165,9 @@ export class MergePlanner {
     return member < 0 && isTombstone(this.#current[2 * ~member + 1]);
   }
 
-  #dropMember(member: number): void {
-    if (member >= 0) this.#mainFate[member] = DROPPED;
-    else this.#currentFate[~member] = DROPPED;
+  #setFate(member: number, fate: number): void {
+    if (member >= 0) this.#mainFate[member] = fate;
+    else this.#currentFate[~member] = fate;
   }
 
   #addMember(member: number, low: number, high: number): void {
@@ -180,7 +190,9 @@ export class MergePlanner {
     const member = this.#members.at(at);
     const superseded = this.#isOlder(at);
     if (!superseded) this.#newest.push(at);
-    if (superseded || this.#isBurial(member)) this.#dropMember(member);
+    const isBuried = this.#isBurial(member);
+    if (isBuried) this.#buries = true;
+    if (superseded || isBuried) this.#setFate(member, DROPPED);
   }
 
   /** Whether a newer member of the group has the same key. */
@@ -198,8 +210,9 @@ export class MergePlanner {
     for (let at = 0; at < this.#order.length; at++) {
       const i = this.#order[at] & PLACE_MASK;
       const high = current[2 * i + 1];
-      if (this.#currentFate[i] === DROPPED) {
-        this.#drop(current[2 * i], high);
+      const fate = this.#currentFate[i];
+      if (fate !== KEPT) {
+        this.#drop(fate, current[2 * i], high);
         continue;
       }
       next = this.#collectMain(next, firstOf(this.#main, tagOf(high) + 1));
@@ -220,15 +233,18 @@ export class MergePlanner {
         kept[to++] = main[2 * i];
         kept[to++] = main[2 * i + 1];
       } else {
-        this.#drop(main[2 * i], main[2 * i + 1]);
+        this.#drop(fate[i], main[2 * i], main[2 * i + 1]);
       }
     }
     this.#kept.length = to;
     return Math.max(from, end);
   }
 
-  #drop(low: number, high: number): void {
-    if (isTombstone(high)) this.#buries = true;
+  #drop(fate: number, low: number, high: number): void {
+    if (fate === DOUBLE) {
+      this.#doubles++;
+      return;
+    }
     this.#dropped.push(low);
     this.#dropped.push(withoutSign(high));
   }

@@ -166,6 +166,7 @@ function* merge(table: SepHashTable, request: SepHashRequest, spare = 0): Operat
   const merger = table.idleMergers.pop() ?? new Merger(table);
   const { view } = request;
   view.mergers++;
+  request.hasMerged = true;
   try {
     yield* merger.run(request, spare);
   } catch (error) {

@@ -27,15 +27,13 @@ export function* allocateMain(
   { kept, dropped }: EntryCounts,
   forDeletion: boolean,
 ): Operation<MainBlock> {
-  const exact = geometry.mainUnits(kept, dropped);
-  const larger = geometry.tableUnits.filter((units) => units > exact).sort((a, b) => a - b);
-  const sizes = forDeletion ? [exact, ...larger] : [exact];
-  for (let i = 0; ; i++) {
-    const units = sizes[i];
+  for (let units = geometry.mainUnits(kept, dropped); ; ) {
     try {
       return { address: yield* allocator.allocate(catalog, units), units, home: 0 };
     } catch (error) {
-      if (!isPoolFull(error) || i + 1 === sizes.length) throw error;
+      const larger = geometry.tableUnits.filter((size) => size > units);
+      if (!isPoolFull(error) || !forDeletion || larger.length === 0) throw error;
+      units = Math.min(...larger);
     }
   }
 }

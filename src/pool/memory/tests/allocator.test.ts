@@ -176,3 +176,23 @@ test('a full pool that stays as it is is not read anew for each block that it la
   const tables = (traffic.snapshot().bytesRead - before) / (8 * layout.chunksMax);
   assert.ok(tables < 2, `${tables} tables for ${attempts} blocks`);
 });
+
+test('in a full pool retired blocks come free in parts, the last ones without others', (t) => {
+  const { pool } = online(t, { size: 8 * 2 ** 20 });
+  const { allocator, reclamation } = pool;
+  const taken: number[] = [];
+  throwsCode('SW_POOL_FULL', () => {
+    for (;;) taken.push(pool.run(allocator.allocate(CATALOG, 5)));
+  });
+  const gone = taken.slice(0, 200);
+  for (const block of gone) reclamation.retire(block, 5, CATALOG);
+  const left: number[] = [];
+  for (let points = 0; reclamation.retired > 0 && points < 20; points++) {
+    pool.run(reclamation.quiesce());
+    left.push(reclamation.retired);
+  }
+  assert.deepEqual(left.slice(0, 2), [150, 112]);
+  assert.equal(left.at(-1), 0);
+  const again = gone.map(() => pool.run(allocator.allocate(CATALOG, 5)));
+  assert.deepEqual(new Set(again), new Set(gone));
+});
