@@ -389,6 +389,11 @@ const NEAR: readonly Plan[] = (
       clients: ({ update, search }) => [[update()], [search(), search()]],
     },
     {
+      name: 'near-remove',
+      before: ({ put }) => [put()],
+      clients: ({ remove, search }) => [[remove()], [search(), search()]],
+    },
+    {
       name: 'near-reinsert',
       before: ({ put }) => [put()],
       clients: ({ remove, insert, search }) => [
@@ -427,6 +432,17 @@ const NEAR: readonly Plan[] = (
         [search(), 'quiesce', 'quiesce', search()],
       ],
       migrates: true,
+    },
+    {
+      // The search has kept its record before the migration begins.
+      name: 'near-kept-migrate',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [
+        ['migrate', 'collect', 'collect', 'collect'],
+        [search(), 'quiesce', 'quiesce', search()],
+      ],
+      migrates: true,
+      lead: 2,
     },
   ] satisfies Plan[]
 ).map((plan) => ({ ...plan, near: true }));
