@@ -3,7 +3,7 @@
  * same store without one, by the counters of the clients' fabrics.
  */
 import { loadavg } from 'node:os';
-import type { AsyncStore, IndexName, Key, OpenOptions, Value } from '../../src/store/api.ts';
+import type { AsyncStore, IndexName, OpenOptions } from '../../src/store/api.ts';
 import { RemoteClients } from '../../src/store/remote/remote-clients.ts';
 import { openRemote } from '../../src/store/remote/remote-store.ts';
 import { startMemoryNode } from '../../src/store/servers/memory-node.ts';
@@ -29,7 +29,7 @@ const WRITES_BETWEEN = 1000;
 /** After these all values are kept, and the code is compiled. */
 const WARMING = 20;
 
-type Bytes = AsyncStore<Value, Key, Value>;
+type Texts = Pick<AsyncStore<unknown>, 'get' | 'set' | 'counters'>;
 
 interface Setting {
   readonly fabric: string;
@@ -72,7 +72,7 @@ async function measure(setting: Setting, settings: Settings): Promise<string[][]
       ports.push(node.port);
     }
     const url = `${fabric}://${ports.map((port) => `127.0.0.1:${port}`).join(',')}/near`;
-    const opened = async (options: OpenOptions = {}): Promise<Bytes> => {
+    const opened = async (options: OpenOptions = {}) => {
       const index = settings.index as IndexName;
       // A client of its own, whose counters are about its reads alone.
       const store = await openRemote(url, { index, ...options }, new RemoteClients());
@@ -97,8 +97,8 @@ async function measure(setting: Setting, settings: Settings): Promise<string[][]
 }
 
 async function costsOf(
-  plain: Bytes,
-  near: Bytes,
+  plain: Texts,
+  near: Texts,
   keys: readonly string[],
   rounds: number,
 ): Promise<Map<string, Cost[]>> {
@@ -117,7 +117,7 @@ async function costsOf(
 }
 
 /** Reads every key once, one after the other. */
-async function pass(store: Bytes, keys: readonly string[]): Promise<Cost> {
+async function pass(store: Texts, keys: readonly string[]): Promise<Cost> {
   const { traffic: before } = await store.counters();
   const began = performance.now();
   for (const key of keys) await store.get(key);

@@ -163,7 +163,7 @@ test("what is read once is the caller's own, and what is kept is frozen", (t) =>
   const kept = near.get('k');
   assert.notEqual(kept, first);
   assert.equal(near.get('k'), kept);
-  const [, inner] = kept?.tags as object[];
+  const [, inner] = (kept?.tags ?? []) as object[];
   assert.ok([kept, kept?.tags, inner].every(Object.isFrozen));
 });
 
