@@ -444,6 +444,16 @@ const NEAR: readonly Plan[] = (
       migrates: true,
       lead: 2,
     },
+    {
+      // The second search is a near read; before the third one the record's block comes free.
+      name: 'near-kept-remove',
+      before: ({ timed }) => [timed('never')],
+      clients: ({ remove, search }) => [
+        [remove(), 'collect', 'collect', 'collect'],
+        [search(), search(), 'quiesce', 'quiesce', search()],
+      ],
+      lead: 2,
+    },
   ] satisfies Plan[]
 ).map((plan) => ({ ...plan, near: true }));
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   nearDeadlineCanary,
+  nearLateUseCanary,
   nearOldEraCanary,
   nearRecordFirstCanary,
   nearSlotAloneCanary,
@@ -60,6 +61,7 @@ const SOME: readonly [Subject, string][] = [
   [SHARD_SUBJECT, 'near-split'],
   [SHARD_SUBJECT, 'near-migrate'],
   [SHARD_SUBJECT, 'near-kept-migrate'],
+  [RACE_SUBJECT, 'near-kept-remove'],
   [HOPSCOTCH_SUBJECT, 'near-reinsert'],
   [CHIME_SUBJECT, 'near-reinsert'],
   [CHIME_SUBJECT, 'near-split'],
@@ -83,6 +85,7 @@ const CAUGHT: readonly [Canary, Subject, string][] = [
   [nearSumAloneCanary, CHIME_SUBJECT, 'near-remove'],
   [nearDeadlineCanary, RACE_SUBJECT, 'near-expire'],
   [nearOldEraCanary, SHARD_SUBJECT, 'near-kept-migrate'],
+  [nearLateUseCanary, RACE_SUBJECT, 'near-kept-remove'],
 ];
 
 for (const [canary, subject, name] of CAUGHT) {
