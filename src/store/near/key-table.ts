@@ -78,15 +78,19 @@ export class KeyTable {
   }
 }
 
-/** 32 bits, two UTF-16 units at a time. */
+/** 32 bits. Two products at a time, so that neither waits for the other. */
 function hashOf(key: string, seed: number): number {
   const { length } = key;
-  let hash = seed ^ length;
-  let i = 1;
-  for (; i < length; i += 2) {
-    hash = Math.imul(hash ^ (key.charCodeAt(i - 1) | (key.charCodeAt(i) << 16)), 0x5bd1e995);
-    hash ^= hash >>> 15;
+  let one = seed ^ length;
+  let two = seed;
+  let i = 0;
+  for (; i < length - 3; i += 4) {
+    one = Math.imul(one ^ (key.charCodeAt(i) | (key.charCodeAt(i + 1) << 16)), 0x5bd1e995);
+    two = Math.imul(two ^ (key.charCodeAt(i + 2) | (key.charCodeAt(i + 3) << 16)), 0x2c1b3c6d);
+    one = (one << 13) | (one >>> 19);
+    two = (two << 15) | (two >>> 17);
   }
-  if (i === length) hash = Math.imul(hash ^ key.charCodeAt(i - 1), 0x5bd1e995);
-  return hash ^ (hash >>> 13);
+  for (; i < length; i++) one = Math.imul(one ^ key.charCodeAt(i), 0x5bd1e995);
+  one = Math.imul(one ^ two ^ (one >>> 15), 0x5bd1e995);
+  return one ^ (one >>> 13);
 }
