@@ -3,6 +3,7 @@
  * same store without one, by the counters of the clients' fabrics.
  */
 import { loadavg } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { AsyncStore, IndexName, OpenOptions } from '../../src/store/api.ts';
 import { RemoteClients } from '../../src/store/remote/remote-clients.ts';
 import { openRemote } from '../../src/store/remote/remote-store.ts';
@@ -24,10 +25,14 @@ const SPEC = {
 type Settings = ReturnType<typeof parseOptions<typeof SPEC>>;
 
 const NODE_BYTES = 2 ** 27;
-/** Writes of other keys after which the epoch has changed: a client retires a block by each. */
-const WRITES_BETWEEN = 1000;
+/** Writes of other keys that make their client advance the epoch: it retires a block by each. */
+const WRITES_BETWEEN = 300;
+/** After so long a client without operations announces no epoch, and then the current one. */
+const IDLE_MS = 100;
+/** Entries of the near cache for each key, so that none of them waits for room. */
+const ROOM = 10;
 /** After these all values are kept, and the code is compiled. */
-const WARMING = 20;
+const WARMING = 10;
 
 type Texts = Pick<AsyncStore<unknown>, 'get' | 'set' | 'counters'>;
 
@@ -80,7 +85,7 @@ async function measure(setting: Setting, settings: Settings): Promise<string[][]
       return store;
     };
     const plain = await opened();
-    const near = await opened({ nearCache: settings.keys });
+    const near = await opened({ nearCache: ROOM * settings.keys });
     const keys = keysOf(settings.keys);
     for (const key of keys) await plain.set(key, 'v'.repeat(bytes));
     const costs = await costsOf(plain, near, keys, settings.rounds);
@@ -110,10 +115,16 @@ async function costsOf(
     note('without near cache', await pass(plain, keys));
     note('near, epoch as before', await pass(near, keys));
     if (round < 0) continue;
-    for (let i = 0; i < WRITES_BETWEEN; i++) await plain.set(`other ${i % 10}`, 'v');
+    await changeEpoch(plain);
     note('near, epoch changed', await pass(near, keys));
   }
   return costs;
+}
+
+async function changeEpoch(plain: Texts): Promise<void> {
+  for (let i = 0; i < WRITES_BETWEEN; i++) await plain.set(`other ${i % 10}`, 'v');
+  await pause(IDLE_MS);
+  await plain.set('other', 'v');
 }
 
 /** Reads every key once, one after the other. */

@@ -57,7 +57,7 @@ const CAPACITY_AT_FIRST = 256;
  * each other forgotten, and never be kept.
  */
 const SEEN_MAX = 2 ** 18;
-const SEEN_WAYS = 4;
+const SEEN_WAYS = 8;
 
 /**
  * Decoded values by key, each with the proof by which a reader tells that it is still the key's.
@@ -118,7 +118,8 @@ export class NearCache {
   isSecondRead(h1: number, h2: number): boolean {
     if (this.#seen === undefined) {
       const keys = Math.min(SEEN_MAX, Math.max(1, this.settings.maxEntries));
-      this.#seen = new Uint16Array(SEEN_WAYS * 2 ** Math.ceil(Math.log2(keys)));
+      // One or two keys a place: of those that are read in turn, one in a thousand finds no room.
+      this.#seen = new Uint16Array((SEEN_WAYS / 2) * 2 ** Math.ceil(Math.log2(1 + keys)));
     }
     const seen = this.#seen;
     const tag = h1 >>> 16 || 1;
