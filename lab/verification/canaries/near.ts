@@ -137,9 +137,9 @@ export const nearOldEraCanary: Canary = {
 };
 
 /**
- * A near read notes a use in this process alone, and posts no WRITE. The next search writes the uses
- * to the record that it finds itself, in its section. This canary remembers where the record stood
- * and writes there at the next read: by then the block may be another record's.
+ * A near read notes a use in this process alone, and posts no WRITE. The next search writes the
+ * uses to the record that it finds itself, in its section. This canary remembers where the record
+ * stood and writes there at the next read: by then the block may be another record's.
  */
 export const nearLateUseCanary: Canary = {
   name: 'near: a use is counted outside the section of its read',
