@@ -42,6 +42,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'Reads with a near cache beside lru-cache, lmdb and Redis, and how many are stale',
     load: () => import('./near/run.ts'),
   },
+  'near-network': {
+    about: 'Reads with a near cache over TCP and UCX: time, round trips and bytes',
+    load: () => import('./near/network.ts'),
+  },
   'full-pool': {
     about: 'A full pool that processes share: evictions, sizes, stalls and hit rates',
     load: () => import('./full-pool/run.ts'),

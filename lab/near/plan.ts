@@ -46,6 +46,8 @@ export interface ReadResult {
 export interface ColdResult {
   readonly first: number;
   readonly second: number;
+  /** The second time again, by a caller that keeps all values, as a near cache does. */
+  readonly held: number;
 }
 
 /** A document; `version` counts how often its key was written. */

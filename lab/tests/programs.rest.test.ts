@@ -135,7 +135,7 @@ describe('labs', () => {
       const peers = ['--values', 'json', '--peers', 'lru-cache,stepwell,stepwell near'];
       const { runs, staleness } = await figures('near-reads', [...few, ...peers]);
       for (const { nanoseconds } of runs) assert.ok(nanoseconds > 0);
-      assert.equal(runs.length, 2 * 4 * 3 + 2 * 2, 'reads of each peer, and misses of two');
+      assert.equal(runs.length, 2 * 4 * 3 + 2 * 2 + 1, 'reads of each peer, and misses of two');
       assert.deepEqual(
         staleness.map(({ peer, stale }: { peer: string; stale: number }) => [peer, stale]),
         [
@@ -145,6 +145,15 @@ describe('labs', () => {
       );
     },
   );
+
+  it('near-network counts one round trip for a near read, without the value', LIMIT, async () => {
+    const few = ['--keys', '20', '--rounds', '1', '--nodes', '1', '--fabrics', 'tcp'];
+    const { code, output } = await runLab('near-network', [...few, '--bytes', '4096']);
+    assert.equal(code, 0, output);
+    assert.match(output, /without near cache +\d+ +2\.\d\d +4\d{3}\n/);
+    assert.match(output, /near, epoch as before +\d+ +1\.\d\d +\d{1,2}\n/);
+    assert.match(output, /near, epoch changed +\d+ +1\.\d\d +\d{2}\n/);
+  });
 
   it('refuses a wrong option with its usage', LIMIT, async () => {
     const { code, output } = await runLab('load-factor', ['--seed', '1']);

@@ -258,7 +258,7 @@ export interface NearCacheOptions {
   maxEntries?: number;
   /** Memory that it takes at most, in bytes, by estimate: twice the JSON of an object. */
   maxBytes?: number;
-  /** Whether the objects that reads return are frozen, all the way down. Default true. */
+  /** Whether the objects that are kept are frozen, all the way down. Default true. */
   freeze?: boolean;
 }
 

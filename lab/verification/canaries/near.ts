@@ -1,8 +1,15 @@
 import type { Proof } from '../../../src/indexes/substrates/proof.ts';
 import type { Request } from '../../../src/indexes/substrates/request.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
-import type { NearReads } from '../../../src/store/near/near-reads.ts';
-import { Batch, NULL_ADDRESS, type Operation } from '../../../src/verbs/index.ts';
+import { type NearReads, UNPROVEN } from '../../../src/store/near/near-reads.ts';
+import {
+  type Address,
+  Batch,
+  NULL_ADDRESS,
+  type Operation,
+  Scratch,
+  UNIT_BYTES,
+} from '../../../src/verbs/index.ts';
 import type { Canary, NearParts } from '../canary.ts';
 
 /** A proof that lacks something. */
@@ -127,4 +134,32 @@ export const nearOldEraCanary: Canary = {
     },
     section,
   }),
+};
+
+/**
+ * A near read notes a use in this process alone, and posts no WRITE. The next search writes the
+ * uses to the record that it finds itself, in its section. This canary remembers where the record
+ * stood and writes there at the next read: by then the block may be another record's.
+ */
+export const nearLateUseCanary: Canary = {
+  name: 'near: a use is counted outside the section of its read',
+  caughtBy: 'reclamation',
+  nearReads: (reads) => {
+    const keep = reads.keep.bind(reads);
+    const read = reads.read.bind(reads);
+    const use = new Scratch(8);
+    let kept: Address = NULL_ADDRESS;
+    let used: Address = NULL_ADDRESS;
+    reads.keep = (key, request, value) => {
+      kept = request.foundAddress;
+      return keep(key, request, value);
+    };
+    reads.read = function* (key) {
+      if (used !== NULL_ADDRESS) yield new Batch().write(used + UNIT_BYTES - 8, 8, use, 0);
+      const value = yield* read(key);
+      used = value === UNPROVEN ? NULL_ADDRESS : kept;
+      return value;
+    };
+    return reads;
+  },
 };

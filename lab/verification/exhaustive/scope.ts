@@ -389,6 +389,11 @@ const NEAR: readonly Plan[] = (
       clients: ({ update, search }) => [[update()], [search(), search()]],
     },
     {
+      name: 'near-remove',
+      before: ({ put }) => [put()],
+      clients: ({ remove, search }) => [[remove()], [search(), search()]],
+    },
+    {
       name: 'near-reinsert',
       before: ({ put }) => [put()],
       clients: ({ remove, insert, search }) => [
@@ -427,6 +432,27 @@ const NEAR: readonly Plan[] = (
         [search(), 'quiesce', 'quiesce', search()],
       ],
       migrates: true,
+    },
+    {
+      // The search has kept its record before the migration begins.
+      name: 'near-kept-migrate',
+      before: ({ put }) => [put()],
+      clients: ({ search }) => [
+        ['migrate', 'collect', 'collect', 'collect'],
+        [search(), 'quiesce', 'quiesce', search()],
+      ],
+      migrates: true,
+      lead: 2,
+    },
+    {
+      // The second search is a near read; before the third one the record's block comes free.
+      name: 'near-kept-remove',
+      before: ({ timed }) => [timed('never')],
+      clients: ({ remove, search }) => [
+        [remove(), 'collect', 'collect', 'collect'],
+        [search(), search(), 'quiesce', 'quiesce', search()],
+      ],
+      lead: 2,
     },
   ] satisfies Plan[]
 ).map((plan) => ({ ...plan, near: true }));

@@ -1,5 +1,6 @@
 import type { Proof } from '../../indexes/substrates/proof.ts';
 import { type Address, NULL_ADDRESS, offsetOf, regionOf } from '../../verbs/index.ts';
+import { KeyTable, NONE } from './key-table.ts';
 
 /** How large a near cache may become, and whether the objects in it are frozen. */
 export interface NearSettings {
@@ -33,7 +34,6 @@ export const RECORD_REGION = 0;
 export const RECORD_WORD = 1;
 export const HEADER = 2;
 export const NOTED = 6;
-export const NONE = -1;
 /** The most that `maxEntries` may be. */
 export const ENTRIES_MAX = 2 ** 24;
 /** Read since the hand of SIEVE passed it. */
@@ -53,8 +53,13 @@ export const REGION_SHIFT = 8;
  */
 const FIRST_AT = 48;
 const CAPACITY_AT_FIRST = 256;
-/** Keys that were read once, of which the cache remembers a hash word each. */
+/**
+ * Keys that were read once: the cache remembers 16 bits of each one's hash, for as many keys as it
+ * has room for, up to a limit. With one way, two keys of a place that are read in turn would make
+ * each other forgotten, and never be kept.
+ */
 const SEEN_MAX = 2 ** 18;
+const SEEN_WAYS = 8;
 
 /**
  * Decoded values by key, each with the proof by which a reader tells that it is still the key's.
@@ -62,16 +67,16 @@ const SEEN_MAX = 2 ** 18;
  */
 export class NearCache {
   readonly settings: NearSettings;
-  readonly #entries = new Map<string, number>();
-  /** Per entry: its proof, its value, and the time from which on only a search tells. */
+  readonly #table = new KeyTable();
+  /** Keys and values by turns, so that a near read loads both by one cache line. */
+  readonly #held = this.#table.held;
+  /** Per entry: its proof, and the time from which on only a search tells. */
   words = wordsFor(0);
   record = wordsFor(0);
-  readonly values: unknown[] = [];
   until = new Float64Array(0);
   versions = new Uint32Array(0);
   /** The bits of a mark's high half that count: the same for all of an index. */
   markMask = 0;
-  readonly #keys: (string | undefined)[] = [];
   #sizes = new Int32Array(0);
   /** The queue of SIEVE, from the oldest entry to the newest one. */
   #newer = new Int32Array(0);
@@ -80,7 +85,7 @@ export class NearCache {
   #newest = NONE;
   #hand = NONE;
   readonly #free: number[] = [];
-  #seen: Int32Array | undefined;
+  #seen: Uint16Array | undefined;
   #bytes = 0;
 
   constructor(settings: NearSettings) {
@@ -88,7 +93,7 @@ export class NearCache {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#table.size;
   }
 
   /** Estimated memory of the values and of what the cache keeps of each. */
@@ -98,7 +103,11 @@ export class NearCache {
 
   /** The key's entry, or NONE. */
   find(key: string): number {
-    return this.#entries.get(key) ?? NONE;
+    return this.#table.find(key);
+  }
+
+  valueOf(entry: number): unknown {
+    return this.#held[2 * entry + 1];
   }
 
   visit(entry: number): void {
@@ -111,11 +120,15 @@ export class NearCache {
   isSecondRead(h1: number, h2: number): boolean {
     if (this.#seen === undefined) {
       const keys = Math.min(SEEN_MAX, Math.max(1, this.settings.maxEntries));
-      this.#seen = new Int32Array(2 ** Math.ceil(Math.log2(keys)));
+      // One or two keys a place: of those that are read in turn, one in a thousand finds no room.
+      this.#seen = new Uint16Array((SEEN_WAYS / 2) * 2 ** Math.ceil(Math.log2(1 + keys)));
     }
-    const at = h2 & (this.#seen.length - 1);
-    if (this.#seen[at] === h1) return true;
-    this.#seen[at] = h1;
+    const seen = this.#seen;
+    const tag = h1 >>> 16 || 1;
+    const at = (SEEN_WAYS * h2) & (seen.length - 1);
+    for (let way = 0; way < SEEN_WAYS; way++) if (seen[at + way] === tag) return true;
+    for (let way = SEEN_WAYS - 1; way > 0; way--) seen[at + way] = seen[at + way - 1];
+    seen[at] = tag;
     return false;
   }
 
@@ -139,7 +152,7 @@ export class NearCache {
       while (this.size >= maxEntries) this.#evict();
       entry = this.#add(key);
     }
-    this.values[entry] = value;
+    this.#held[2 * entry + 1] = value;
     this.versions[entry] = version;
     this.#bytes += bytes - this.#sizes[entry];
     this.#sizes[entry] = bytes;
@@ -169,10 +182,9 @@ export class NearCache {
   }
 
   #add(key: string): number {
-    const entry = this.#free.pop() ?? this.#keys.length;
+    const entry = this.#free.pop() ?? this.#held.length >>> 1;
     if (entry >= this.#newer.length) this.#grow();
-    this.#entries.set(key, entry);
-    this.#keys[entry] = key;
+    this.#table.add(key, entry);
     this.words[ENTRY_WORDS * entry + STATE] = 0;
     this.#sizes[entry] = 0;
     this.#older[entry] = this.#newest;
@@ -219,9 +231,8 @@ export class NearCache {
     else this.#newer[older] = newer;
     if (newer === NONE) this.#newest = older;
     else this.#older[newer] = older;
-    this.#entries.delete(this.#keys[entry] as string);
-    this.#keys[entry] = undefined;
-    this.values[entry] = undefined;
+    this.#table.remove(entry);
+    this.#held[2 * entry + 1] = undefined;
     this.#bytes -= this.#sizes[entry];
     this.#free.push(entry);
   }

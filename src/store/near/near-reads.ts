@@ -8,6 +8,7 @@ import type { Attachment } from '../attachment.ts';
 import type { Ledger } from '../eviction/ledger.ts';
 import type { Format } from '../values.ts';
 import { freezeDeep } from './freeze.ts';
+import { NONE } from './key-table.ts';
 import {
   ENTRY_WORDS,
   EPOCH,
@@ -18,7 +19,6 @@ import {
   MARK_WORD,
   NearCache,
   type NearSettings,
-  NONE,
   NOTED,
   RECORD_REGION,
   RECORD_WORD,
@@ -135,7 +135,7 @@ export class NearReads {
       if (!this.#standsHere(inPlace, cache, ENTRY_WORDS * entry)) return UNPROVEN;
       this.#noteHit(entry);
       this.#last = entry;
-      return cache.values[entry];
+      return cache.valueOf(entry);
     } finally {
       attachment.exit();
     }
@@ -211,7 +211,7 @@ export class NearReads {
     const { cache } = this;
     const { expected } = comparison;
     const at = ENTRY_WORDS * entry;
-    const value = cache.values[entry];
+    const value = cache.valueOf(entry);
     const version = cache.versions[entry];
     for (let i = 0; i < ENTRY_WORDS; i++) {
       expected[i] = cache.words[at + i];
@@ -267,27 +267,29 @@ export class NearReads {
   }
 
   /**
-   * Keeps what a search has found, in its section, if the key is read a second time; returns the
-   * value, frozen.
+   * Keeps what a search has found, in its section, if the key is read a second time. Returns the
+   * value, frozen whether it is kept or not: callers should not depend on that.
    */
   keep(key: Key, request: Request, value: unknown): unknown {
     const isObject = typeof value === 'object' && value !== null;
     if (isObject && this.#isFrozen) freezeDeep(value);
-    if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
     const { cache } = this;
     const { h1, h2 } = request.hash;
-    if (cache.find(key) === NONE && !cache.isSecondRead(h1, h2)) return value;
+    if (!cache.isSecondRead(h1, h2)) return value;
+    if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
     const index = this.#index;
-    if (index.prove(request, this.#proof)) {
-      const factor = isObject ? OBJECT_FACTOR : 1;
-      const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
-      const until = index.records.unchangedUntil(request, this.#slides);
-      const { version } = request.found;
-      cache.keep(key, value, version, bytes, this.#proof, epochOf(this.#attachment), until);
-      const entry = cache.find(key);
-      const noted = entry === NONE ? undefined : this.#ledger?.added;
-      if (noted !== undefined) cache.record[ENTRY_WORDS * entry + NOTED] = noted;
-    } else cache.forget(key);
+    if (!index.prove(request, this.#proof)) {
+      cache.forget(key);
+      return value;
+    }
+    const factor = isObject ? OBJECT_FACTOR : 1;
+    const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
+    const until = index.records.unchangedUntil(request, this.#slides);
+    const { version } = request.found;
+    cache.keep(key, value, version, bytes, this.#proof, epochOf(this.#attachment), until);
+    const entry = cache.find(key);
+    const noted = entry === NONE ? undefined : this.#ledger?.added;
+    if (noted !== undefined) cache.record[ENTRY_WORDS * entry + NOTED] = noted;
     return value;
   }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
   nearDeadlineCanary,
+  nearLateUseCanary,
   nearOldEraCanary,
   nearRecordFirstCanary,
   nearSlotAloneCanary,
@@ -21,8 +22,8 @@ import { assertLinearizable, scopeOf, searched } from './support/searched.ts';
 const EXHAUSTED: readonly [Subject, readonly string[]][] = [
   [RACE_SUBJECT, ['near-update', 'near-reinsert']],
   [SHARD_SUBJECT, ['near-update', 'near-reinsert']],
-  [HOPSCOTCH_SUBJECT, ['near-update']],
-  [CHIME_SUBJECT, ['near-update']],
+  [HOPSCOTCH_SUBJECT, ['near-update', 'near-remove']],
+  [CHIME_SUBJECT, ['near-update', 'near-remove']],
   [HSTORE_SUBJECT, ['near-update', 'near-reinsert', 'near-split']],
 ];
 
@@ -59,6 +60,8 @@ const SOME: readonly [Subject, string][] = [
   [RACE_SUBJECT, 'near-split'],
   [SHARD_SUBJECT, 'near-split'],
   [SHARD_SUBJECT, 'near-migrate'],
+  [SHARD_SUBJECT, 'near-kept-migrate'],
+  [RACE_SUBJECT, 'near-kept-remove'],
   [HOPSCOTCH_SUBJECT, 'near-reinsert'],
   [CHIME_SUBJECT, 'near-reinsert'],
   [CHIME_SUBJECT, 'near-split'],
@@ -78,10 +81,11 @@ const CAUGHT: readonly [Canary, Subject, string][] = [
   [nearSlotAloneCanary, RACE_SUBJECT, 'near-reuse'],
   [nearVersionAloneCanary, RACE_SUBJECT, 'near-reuse'],
   [nearRecordFirstCanary, RACE_SUBJECT, 'near-reuse'],
-  [nearSumAloneCanary, HOPSCOTCH_SUBJECT, 'near-reinsert'],
-  [nearSumAloneCanary, CHIME_SUBJECT, 'near-reinsert'],
+  [nearSumAloneCanary, HOPSCOTCH_SUBJECT, 'near-remove'],
+  [nearSumAloneCanary, CHIME_SUBJECT, 'near-remove'],
   [nearDeadlineCanary, RACE_SUBJECT, 'near-expire'],
-  [nearOldEraCanary, SHARD_SUBJECT, 'near-migrate'],
+  [nearOldEraCanary, SHARD_SUBJECT, 'near-kept-migrate'],
+  [nearLateUseCanary, RACE_SUBJECT, 'near-kept-remove'],
 ];
 
 for (const [canary, subject, name] of CAUGHT) {

@@ -146,6 +146,27 @@ test('both bounds hold, and keys that are read again outlast those that are not'
   assert.equal(small.near.stats().near?.entries, 0);
 });
 
+test('keys that are read in turn are kept at their second read', (t) => {
+  const { near, other } = pair(t, { nearCache: 1000 });
+  const keys = numbered('turn ', 900);
+  for (const key of keys) other.set(key, { id: 1 });
+  for (let pass = 0; pass < 2; pass++) for (const key of keys) near.get(key);
+  const { entries = 0 } = near.stats().near ?? {};
+  assert.ok(entries > 850 && entries <= 900, `${entries} entries`);
+});
+
+test('every object is frozen, and what is read once is not kept', (t) => {
+  const { near, other } = pair(t);
+  other.set('k', DOCUMENTS[1]);
+  const first = near.get('k');
+  assert.ok(Object.isFrozen(first));
+  const kept = near.get('k');
+  assert.notEqual(kept, first);
+  assert.equal(near.get('k'), kept);
+  const [, inner] = (kept?.tags ?? []) as object[];
+  assert.ok([kept, kept?.tags, inner].every(Object.isFrozen));
+});
+
 test('objects may stay open to changes, and adapters of other libraries get their own', async (t) => {
   const { near } = pair(t, { nearCache: { maxEntries: 10, freeze: false } });
   near.set('k', { id: 1 });

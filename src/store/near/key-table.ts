@@ -1,0 +1,96 @@
+const SLOTS_AT_FIRST = 512;
+/** Number of no entry. */
+export const NONE = -1;
+
+/**
+ * Numbers of strings, by open addressing. A Map would load more cache lines a look-up: its bucket,
+ * its entry, and every other string of the bucket. Here a probe loads one line of hashes, and then
+ * the string itself only if its hash is the same.
+ *
+ * `held[2 * number]` is the string of a number, so that a caller can keep something beside it.
+ */
+export class KeyTable {
+  readonly held: unknown[] = [];
+  /** By slot: the string's hash, and its number plus 1, or 0 in a free slot. */
+  #slots = new Int32Array(2 * SLOTS_AT_FIRST);
+  #mask = SLOTS_AT_FIRST - 1;
+  /** Chosen at random, so that nobody can choose strings that meet in one slot. */
+  readonly #seed = (Math.random() * 2 ** 32) | 0;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  find(key: string): number {
+    const { held } = this;
+    const slots = this.#slots;
+    const mask = this.#mask;
+    const hash = hashOf(key, this.#seed);
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+      const number = slots[2 * slot + 1] - 1;
+      if (number === NONE) return NONE;
+      if (slots[2 * slot] === hash && held[2 * number] === key) return number;
+    }
+  }
+
+  /** The string is not there yet, and the number is not in use. */
+  add(key: string, number: number): void {
+    // At most half of the slots are in use: a search ends soon.
+    if (2 * ++this.#size > this.#mask) this.#grow();
+    this.held[2 * number] = key;
+    this.#place(hashOf(key, this.#seed), number);
+  }
+
+  #place(hash: number, number: number): void {
+    const slots = this.#slots;
+    let slot = hash & this.#mask;
+    while (slots[2 * slot + 1] !== 0) slot = (slot + 1) & this.#mask;
+    slots[2 * slot] = hash;
+    slots[2 * slot + 1] = number + 1;
+  }
+
+  #grow(): void {
+    const before = this.#slots;
+    this.#mask = 2 * this.#mask + 1;
+    this.#slots = new Int32Array(2 * before.length);
+    for (let at = 0; at < before.length; at += 2) {
+      if (before[at + 1] !== 0) this.#place(before[at], before[at + 1] - 1);
+    }
+  }
+
+  /** The string of the number is there. Moves up what a search would not find behind a gap. */
+  remove(number: number): void {
+    const slots = this.#slots;
+    const mask = this.#mask;
+    let gap = hashOf(this.held[2 * number] as string, this.#seed) & mask;
+    while (slots[2 * gap + 1] !== number + 1) gap = (gap + 1) & mask;
+    for (let slot = (gap + 1) & mask; slots[2 * slot + 1] !== 0; slot = (slot + 1) & mask) {
+      const isFound = ((slot - slots[2 * slot]) & mask) < ((slot - gap) & mask);
+      if (isFound) continue;
+      slots[2 * gap] = slots[2 * slot];
+      slots[2 * gap + 1] = slots[2 * slot + 1];
+      gap = slot;
+    }
+    slots[2 * gap + 1] = 0;
+    this.held[2 * number] = undefined;
+    this.#size--;
+  }
+}
+
+/** 32 bits. Two products at a time, so that neither waits for the other. */
+function hashOf(key: string, seed: number): number {
+  const { length } = key;
+  let one = seed ^ length;
+  let two = seed;
+  let i = 0;
+  for (; i < length - 3; i += 4) {
+    one = Math.imul(one ^ (key.charCodeAt(i) | (key.charCodeAt(i + 1) << 16)), 0x5bd1e995);
+    two = Math.imul(two ^ (key.charCodeAt(i + 2) | (key.charCodeAt(i + 3) << 16)), 0x2c1b3c6d);
+    one = (one << 13) | (one >>> 19);
+    two = (two << 15) | (two >>> 17);
+  }
+  for (; i < length; i++) one = Math.imul(one ^ key.charCodeAt(i), 0x5bd1e995);
+  one = Math.imul(one ^ two ^ (one >>> 15), 0x5bd1e995);
+  return one ^ (one >>> 13);
+}
