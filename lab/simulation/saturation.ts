@@ -14,8 +14,8 @@ const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;
 const INTERVALS = 10;
 /**
- * New clients claim memory and learn the index, so a run begins with periods as long as the measured
- * one, until so many in a row differ from the one before by no more than this share.
+ * New clients claim memory and learn the index, so a run begins with periods as long as the one
+ * that is measured, until so many in a row differ from the one before by no more than this share.
  */
 const AT_REST = { share: 0.02, inARow: 2 };
 const WARM_UPS_MAX = 12;

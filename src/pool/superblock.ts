@@ -16,7 +16,7 @@ import {
 export const SUPERBLOCK_BYTES = 4096;
 
 const REGION_BYTES_MAX = 2 ** 31;
-/** Regions have as many bytes, or fewer if whole ones would leave some of the pool's size unused. */
+/** Or fewer, if regions of this size would leave some of the pool's size unused. */
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 

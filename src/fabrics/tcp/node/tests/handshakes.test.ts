@@ -58,7 +58,7 @@ test('guesses cost work after the first, and clients with the secret get in mean
   const sockets = await Promise.all(
     Array.from({ length: FREE_GUESSES + 20 }, () => rawConnection(scope, server.port)),
   );
-  // An open socket may still wait to be accepted. Once it has its challenge, it was told of no work.
+  // An open socket may still wait to be accepted. Once it has its challenge, none asks for work.
   await Promise.all(sockets.map((socket) => arrived(socket, CHALLENGE_FRAME_BYTES)));
   const answers: number[] = [];
   for (const [i, socket] of sockets.entries()) {
