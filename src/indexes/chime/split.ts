@@ -113,7 +113,8 @@ export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<b
       (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
     if (linked === undefined) return false;
     rememberCopy(tree, path, linked.to, linked.routes);
-    if ((linked.to.high & ABSORB) !== 0) tree.cuts.push(ownKey(request));
+    const isRoot = node.owner === tree.root;
+    if (!isRoot && (linked.to.high & ABSORB) !== 0) tree.cuts.push(ownKey(request));
     return true;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;

@@ -62,7 +62,9 @@ export function* visitRemembered(
   if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
   if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
   checkNode(image, bytes);
-  return (high & ABSORB) !== 0 || isPairFrozen(image) ? undefined : node;
+  // Nothing is above the root, which may have been made by a cut.
+  const isToAbsorb = !isRoot && (high & ABSORB) !== 0;
+  return isToAbsorb || isPairFrozen(image) ? undefined : node;
 }
 
 /** Remembers what has replaced the node, and is linked in its place; the copy if it is one node. */
