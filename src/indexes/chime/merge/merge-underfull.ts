@@ -58,8 +58,11 @@ export const LOWEST = new Uint8Array(0);
 const MERGE_CHUNKS_MAX = 3;
 /** Vacancy and sibling of a leaf. */
 const LOOK_BYTES = 16;
-/** With so many leaves or fewer, deletions may end before the node above is merged. */
-const LEAVES_FEW = 4;
+/**
+ * Below a node with more children, a deletion makes one change. There will be others. Below one
+ * with fewer, this may be the last deletion.
+ */
+const CHILDREN_FEW = 4;
 /** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
@@ -92,7 +95,10 @@ export function* mergeUnderfull(
   if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
   if (!(yield* mayMerge(tree, request))) return;
   if ((yield* orNothing(tree, () => mergeRemembered(tree, request))) !== false) return;
+  const { rebuilds } = tree;
   yield* mergeOnPath(tree, keyOf(request));
+  // Otherwise the next split below what was replaced would find its remembered path too old.
+  if (tree.rebuilds !== rebuilds) yield* tree.relearn(request);
 }
 
 /**
@@ -227,10 +233,12 @@ export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const { merges } = tree;
   if (yield* mergeLeafAt(tree, last, key)) {
     // A later deletion merges the node above, unless this may have been the last one below it.
-    return tree.merges === merges || childrenIn(last.node.image) <= LEAVES_FEW;
+    return tree.merges === merges || childrenIn(last.node.image) <= CHILDREN_FEW;
   }
   for (let level = 1; level < path.length; level++) {
-    if (yield* mergeAt(tree, path[level - 1], path[level], key)) return true;
+    const above = path[level - 1];
+    if (!(yield* mergeAt(tree, above, path[level], key))) continue;
+    return childrenIn(above.node.image) <= CHILDREN_FEW;
   }
   return false;
 }
