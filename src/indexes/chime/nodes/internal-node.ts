@@ -130,7 +130,7 @@ export function spliceNode(
   to.u8.set(from.u8.subarray(oldKeys + cut, oldKeys + last), newKeys + end);
 }
 
-/** Encodes a node that was read without one of its children, which is not the first, and no pair. */
+/** Encodes a node that was read without one of its children, not the first, and with no pair. */
 export function dropChild(from: Scratch, child: number, to: Scratch, at: number): void {
   const before = childrenIn(from);
   invariant(child > 0 && child < before, 'a node loses a child that it has not');

@@ -34,7 +34,7 @@ function cut(scope: Scope): { writer: Client; keys: string[]; last: string } {
   throw new Error('no node was cut');
 }
 
-/** Whether a node that is to be absorbed is on the path to the key, as the client learns it anew. */
+/** Whether a node that is to be absorbed is on the path to the key, read anew. */
 function isCutAt(client: Client, key: string): boolean {
   const { cache } = client.index.tree;
   cache.forget();
