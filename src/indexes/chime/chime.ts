@@ -94,6 +94,11 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return yield* super.write(request, condition, expected);
   }
 
+  override *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree);
+    return yield* super.modify(request, compute);
+  }
+
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {
     const present = yield* super.remove(request, expected);
     if (request.displaced) yield* mergeUnderfull(this.tree, request as ChimeRequest);

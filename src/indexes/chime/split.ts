@@ -113,9 +113,11 @@ export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<b
       (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
     if (linked === undefined) return false;
     rememberCopy(tree, path, linked.to, linked.routes);
-    const isRoot = node.owner === tree.root;
-    if (!isRoot && (linked.to.high & ABSORB) !== 0) tree.cuts.push(ownKey(request));
-    return true;
+    if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
+    // Two such levels are absorbed at once: otherwise the path could grow without bound.
+    const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
+    if (!isBelowCut) tree.cuts.push(ownKey(request));
+    return !isBelowCut;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     return false;

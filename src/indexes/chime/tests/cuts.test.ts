@@ -84,3 +84,41 @@ test('others change the tree around a cut whose client writes no more', (t) => {
   put(writer, keys[0]);
   assert.deepEqual(checked(other), { problems: [], records: 1 });
 });
+
+const ASCENDING = Array.from({ length: 1000 }, (_, i) => `key ${10_000 + i}`);
+
+/** Internal nodes on the path to the last leaf. */
+function heightOf({ index: { tree } }: Client): number {
+  let height = 0;
+  for (let node = tree.cache.top?.node(0); node !== undefined; height++) {
+    node = node.node(node.children - 1);
+  }
+  return height;
+}
+
+test('the path stays short when no write absorbs what splits have cut', (t) => {
+  const writer = clientOf(t, { ...SHAPE, fanout: 2 });
+  const { cuts } = writer.index.tree;
+  let left = 0;
+  for (const key of ASCENDING) {
+    put(writer, key);
+    // As if the client had died, and another one went on.
+    left += cuts.length;
+    cuts.length = 0;
+  }
+  assert.ok(left > 20, `${left} cuts`);
+  assert.ok(heightOf(writer) < 20, `${heightOf(writer)} levels`);
+  assertHas(writer, ASCENDING);
+  assert.deepEqual(checked(writer), { problems: [], records: ASCENDING.length });
+});
+
+test('a client that only modifies has nodes absorbed as well', (t) => {
+  const writer = clientOf(t, { ...SHAPE, fanout: 2 });
+  const { index, pool } = writer;
+  for (const key of ASCENDING) {
+    const request = requestFor(writer, key, key);
+    pool.run(index.modify(request, () => index.records.encodeValue(request, key, 1)));
+    assert.ok(index.tree.cuts.length <= 1);
+  }
+  assert.deepEqual(checked(writer), { problems: [], records: ASCENDING.length });
+});
