@@ -16,7 +16,7 @@ import type { ChimeTree } from './tree.ts';
 /**
  * Has the level above absorb a node that an earlier split of this client has cut: see `linkSplit`.
  * One write with both would take several times as long as others with a split. Until then, and if
- * this client dies, the node is one more level on the path.
+ * this client dies, the node is one more level on the path. A second such level is not left there.
  */
 export function* absorbCut(tree: ChimeTree): Operation<void> {
   const key = tree.cuts.pop();
