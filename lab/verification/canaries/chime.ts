@@ -5,11 +5,12 @@ import {
   childrenIn,
   isPairFrozen,
   linkIn,
+  PAIR_FROZEN,
   pairIn,
 } from '../../../src/indexes/chime/nodes/internal-node.ts';
 import { compareWhole } from '../../../src/indexes/chime/nodes/keys.ts';
 import { isInternal, type Link } from '../../../src/indexes/chime/nodes/link.ts';
-import type { LeafBounds } from '../../../src/indexes/chime/nodes/node-client.ts';
+import type { LeafBounds, StepMemory } from '../../../src/indexes/chime/nodes/node-client.ts';
 import { rootLink, visit } from '../../../src/indexes/chime/nodes/node-io.ts';
 import type { ChimeRequest } from '../../../src/indexes/chime/request.ts';
 import type { ChimeTree } from '../../../src/indexes/chime/tree.ts';
@@ -175,6 +176,35 @@ function* dropMark(tree: ChimeTree, link: Link): Operation<void> {
   yield new Batch().cas(address + CHILDREN_AT, words, 0);
 }
 
+/**
+ * Replaces nodes just above leaves without freezing them: the CAS of the pair's word changes
+ * nothing. No other word has the number of children below a mark.
+ */
+function copyUnfrozen({ tree }: ChimeIndex): void {
+  const { stepMemories } = tree;
+  const { take } = stepMemories;
+  const planted = new Set<StepMemory>();
+  stepMemories.take = () => {
+    const memory = take.call(stepMemories);
+    if (planted.has(memory)) return memory;
+    planted.add(memory);
+    const { batch } = memory;
+    const { cas } = batch;
+    batch.cas = (address, words, at) => {
+      const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+      const [newLow, newHigh] = [lowHalf(words, at + 8), highHalf(words, at + 8)];
+      const hasCount = low > 0 && low <= CHILDREN_MAX && high >= 0 && high <= low;
+      const freezes = hasCount && newLow === low && newHigh === (high | PAIR_FROZEN);
+      if (freezes) setWord(words, at + 8, low, high);
+      return cas.call(batch, address, words, at);
+    };
+    return memory;
+  };
+}
+
+/** More than any node of a small tree has. */
+const CHILDREN_MAX = 100;
+
 export const CHIME_CANARIES: readonly Canary[] = [
   ...LEAF_BUGS.map(({ name, caughtBy, plant }) => {
     return canary(name, caughtBy, ({ tree }) => plant(tree as unknown as LeafClient));
@@ -203,6 +233,7 @@ export const CHIME_CANARIES: readonly Canary[] = [
     pool: takeSecondOver,
   },
   canary('a mark is dropped while its pair is merged', 'structure', dropMarks),
+  canary('a node is copied that was not frozen', 'structure', copyUnfrozen),
   canary('the highest key bounds a leaf, and deletions lower it', 'linearizability', argmax),
   canary('a sibling is linked by what was read before its parent', 'error', oldBounds),
 ];

@@ -4,6 +4,7 @@ import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
+  Condition,
   Counters,
   IndexKind,
   IndexManifest,
@@ -11,11 +12,13 @@ import type {
   IndexShape,
   KeyRange,
   OrderedIndex,
+  Outcome,
 } from '../contract.ts';
 import type { IndexPicture } from '../picture.ts';
 import { LeafIndex } from '../substrates/leaf/leaf-index.ts';
 import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { newLeaf } from '../substrates/leaf/split-leaf.ts';
+import { absorbCut } from './absorb-cut.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
@@ -84,6 +87,16 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   /** Fills an empty tree with records in ascending order of their keys: see `bulkLoad`. */
   load(entries: Iterable<readonly [Bytes, Bytes]>, version = 1): Operation<number> {
     return bulkLoad(this.tree, entries, version);
+  }
+
+  override *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
+    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree);
+    return yield* super.write(request, condition, expected);
+  }
+
+  override *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree);
+    return yield* super.modify(request, compute);
   }
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {

@@ -5,35 +5,26 @@ import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
 import { siblingIn } from './bounds.ts';
 import {
-  bytesOfNode,
-  checkNode,
   childIn,
   childrenIn,
-  isPairFrozen,
   linkIn,
   linksIn,
   type NewChild,
   NODE_BYTES_MAX,
-  type PackedRoutes,
-  packRoutes,
   pairIn,
   splicedBytes,
 } from './nodes/internal-node.ts';
 import { compareKeys, separatorOf } from './nodes/keys.ts';
-import { ABSORB, addressOfLink, FROZEN, isInternal, type Link } from './nodes/link.ts';
-import type { CachedNode, RoutedRequest } from './nodes/node-arena.ts';
-import type { NodeClient, StepMemory } from './nodes/node-client.ts';
+import { ABSORB, isInternal } from './nodes/link.ts';
+import type { NodeClient } from './nodes/node-client.ts';
+import { freezePair, NewNodes, publish, swing, type Visit } from './nodes/node-io.ts';
 import {
-  freezeUnmarked,
-  identityOf,
-  isInUse,
-  linkAddress,
-  NewNodes,
-  publish,
-  swing,
-  type Visit,
-} from './nodes/node-io.ts';
-import { rebuildNode } from './nodes/rebuild-node.ts';
+  type Linked,
+  rebuildLinked,
+  rememberCopy,
+  rememberedPath,
+  visitRemembered,
+} from './nodes/remembered-path.ts';
 import { keyOf, missingSiblings, type Target } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
@@ -100,24 +91,17 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
   return u8.slice(from, from + keyBytes[one]);
 }
 
-/** A remembered node just above leaves, and the one above it, of which it is this child. */
-interface RememberedPath {
-  parent: CachedNode;
-  child: number;
-  node: CachedNode;
-}
-
 /**
  * Links the sibling of the request's leaf, which this operation has split, by what the client
  * remembers of the path to it:
  *
  *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
  *
- * Both identities were those of the links in this operation, so neither block is used again before
- * it ends. False when the remembered path is too old, or more has to be done. Then, and when the
- * pool is full, `finishPending` does the rest, whatever was done here.
+ * False when the remembered path is too old, or more has to be done. Then, and when the pool is
+ * full, `finishPending` does the rest, whatever was done here. A node that was cut in two leaves
+ * work to the level above, which a later write does: see `absorbCut`.
  */
-export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<boolean> {
+export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<boolean> {
   const path = rememberedPath(tree, request);
   if (path === undefined) return false;
   const memory = tree.stepMemories.take();
@@ -126,24 +110,20 @@ export function* linkSplit(tree: NodeClient, request: RoutedRequest): Operation<
     if (node === undefined) return false;
     const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
     const linked =
-      (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuild(tree, node, target));
+      (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
     if (linked === undefined) return false;
-    const { to, routes } = linked;
-    path.parent.relink(path.child, to.low, to.high, tree.cache.epoch);
-    path.parent.setNode(path.child, tree.cache.remember(routes, to));
-    return true;
+    rememberCopy(tree, path, linked.to, linked.routes);
+    if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
+    // Two such levels are absorbed at once: otherwise the path could grow without bound.
+    const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
+    if (!isBelowCut) tree.cuts.push(ownKey(request));
+    return !isBelowCut;
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     return false;
   } finally {
     tree.stepMemories.give(memory);
   }
-}
-
-/** What has replaced a node, and is linked in its place. */
-interface Linked {
-  to: Link;
-  routes: PackedRoutes;
 }
 
 /**
@@ -175,7 +155,7 @@ function* spliceSiblings(
     const early = tree.allocator.isUsedUp ? yield* look() : undefined;
     if (early !== undefined && !fits(early)) return undefined;
     yield* nodes.reserveCopy(node, early);
-    if (!(yield* freezeUnmarked(tree, node))) return undefined;
+    if (!(yield* freezePair(tree, node, 0))) return undefined;
     const added = early ?? (yield* look());
     if (!fits(added)) return undefined;
     const { link, routes } = yield* nodes.spliced(image, child, added);
@@ -185,47 +165,4 @@ function* spliceSiblings(
   } finally {
     nodes.discard();
   }
-}
-
-function* rebuild(tree: NodeClient, node: Visit, target: Target): Operation<Linked | undefined> {
-  const rebuilt = yield* rebuildNode(tree, node, target);
-  if (rebuilt?.routes === undefined || !rebuilt.linked) return undefined;
-  return { to: rebuilt.to, routes: packRoutes(rebuilt.routes) };
-}
-
-function rememberedPath({ cache }: NodeClient, request: RoutedRequest): RememberedPath | undefined {
-  for (let parent = cache.top; parent !== undefined; ) {
-    const child = parent.childFor(request);
-    const node = parent.node(child);
-    if (node !== undefined && node === request.above) return { parent, child, node };
-    parent = node;
-  }
-  return undefined;
-}
-
-/** The node as it is now; undefined unless both are in use, and nobody is replacing it. */
-function* visitRemembered(
-  tree: NodeClient,
-  { parent, child, node: { low, high } }: RememberedPath,
-  { batch, images: image }: StepMemory,
-): Operation<Visit | undefined> {
-  const isRoot = parent === tree.cache.top;
-  const address = addressOfLink(low, high);
-  const above = addressOfLink(parent.low, parent.high);
-  const bytes = bytesOfNode({ high });
-  image.ensure(bytes + 16);
-  batch.clear();
-  if (!isRoot) batch.read(above, 8, image, bytes + 8);
-  yield batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
-  const owner = isRoot ? tree.root : linkAddress(above, child);
-  // The node above may be remembered as it was frozen: a link that is frozen must not change.
-  const node = { owner, low, high: high & ~FROZEN, address, image };
-  const isStill = (link: Link, at: number) => {
-    const identity = identityOf(tree, link);
-    return image.i32[at >> 2] === identity.low && image.i32[(at >> 2) + 1] === identity.high;
-  };
-  if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
-  if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
-  checkNode(image, bytes);
-  return (high & ABSORB) !== 0 || isPairFrozen(image) ? undefined : node;
 }

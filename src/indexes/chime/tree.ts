@@ -95,6 +95,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   /** Whether this client splits the last leaf at its end when a key above all others needs room. */
   splitsAtEnd = true;
   readonly idleRequests = new FreeList(() => this.newRequest());
+  readonly cuts: Uint8Array[] = [];
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;
@@ -407,7 +408,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 function descend({ cache }: NodeClient, request: RoutedRequest): CachedNode | undefined {
   request.leaf = 0;
   const { top } = cache;
-  request.above = top && cache.arena.descend(top.at, request);
+  request.above = top?.descend(request);
   return request.above;
 }
 

@@ -72,6 +72,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
   const units = unitsFor(intentBytes(tree, geometry.shape.span));
   const request = tree.idleRequests.take();
   const right = tree.idleRequests.take();
+  /** Has the left leaf as it was. */
+  const old = tree.idleRequests.take();
   let block = NULL_ADDRESS;
   try {
     if (intentBytes(tree, pair.moves) > INTENT_BYTES) {
@@ -85,7 +87,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     if (!(yield* lockLeft(tree, request, pair, block))) return false;
     if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
     if (!(yield* tryRight(tree, request, right, pair.right))) return false;
-    const before = request.words.i32.slice(0, (IMAGE_AT + geometry.leafBytes) >> 2);
+    const before = old.words.i32;
+    before.set(request.words.i32.subarray(0, (IMAGE_AT + geometry.leafBytes) >> 2));
     const items = countItems(tree, right);
     if (!(yield* fit(tree, request, right)) || mergeBytes(tree, request, before, items) > bytes) {
       yield* mark.drop();
@@ -106,6 +109,7 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     yield* letGo(tree, request);
     tree.idleRequests.give(request);
     tree.idleRequests.give(right);
+    tree.idleRequests.give(old);
   }
 }
 

@@ -27,16 +27,25 @@ import {
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, isSameLeaf, type Link } from '../nodes/link.ts';
 import {
+  freezePair,
   isInUse,
   linkAddress,
   NewNodes,
   PATH_MAX,
+  publish,
   rootLink,
   routesOf,
+  swing,
   type Visit,
   visit,
 } from '../nodes/node-io.ts';
-import { rebuildNode } from '../nodes/rebuild-node.ts';
+import { rebuildNode, retireLeaf } from '../nodes/rebuild-node.ts';
+import {
+  type RememberedPath,
+  rememberCopy,
+  rememberedPath,
+  visitRemembered,
+} from '../nodes/remembered-path.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
 import type { ChimeRequest } from '../request.ts';
 import type { ChimeTree } from '../tree.ts';
@@ -49,6 +58,11 @@ export const LOWEST = new Uint8Array(0);
 const MERGE_CHUNKS_MAX = 3;
 /** Vacancy and sibling of a leaf. */
 const LOOK_BYTES = 16;
+/**
+ * Below a node with more children, a deletion makes one change. There will be others. Below one
+ * with fewer, this may be the last deletion.
+ */
+const CHILDREN_FEW = 4;
 /** In a full pool, deletions from a leaf between two checks whether to merge it. */
 const TIGHT_STEP = 4;
 
@@ -59,6 +73,8 @@ export interface Step {
   upper: Uint8Array | undefined;
   /** Which of its children is next on the path. */
   child: number;
+  /** What the client remembers of the way to the node, if it came by that. */
+  remembered?: RememberedPath;
 }
 
 /**
@@ -77,7 +93,12 @@ export function* mergeUnderfull(
   hasRemovedMany = false,
 ): Operation<void> {
   if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
-  if (yield* mayMerge(tree, request)) yield* mergeOnPath(tree, keyOf(request));
+  if (!(yield* mayMerge(tree, request))) return;
+  if ((yield* orNothing(tree, () => mergeRemembered(tree, request))) !== false) return;
+  const { rebuilds } = tree;
+  yield* mergeOnPath(tree, keyOf(request));
+  // Otherwise the next split below what was replaced would find its remembered path too old.
+  if (tree.rebuilds !== rebuilds) yield* tree.relearn(request);
 }
 
 /**
@@ -88,7 +109,7 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const { above, child, leafLow, leafHigh, batch, words } = request;
   const { shape, perVacancyBit } = tree.geometry;
   if (!above?.leadsTo(child, leafLow, leafHigh)) return true;
-  if (above.children === 1 || 4 * above.children <= shape.fanout) return true;
+  if (isSparse(tree, above.children)) return true;
   batch.clear();
   for (let other = child - 1; other <= child + 1; other += 2) {
     if (other < 0 || other >= above.children) continue;
@@ -102,6 +123,34 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
       return true;
   }
   return false;
+}
+
+/**
+ * Merges the leaf with a neighbour by what this client remembers of the path. False if that is too
+ * old, or other nodes on the path may have to be changed.
+ */
+function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const remembered = rememberedPath(tree, request);
+  if (remembered === undefined || isSparse(tree, remembered.node.children)) return false;
+  const memory = tree.stepMemories.take();
+  try {
+    const node = yield* visitRemembered(tree, remembered, memory);
+    if (node === undefined || pairIn(node.image) !== 0) return false;
+    const { parent, child: above } = remembered;
+    const [lower, upper] = [parent.lowerOf(above), parent.upperOf(above)];
+    const key = keyOf(request);
+    const child = childIn(node.image, key.u8, key.at, key.bytes);
+    const { merges } = tree;
+    const changed = yield* mergeLeafAt(tree, { node, lower, upper, child, remembered }, key);
+    return !changed || tree.merges !== merges;
+  } finally {
+    tree.stepMemories.give(memory);
+  }
+}
+
+/** Whether an internal node of so many children is to be merged with a neighbour. */
+function isSparse({ geometry }: ChimeTree, children: number): boolean {
+  return children === 1 || 4 * children <= geometry.shape.fanout;
 }
 
 /** Whether, as far as this client remembers, the tree has no other leaf. */
@@ -183,11 +232,13 @@ export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   if (lone) return yield* rebuild(tree, root, key);
   const { merges } = tree;
   if (yield* mergeLeafAt(tree, last, key)) {
-    // Nothing more to do for a while: the node above still has many leaves.
-    return tree.merges === merges || 4 * childrenIn(last.node.image) <= tree.geometry.shape.fanout;
+    // A later deletion merges the node above, unless this may have been the last one below it.
+    return tree.merges === merges || childrenIn(last.node.image) <= CHILDREN_FEW;
   }
   for (let level = 1; level < path.length; level++) {
-    if (yield* mergeAt(tree, path[level - 1], path[level], key)) return true;
+    const above = path[level - 1];
+    if (!(yield* mergeAt(tree, above, path[level], key))) continue;
+    return childrenIn(above.node.image) <= CHILDREN_FEW;
   }
   return false;
 }
@@ -244,7 +295,7 @@ export function* mergeLeafAt(
     const nodes = new NewNodes(tree);
     try {
       // For the parent's copy. Without it the merged leaf could not be freed in a full pool.
-      yield* nodes.reserve(sizeOf(routesOf(node)));
+      yield* nodes.reserveCopy(node, []);
       // Other clients are changing this node, so look again: after the last of many concurrent
       // deletions, no other client would.
       if (!(yield* mark(node, left))) return true;
@@ -339,9 +390,36 @@ function* mergePair(tree: ChimeTree, step: Step, key: KeyAt, moves: number): Ope
   const [one, next] = [leafAt(node.image, left), leafAt(node.image, left + 1)];
   const pair = { left: one, right: next, lower: lowerOf(step, left), moves };
   const mark = new Mark(tree, node);
-  if (yield* mergeLeaves(tree, pair, mark)) return yield* rebuild(tree, step, key);
+  if (yield* mergeLeaves(tree, pair, mark)) {
+    return (yield* dropMerged(tree, step, left + 1)) || (yield* rebuild(tree, step, key));
+  }
   // The mark is still there: another operation holds a lock, maybe to merge the pair.
   return !mark.isDropped;
+}
+
+/**
+ * Does what `rebuildNode` does, behind most merges: replaces the node with a copy that lacks the
+ * merged leaf, and nothing else is different. False if another client has begun to replace it.
+ */
+function* dropMerged(tree: ChimeTree, step: Step, merged: number): Operation<boolean> {
+  const { node, remembered } = step;
+  const { image } = node;
+  const nodes = new NewNodes(tree);
+  try {
+    yield* nodes.reserveCopy(node, []);
+    if (!(yield* freezePair(tree, node, pairIn(image)))) return false;
+    const gone = leafAt(image, merged);
+    const { link, routes } = yield* nodes.without(image, merged, node.high & ABSORB);
+    // Another client has made a copy, which lacks the leaf as well.
+    if (!(yield* publish(tree, node, nodes, link))) return true;
+    tree.rebuilds++;
+    retireLeaf(tree, gone);
+    const linked = yield* swing(tree, node, link, [node]);
+    if (linked && remembered !== undefined) rememberCopy(tree, remembered, link, routes);
+    return true;
+  } finally {
+    nodes.discard();
+  }
 }
 
 function leafAt(image: Scratch, child: number): Link {
@@ -377,9 +455,7 @@ class Mark implements PairMark {
 
 /** Merges an internal node of few children with a neighbour. */
 function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Operation<boolean> {
-  const { fanout } = tree.geometry.shape;
-  const size = childrenIn(node.image);
-  if (size > 1 && 4 * size > fanout) return false;
+  if (!isSparse(tree, childrenIn(node.image))) return false;
   const { links, separators } = routesOf(above.node);
   for (let i = 1; i < links.length; i += 2) {
     if ((links[i] & ABSORB) !== 0) return yield* absorbSplits(tree, above, key);

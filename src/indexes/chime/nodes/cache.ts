@@ -4,6 +4,8 @@ import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeArena } from './node-arena.ts';
 
 const ARENA_WORDS_MIN = 16_384;
+/** Nodes that one operation moves into a new arena. All at once would hold up that operation. */
+const MOVES = 4;
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
 
@@ -18,13 +20,15 @@ export class NodeCache {
   /** The words of the remembered nodes. */
   arena = new NodeArena();
   #top: CachedNode | undefined;
-  /** Words that were in use in the arena after the last copying. */
-  #copied = 0;
+  /** Words of the nodes that were moved into the arena. */
+  #moved = 0;
+  /** Nodes that are yet to be moved there; their children follow them. */
+  readonly #toMove: CachedNode[] = [];
   #epoch = 0;
   #filledIn = 0;
   #bytes = 0;
   bytesMax: number;
-  /** An arena that has fewer words in use is not copied. */
+  /** No node is moved out of an arena that has fewer words in use. */
   arenaWordsMin = ARENA_WORDS_MIN;
 
   constructor(reclamation: Reclamation, bytesMax: number) {
@@ -62,7 +66,8 @@ export class NodeCache {
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
     if (this.#bytes > this.bytesMax) this.#shrink();
-    if (this.arena.size > 2 * this.#copied + this.arenaWordsMin) this.#copyArena();
+    if (this.#toMove.length > 0) this.#moveSome();
+    else if (this.arena.size > 2 * this.#moved + this.arenaWordsMin) this.#renewArena();
     if (this.top === undefined) this.#filledIn = epoch;
   }
 
@@ -70,7 +75,8 @@ export class NodeCache {
     this.#top = undefined;
     this.#bytes = 0;
     this.arena = new NodeArena();
-    this.#copied = 0;
+    this.#moved = 0;
+    this.#toMove.length = 0;
   }
 
   /** Bytes of everything that is remembered. */
@@ -116,13 +122,22 @@ export class NodeCache {
     this.#bytes = bytes;
   }
 
-  /** Copies what is remembered into an arena of its own: in the old one most has been forgotten. */
-  #copyArena(): void {
-    const all = this.#all();
-    this.arena = new NodeArena();
-    for (const node of all) node.moveTo(this.arena);
-    for (const node of all) node.adoptChildren();
-    this.#copied = this.arena.size;
+  /** Begins a new arena: most nodes of the old one have been forgotten. */
+  #renewArena(): void {
+    this.arena = new NodeArena(this.arena.words.length);
+    this.#moved = 0;
+    if (this.#top !== undefined) this.#toMove.push(this.#top);
+  }
+
+  #moveSome(): void {
+    for (let i = 0; i < MOVES; i++) {
+      const node = this.#toMove.pop();
+      if (node === undefined) return;
+      const { size } = this.arena;
+      node.moveTo(this.arena);
+      this.#moved += this.arena.size - size;
+      node.pushChildren(this.#toMove);
+    }
   }
 
   /** Whether the link of a missing node cannot lead to a re-used block. */

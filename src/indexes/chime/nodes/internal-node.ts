@@ -130,6 +130,28 @@ export function spliceNode(
   to.u8.set(from.u8.subarray(oldKeys + cut, oldKeys + last), newKeys + end);
 }
 
+/** Encodes a node that was read without one of its children, not the first, and with no pair. */
+export function dropChild(from: Scratch, child: number, to: Scratch, at: number): void {
+  const before = childrenIn(from);
+  invariant(child > 0 && child < before, 'a node loses a child that it has not');
+  setWord(to, at + CHILDREN_AT, before - 1, 0);
+  const [oldEnds, newEnds] = [endsAtOf(before), (at >> 2) + endsAtOf(before - 1)];
+  const [oldKeys, newKeys] = [keysAtOf(before), at + keysAtOf(before - 1)];
+  const first = LINKS_AT >> 2;
+  const link = first + 2 * child;
+  to.i32.set(from.i32.subarray(first, link), (at >> 2) + first);
+  to.i32.set(from.i32.subarray(link + 2, oldEnds), (at >> 2) + link);
+  const begin = child === 1 ? 0 : from.i32[oldEnds + child - 2];
+  const end = from.i32[oldEnds + child - 1];
+  const last = from.i32[oldEnds + before - 2];
+  to.i32.set(from.i32.subarray(oldEnds, oldEnds + child - 1), newEnds);
+  for (let i = child; i < before - 1; i++) {
+    to.i32[newEnds + i - 1] = from.i32[oldEnds + i] - (end - begin);
+  }
+  to.u8.set(from.u8.subarray(oldKeys, oldKeys + begin), newKeys);
+  to.u8.set(from.u8.subarray(oldKeys + end, oldKeys + last), newKeys + begin);
+}
+
 /** A loop, because most separators are shorter than what the built-in costs. */
 function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
   if (from.length > LOOP_BYTES_MAX) to.set(from, at);

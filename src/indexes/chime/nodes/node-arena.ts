@@ -70,8 +70,8 @@ const TOUCHED_WORDS = 4 * LINE_WORDS;
 
 /**
  * The words of the nodes that a client remembers, in one array: a descent waits for the lines of
- * its path, and for no objects. Forgotten nodes stay in the arena until the cache copies the others
- * into a new one (cache.ts). A node of an older arena keeps that arena.
+ * its path, and for no objects. Forgotten nodes stay in the arena until the cache has moved the
+ * others into a new one (cache.ts). A node of an older arena keeps that arena.
  */
 export class NodeArena {
   words: Int32Array;
@@ -110,7 +110,7 @@ export class NodeArena {
   /**
    * Goes down from the node at `top` as far as is remembered, without a verb. Returns the last node
    * on the path; what it names for the key is the leaf when `request.leaf` is not 0, else an
-   * internal node that is not remembered.
+   * internal node that is not remembered, or stands in another arena.
    */
   descend(top: number, request: RoutedRequest): CachedNode {
     const { words } = this;
@@ -249,11 +249,6 @@ export class CachedNode {
 
   get remembersChildren(): boolean {
     return this.#nodes.some((node) => node !== undefined);
-  }
-
-  /** Where the node stands in its arena. */
-  get at(): number {
-    return this.#at;
   }
 
   get children(): number {
@@ -401,19 +396,34 @@ export class CachedNode {
     }
   }
 
-  /** Goes into another arena; what leads to its children is to be written there when they have. */
+  /** As `NodeArena.descend`, from this node on, in all arenas. */
+  descend(request: RoutedRequest): CachedNode {
+    let node = this.#arena.descend(this.#at, request);
+    while (request.leaf === 0) {
+      const next = node.#nodes[request.child];
+      if (next === undefined) break;
+      // It was moved after the node: from now on the node leads there.
+      if (next.#arena === node.#arena) node.setNode(request.child, next);
+      node = next.#arena.descend(next.#at, request);
+    }
+    return node;
+  }
+
+  /** Goes into another arena, unless it is there. */
   moveTo(arena: NodeArena): void {
     const from = this.#arena;
+    if (from === arena) return;
     this.#at = arena.copy(from, this.#at, this.#words);
     arena.words[this.#at + NUMBER] = arena.nodes.push(this) - 1;
     this.#arena = arena;
-  }
-
-  /** Writes where the children stand. */
-  adoptChildren(): void {
     this.#nodes.forEach((node, child) => {
       this.setNode(child, node);
     });
+  }
+
+  /** Adds the children that are remembered. */
+  pushChildren(to: CachedNode[]): void {
+    for (const node of this.#nodes) if (node !== undefined) to.push(node);
   }
 }
 

@@ -38,6 +38,8 @@ export interface NodeClient {
   readonly reclamation: Reclamation;
   readonly cache: NodeCache;
   readonly stepMemories: FreeList<StepMemory>;
+  /** Keys at which this client has cut a node that the level above has yet to absorb. */
+  readonly cuts: Uint8Array[];
   /** Internal nodes that this client has rebuilt. */
   rebuilds: number;
   /** Bounds loops: raises SW_CONTENTION after too many rounds. */

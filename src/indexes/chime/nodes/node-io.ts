@@ -17,6 +17,7 @@ import {
   childrenIn,
   cutRoutes,
   decodeNode,
+  dropChild,
   encodeNode,
   LINKS_AT,
   type NewChild,
@@ -169,11 +170,18 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };
 }
 
-/** As `freeze`, of a node above leaves that was read without a mark; false if it has one now. */
-export function* freezeUnmarked(tree: NodeClient, { address, image }: Visit): Operation<boolean> {
+/** As `freeze`, of a node above leaves that was read with this mark; false if it is another now. */
+export function* freezePair(
+  tree: NodeClient,
+  { address, image }: Visit,
+  pair: number,
+): Operation<boolean> {
   const children = childrenIn(image);
-  const unmarked = { low: children, high: 0 };
-  return yield* swap(tree, address + CHILDREN_AT, unmarked, { low: children, high: PAIR_FROZEN });
+  const [open, frozen] = [
+    { low: children, high: pair },
+    { low: children, high: pair | PAIR_FROZEN },
+  ];
+  return yield* swap(tree, address + CHILDREN_AT, open, frozen);
 }
 
 /** Sets a bit in the high halves of words that stand anywhere. */
@@ -323,6 +331,19 @@ export class NewNodes {
     const size = sizeFor(splicedBytes(old, added));
     const { link, image, at } = yield* this.#encoded(size, 0, (image, at) =>
       spliceNode(old, child, added, image, at),
+    );
+    return { link, routes: packedNode(image, at) };
+  }
+
+  /** A node that was read, without one of its leaves, which is not the first. */
+  *without(
+    old: Scratch,
+    child: number,
+    flags: number,
+  ): Operation<{ link: Link; routes: PackedRoutes }> {
+    const size = sizeFor(splicedBytes(old, []));
+    const { link, image, at } = yield* this.#encoded(size, flags, (image, at) =>
+      dropChild(old, child, image, at),
     );
     return { link, routes: packedNode(image, at) };
   }

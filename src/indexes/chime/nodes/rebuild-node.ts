@@ -87,7 +87,11 @@ function withOneMore({ links, separators, pair }: Routes, { key }: Target): Rout
   return { links: Int32Array.of(...links, 0, 0), separators: [...separators, separator], pair };
 }
 
-function retireLeaf({ reclamation, geometry, catalog }: NodeClient, { low, high }: Link): void {
+/** Retires a leaf that was merged. The client that publishes a node without it does this. */
+export function retireLeaf(
+  { reclamation, geometry, catalog }: NodeClient,
+  { low, high }: Link,
+): void {
   reclamation.retire(addressOfLink(low, high), geometry.leafUnits, catalog);
 }
 

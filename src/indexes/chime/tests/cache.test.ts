@@ -50,21 +50,19 @@ test('in another arena remembered nodes stay linked, and forgotten ones stay leg
   kept.setNode(0, child);
   forgotten.setNode(0, child);
   const next = new NodeArena();
-  for (const node of [kept, child]) node.moveTo(next);
-  kept.adoptChildren();
+  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as RoutedRequest;
+  for (const moves of [kept, child, undefined]) {
+    // A way down ends at the child, whose own child nobody remembers.
+    for (const node of [kept, forgotten]) assert.equal(node.descend(request), child);
+    assert.equal(request.leaf, 0);
+    moves?.moveTo(next);
+  }
   for (const node of [kept, forgotten]) {
     assert.equal(node.node(0), child);
     assert.ok(
       node.leadsTo(0, linkLow(ADDRESS), linkHigh(ADDRESS, INTERNAL, 0, node === kept ? 3 : 4)),
     );
   }
-  // A way down in the new arena ends at the child, whose own child nobody remembers.
-  const request = { outgoing: new Scratch(64), keyBytes: 0, side: AT_KEY } as RoutedRequest;
-  assert.equal(next.descend(kept.at, request), child);
-  // Nodes of two arenas do not lead to one another on that way.
-  kept.setNode(0, forgotten);
-  assert.equal(next.descend(kept.at, request), kept);
-  assert.equal(request.leaf, 0);
 });
 
 test('a small memory keeps to its size, and what is used', (t) => {

@@ -8,11 +8,13 @@ import {
   childIn,
   cutRoutes,
   decodeNode,
+  dropChild,
   encodeNode,
   NODE_BYTES_MAX,
   nodeBytes,
   packedNode,
   packRoutes,
+  pairIn,
   type Routes,
   sizeFor,
   sizeOf,
@@ -165,6 +167,28 @@ test('a node that gets children is what its routes with them would be', () => {
       assert.equal(UNIT_BYTES << sizeFor(splicedBytes(old, added)), UNIT_BYTES << sizeOf(whole));
       spliceNode(old, child, added, image, 8);
       assert.deepEqual(packedNode(image, 8), packRoutes(whole));
+    }),
+  );
+});
+
+test('a node that loses a child is what its routes without it would be', () => {
+  const distinct = { minLength: 1, maxLength: 40, selector: (one: Uint8Array) => one.join() };
+  fc.assert(
+    fc.property(fc.uniqueArray(key, distinct), fc.nat(40), (all, place) => {
+      const whole = routes(all);
+      const child = 1 + (place % all.length);
+      const old = new Scratch(UNIT_BYTES << sizeOf(whole));
+      encodeNode({ ...whole, pair: child }, old);
+      const image = new Scratch((UNIT_BYTES << sizeOf(whole)) + 8);
+      dropChild(old, child, image, 8);
+      const links = [...whole.links];
+      links.splice(2 * child, 2);
+      const separators = whole.separators.toSpliced(child - 1, 1);
+      assert.deepEqual(
+        packedNode(image, 8),
+        packRoutes({ links: Int32Array.from(links), separators }),
+      );
+      assert.equal(pairIn({ i32: image.i32.subarray(2) }), 0);
     }),
   );
 });

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { ALWAYS } from '../../../contract.ts';
 import { childrenIn, linkIn } from '../../nodes/internal-node.ts';
 import { isInternal } from '../../nodes/link.ts';
-import { freezeUnmarked, linkAddress, rootLink, visit } from '../../nodes/node-io.ts';
+import { freezePair, linkAddress, rootLink, visit } from '../../nodes/node-io.ts';
 import { type Client, checked, clientOf, requestFor } from '../../tests/support/client.ts';
 import { packLeaves } from '../pack-leaves.ts';
 
@@ -30,7 +30,7 @@ function freezeFirst({ pool, index: { tree } }: Client): void {
     node = pool.run(visit(tree, linkAddress(node.address, 0), link));
   }
   assert.ok(childrenIn(node.image) > 1);
-  assert.ok(pool.run(freezeUnmarked(tree, node)));
+  assert.ok(pool.run(freezePair(tree, node, 0)));
 }
 
 test('leaves are packed behind a node that a dead client has frozen', (t) => {

@@ -1,0 +1,69 @@
+import { hasCode } from '../../errors.ts';
+import type { Operation } from '../../verbs/index.ts';
+import { finishPending } from './nodes/finish-pending.ts';
+import { ABSORB } from './nodes/link.ts';
+import { AT_KEY, type RoutedRequest } from './nodes/node-arena.ts';
+import {
+  type RememberedPath,
+  rebuildLinked,
+  rememberCopy,
+  visitRemembered,
+} from './nodes/remembered-path.ts';
+import { keyOf } from './nodes/siblings.ts';
+import type { ChimeRequest } from './request.ts';
+import type { ChimeTree } from './tree.ts';
+
+/**
+ * Has the level above absorb a node that an earlier split of this client has cut: see `linkSplit`.
+ * One write with both would take several times as long as others with a split. Until then, and if
+ * this client dies, the node is one more level on the path. A second such level is not left there.
+ */
+export function* absorbCut(tree: ChimeTree): Operation<void> {
+  const key = tree.cuts.pop();
+  if (key === undefined) return;
+  tree.cache.begin();
+  const request = tree.idleRequests.take();
+  try {
+    request.setKey(key, tree.geometry.shape.seed);
+    request.side = AT_KEY;
+    if (yield* absorbRemembered(tree, request)) return;
+    if (yield* finishPending(tree, keyOf(request))) yield* tree.relearn(request);
+  } finally {
+    tree.idleRequests.give(request);
+  }
+}
+
+/** False when the client remembers too little for it, or what is too old. */
+function* absorbRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+  const path = pathAboveCut(tree, request);
+  if (path === undefined) return false;
+  const memory = tree.stepMemories.take();
+  try {
+    const node = yield* visitRemembered(tree, path, memory);
+    if (node === undefined) return false;
+    const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
+    const linked = yield* rebuildLinked(tree, node, target);
+    if (linked?.routes === undefined) return false;
+    const older = [path.node, path.node.node(path.node.childFor(request))];
+    const copy = rememberCopy(tree, path, linked.to, linked.routes);
+    for (const one of older) if (one !== undefined) copy?.inherit(one);
+    return true;
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    return false;
+  } finally {
+    tree.stepMemories.give(memory);
+  }
+}
+
+/** The path to the node above one that it has to absorb. */
+function pathAboveCut(tree: ChimeTree, request: RoutedRequest): RememberedPath | undefined {
+  for (let parent = tree.cache.top; parent !== undefined; ) {
+    const child = parent.childFor(request);
+    const node = parent.node(child);
+    if (node === undefined) return undefined;
+    if ((node.linkHigh(node.childFor(request)) & ABSORB) !== 0) return { parent, child, node };
+    parent = node;
+  }
+  return undefined;
+}

@@ -1,0 +1,100 @@
+import type { Operation } from '../../../verbs/index.ts';
+import {
+  bytesOfNode,
+  checkNode,
+  isPairFrozen,
+  type PackedRoutes,
+  packRoutes,
+} from './internal-node.ts';
+import { ABSORB, addressOfLink, FROZEN, type Link } from './link.ts';
+import type { CachedNode, RoutedRequest } from './node-arena.ts';
+import type { NodeClient, StepMemory } from './node-client.ts';
+import { identityOf, isInUse, linkAddress, type Visit } from './node-io.ts';
+import { rebuildNode } from './rebuild-node.ts';
+import type { Target } from './siblings.ts';
+
+/** A remembered node, and the one above it, of which it is this child. */
+export interface RememberedPath {
+  readonly parent: CachedNode;
+  readonly child: number;
+  readonly node: CachedNode;
+}
+
+/** The path to the node just above the leaf that the request is aimed at. */
+export function rememberedPath(
+  { cache }: NodeClient,
+  request: RoutedRequest,
+): RememberedPath | undefined {
+  for (let parent = cache.top; parent !== undefined; ) {
+    const child = parent.childFor(request);
+    const node = parent.node(child);
+    if (node !== undefined && node === request.above) return { parent, child, node };
+    parent = node;
+  }
+  return undefined;
+}
+
+/**
+ * The node as it is now, by D[READ identity of the node above; READ node; READ its identity].
+ * Undefined unless both are in use, and no client is replacing the node. Both identities were those
+ * of the links in this operation, so neither block is used again before it ends.
+ */
+export function* visitRemembered(
+  tree: NodeClient,
+  { parent, child, node: { low, high } }: RememberedPath,
+  { batch, images: image }: StepMemory,
+): Operation<Visit | undefined> {
+  const isRoot = parent === tree.cache.top;
+  const address = addressOfLink(low, high);
+  const above = addressOfLink(parent.low, parent.high);
+  const bytes = bytesOfNode({ high });
+  image.ensure(bytes + 16);
+  batch.clear();
+  if (!isRoot) batch.read(above, 8, image, bytes + 8);
+  yield batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
+  const owner = isRoot ? tree.root : linkAddress(above, child);
+  // The node above may be remembered as it was frozen: a link that is frozen must not change.
+  const node = { owner, low, high: high & ~FROZEN, address, image };
+  const isStill = (link: Link, at: number) => {
+    const identity = identityOf(tree, link);
+    return image.i32[at >> 2] === identity.low && image.i32[(at >> 2) + 1] === identity.high;
+  };
+  if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
+  if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
+  checkNode(image, bytes);
+  // Nothing is above the root, which may have been made by a cut.
+  const isToAbsorb = !isRoot && (high & ABSORB) !== 0;
+  return isToAbsorb || isPairFrozen(image) ? undefined : node;
+}
+
+/** Remembers what has replaced the node, and is linked in its place; the copy if it is one node. */
+export function rememberCopy(
+  { cache }: NodeClient,
+  { parent, child }: RememberedPath,
+  to: Link,
+  routes: PackedRoutes | undefined,
+): CachedNode | undefined {
+  parent.relink(child, to.low, to.high, cache.epoch);
+  if (routes === undefined) return undefined;
+  const copy = cache.remember(routes, to);
+  parent.setNode(child, copy);
+  return copy;
+}
+
+/** What has replaced a node, and is linked in its place. */
+export interface Linked {
+  to: Link;
+  /** Undefined when it is not one node that has all children. */
+  routes: PackedRoutes | undefined;
+}
+
+/** `rebuildNode`; undefined unless this client's copy is the one that is linked. */
+export function* rebuildLinked(
+  tree: NodeClient,
+  node: Visit,
+  target: Target,
+): Operation<Linked | undefined> {
+  const rebuilt = yield* rebuildNode(tree, node, target);
+  if (rebuilt === undefined || !rebuilt.linked) return undefined;
+  return { to: rebuilt.to, routes: rebuilt.routes && packRoutes(rebuilt.routes) };
+}
