@@ -1,4 +1,10 @@
 const SLOTS_AT_FIRST = 512;
+/**
+ * How far from its first slot a string may stand. At most half of the slots are in use, so this is
+ * far more than chance brings. But whoever chooses the keys can find strings of one hash, whatever
+ * the seed; then they are not found, and no search takes long.
+ */
+export const PROBES_MAX = 128;
 /** Number of no entry. */
 export const NONE = -1;
 
@@ -14,7 +20,6 @@ export class KeyTable {
   /** By slot: the string's hash, and its number plus 1, or 0 in a free slot. */
   #slots = new Int32Array(2 * SLOTS_AT_FIRST);
   #mask = SLOTS_AT_FIRST - 1;
-  /** Chosen at random, so that nobody can choose strings that meet in one slot. */
   readonly #seed = (Math.random() * 2 ** 32) | 0;
   #size = 0;
 
@@ -27,16 +32,17 @@ export class KeyTable {
     const slots = this.#slots;
     const mask = this.#mask;
     const hash = hashOf(key, this.#seed);
-    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+    for (let probe = 0; probe < PROBES_MAX; probe++) {
+      const slot = (hash + probe) & mask;
       const number = slots[2 * slot + 1] - 1;
       if (number === NONE) return NONE;
       if (slots[2 * slot] === hash && held[2 * number] === key) return number;
     }
+    return NONE;
   }
 
   /** The string is not there yet, and the number is not in use. */
   add(key: string, number: number): void {
-    // At most half of the slots are in use: a search ends soon.
     if (2 * ++this.#size > this.#mask) this.#grow();
     this.held[2 * number] = key;
     this.#place(hashOf(key, this.#seed), number);
@@ -44,10 +50,13 @@ export class KeyTable {
 
   #place(hash: number, number: number): void {
     const slots = this.#slots;
-    let slot = hash & this.#mask;
-    while (slots[2 * slot + 1] !== 0) slot = (slot + 1) & this.#mask;
-    slots[2 * slot] = hash;
-    slots[2 * slot + 1] = number + 1;
+    for (let probe = 0; probe < PROBES_MAX; probe++) {
+      const slot = (hash + probe) & this.#mask;
+      if (slots[2 * slot + 1] !== 0) continue;
+      slots[2 * slot] = hash;
+      slots[2 * slot + 1] = number + 1;
+      return;
+    }
   }
 
   #grow(): void {
@@ -59,12 +68,27 @@ export class KeyTable {
     }
   }
 
-  /** The string of the number is there. Moves up what a search would not find behind a gap. */
   remove(number: number): void {
+    const slot = this.#slotOf(number);
+    if (slot !== NONE) this.#empty(slot);
+    this.held[2 * number] = undefined;
+    this.#size--;
+  }
+
+  /** NONE if the string found no slot. */
+  #slotOf(number: number): number {
+    const hash = hashOf(this.held[2 * number] as string, this.#seed);
+    for (let probe = 0; probe < PROBES_MAX; probe++) {
+      const slot = (hash + probe) & this.#mask;
+      if (this.#slots[2 * slot + 1] === number + 1) return slot;
+    }
+    return NONE;
+  }
+
+  /** Moves up what a search would not find behind a gap. */
+  #empty(gap: number): void {
     const slots = this.#slots;
     const mask = this.#mask;
-    let gap = hashOf(this.held[2 * number] as string, this.#seed) & mask;
-    while (slots[2 * gap + 1] !== number + 1) gap = (gap + 1) & mask;
     for (let slot = (gap + 1) & mask; slots[2 * slot + 1] !== 0; slot = (slot + 1) & mask) {
       const isFound = ((slot - slots[2 * slot]) & mask) < ((slot - gap) & mask);
       if (isFound) continue;
@@ -73,8 +97,6 @@ export class KeyTable {
       gap = slot;
     }
     slots[2 * gap + 1] = 0;
-    this.held[2 * number] = undefined;
-    this.#size--;
   }
 }
 

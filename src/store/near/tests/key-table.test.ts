@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
-import { KeyTable, NONE } from '../key-table.ts';
+import { KeyTable, NONE, PROBES_MAX } from '../key-table.ts';
 
 test('a table of keys agrees with a Map, while it grows and shrinks', () => {
   const table = new KeyTable();
@@ -27,4 +27,36 @@ test('a table of keys agrees with a Map, while it grows and shrinks', () => {
   }
   for (const [key, number] of model) assert.equal(table.find(key), number);
   assert.ok(model.size > 100);
+});
+
+/**
+ * Strings of one hash, whatever the seed. The bit that differs in the first half survives the odd
+ * multiplication in the highest place, and the second half takes it back after the rotation.
+ */
+function colliding(parts: number): string[] {
+  let strings = [''];
+  for (let i = 0; i < parts; i++) {
+    strings = strings.flatMap((one) => [`${one}AAAAAAAA`, `${one}A\u8041AA\u1041AAA`]);
+  }
+  return strings;
+}
+
+test('keys of one hash are found up to a bound, and then not at all', () => {
+  const table = new KeyTable();
+  table.add('other', 0);
+  const strings = colliding(10);
+  strings.forEach((string, i) => {
+    table.add(string, i + 1);
+  });
+  const found = strings.filter((string) => table.find(string) !== NONE);
+  assert.ok(found.length > PROBES_MAX / 2 && found.length <= PROBES_MAX, `${found.length}`);
+  for (const string of found) assert.equal(table.find(string), strings.indexOf(string) + 1);
+  assert.equal(table.find('other'), 0);
+  for (let i = 1; i <= strings.length; i++) table.remove(i);
+  assert.equal(table.size, 1);
+  assert.deepEqual(
+    strings.filter((string) => table.find(string) !== NONE),
+    [],
+  );
+  assert.equal(table.find('other'), 0);
 });
