@@ -1,13 +1,13 @@
-import { hasCode } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { finishPending } from './nodes/finish-pending.ts';
 import { ABSORB } from './nodes/link.ts';
 import { AT_KEY, type RoutedRequest } from './nodes/node-arena.ts';
+import type { Visit } from './nodes/node-io.ts';
 import {
+  changeRemembered,
   type RememberedPath,
   rebuildLinked,
   rememberCopy,
-  visitRemembered,
 } from './nodes/remembered-path.ts';
 import { keyOf } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
@@ -37,23 +37,22 @@ export function* absorbCut(tree: ChimeTree): Operation<void> {
 function* absorbRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const path = pathAboveCut(tree, request);
   if (path === undefined) return false;
-  const memory = tree.stepMemories.take();
-  try {
-    const node = yield* visitRemembered(tree, path, memory);
-    if (node === undefined) return false;
-    const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-    const linked = yield* rebuildLinked(tree, node, target);
-    if (linked?.routes === undefined) return false;
-    const older = [path.node, path.node.node(path.node.childFor(request))];
-    const copy = rememberCopy(tree, path, linked.to, linked.routes);
-    for (const one of older) if (one !== undefined) copy?.inherit(one);
-    return true;
-  } catch (error) {
-    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
-    return false;
-  } finally {
-    tree.stepMemories.give(memory);
-  }
+  return yield* changeRemembered(tree, path, (node) => absorbInto(tree, request, path, node));
+}
+
+function* absorbInto(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  path: RememberedPath,
+  node: Visit,
+): Operation<boolean> {
+  const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
+  const linked = yield* rebuildLinked(tree, node, target);
+  if (linked?.routes === undefined) return false;
+  const older = [path.node, path.node.node(path.node.childFor(request))];
+  const copy = rememberCopy(tree, path, linked.to, linked.routes);
+  for (const one of older) if (one !== undefined) copy?.inherit(one);
+  return true;
 }
 
 /** The path to the node above one that it has to absorb. */

@@ -1,4 +1,4 @@
-import { hasCode, invariant } from '../../errors.ts';
+import { invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
 import type { Operation, Scratch } from '../../verbs/index.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
@@ -19,11 +19,12 @@ import { ABSORB, isInternal } from './nodes/link.ts';
 import type { NodeClient } from './nodes/node-client.ts';
 import { freezePair, NewNodes, publish, swing, type Visit } from './nodes/node-io.ts';
 import {
+  changeRemembered,
   type Linked,
+  type RememberedPath,
   rebuildLinked,
   rememberCopy,
   rememberedPath,
-  visitRemembered,
 } from './nodes/remembered-path.ts';
 import { keyOf, missingSiblings, type Target } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
@@ -104,26 +105,25 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
 export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<boolean> {
   const path = rememberedPath(tree, request);
   if (path === undefined) return false;
-  const memory = tree.stepMemories.take();
-  try {
-    const node = yield* visitRemembered(tree, path, memory);
-    if (node === undefined) return false;
-    const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-    const linked =
-      (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
-    if (linked === undefined) return false;
-    rememberCopy(tree, path, linked.to, linked.routes);
-    if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
-    // Two such levels are absorbed at once: otherwise the path could grow without bound.
-    const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
-    if (!isBelowCut) tree.cuts.push(ownKey(request));
-    return !isBelowCut;
-  } catch (error) {
-    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
-    return false;
-  } finally {
-    tree.stepMemories.give(memory);
-  }
+  return yield* changeRemembered(tree, path, (node) => linkInto(tree, request, path, node));
+}
+
+function* linkInto(
+  tree: NodeClient,
+  request: ChimeRequest,
+  path: RememberedPath,
+  node: Visit,
+): Operation<boolean> {
+  const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
+  const linked =
+    (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
+  if (linked === undefined) return false;
+  rememberCopy(tree, path, linked.to, linked.routes);
+  if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
+  // Two such levels are absorbed at once: otherwise the path could grow without bound.
+  const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
+  if (!isBelowCut) tree.cuts.push(ownKey(request));
+  return !isBelowCut;
 }
 
 /**

@@ -21,7 +21,7 @@ export interface PoolMemory {
 export interface Demand {
   /** The word to write for each chunk. */
   word: ChunkWord;
-  /** Who takes them. Words of chunks of blocks do not say. */
+  /** The client that takes them. The word of a chunk of blocks does not name it. */
   owner: number;
   node: number;
   /** How many bytes, from the first chunk's start, must have memory of the system. */

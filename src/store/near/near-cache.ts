@@ -132,7 +132,7 @@ export class NearCache {
     return false;
   }
 
-  /** Keeps a value that takes `bytes`, or drops the key's entry if that is too much. */
+  /** Keeps a value that takes `bytes`; or, if that is too much, drops the key's entry: NONE. */
   keep(
     key: string,
     value: unknown,
@@ -141,11 +141,11 @@ export class NearCache {
     proof: Proof,
     epoch: number,
     until: number,
-  ): void {
+  ): number {
     const { maxBytes, maxEntries } = this.settings;
     if (bytes > maxBytes || maxEntries === 0) {
       this.forget(key);
-      return;
+      return NONE;
     }
     let entry = this.find(key);
     if (entry === NONE) {
@@ -158,6 +158,7 @@ export class NearCache {
     this.#sizes[entry] = bytes;
     this.#write(entry, proof, epoch, until);
     while (this.#bytes > maxBytes) this.#evict();
+    return entry;
   }
 
   #write(entry: number, proof: Proof, epoch: number, until: number): void {

@@ -286,10 +286,11 @@ export class NearReads {
     const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
     const until = index.records.unchangedUntil(request, this.#slides);
     const { version } = request.found;
-    cache.keep(key, value, version, bytes, this.#proof, epochOf(this.#attachment), until);
-    const entry = cache.find(key);
-    const noted = entry === NONE ? undefined : this.#ledger?.added;
-    if (noted !== undefined) cache.record[ENTRY_WORDS * entry + NOTED] = noted;
+    const epoch = epochOf(this.#attachment);
+    const entry = cache.keep(key, value, version, bytes, this.#proof, epoch, until);
+    if (entry !== NONE && this.#ledger !== undefined) {
+      cache.record[ENTRY_WORDS * entry + NOTED] = this.#ledger.added;
+    }
     return value;
   }
 

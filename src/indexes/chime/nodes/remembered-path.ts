@@ -1,3 +1,4 @@
+import { hasCode } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import {
   bytesOfNode,
@@ -65,6 +66,27 @@ export function* visitRemembered(
   // Nothing is above the root, which may have been made by a cut.
   const isToAbsorb = !isRoot && (high & ABSORB) !== 0;
   return isToAbsorb || isPairFrozen(image) ? undefined : node;
+}
+
+/**
+ * Changes the node at the end of a path. False when it is not as remembered, or the pool is full:
+ * then `finishPending` does the rest, whatever was done here.
+ */
+export function* changeRemembered(
+  tree: NodeClient,
+  path: RememberedPath,
+  change: (node: Visit) => Operation<boolean>,
+): Operation<boolean> {
+  const memory = tree.stepMemories.take();
+  try {
+    const node = yield* visitRemembered(tree, path, memory);
+    return node !== undefined && (yield* change(node));
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    return false;
+  } finally {
+    tree.stepMemories.give(memory);
+  }
 }
 
 /** Remembers what has replaced the node, and is linked in its place; the copy if it is one node. */
