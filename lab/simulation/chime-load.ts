@@ -31,7 +31,6 @@ export interface ChimeLoad {
   plain?: PlainReads;
   /** Keys in the hotspot buffer, one for all clients: the paper's is one for a compute node. */
   hotspots?: number;
-  delegation?: boolean;
   theta?: number;
   /** Share of updates; the rest are searches. */
   updates?: number;
@@ -62,12 +61,10 @@ export function chimeCluster<I extends TimedIndex>(
 export function chimeKind({
   wishes,
   hotspots = 0,
-  delegation = false,
 }: Omit<ChimeLoad, 'clients'>): IndexKind<ChimeIndex> {
   const shared = new Hotspots(hotspots);
   return registeredKind<ChimeIndex>('chime', { ...PAPERS_SHAPE, ...wishes }, ({ tree }) => {
     tree.hotspots = shared;
-    tree.delegation = delegation;
   });
 }
 

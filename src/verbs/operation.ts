@@ -17,7 +17,7 @@ export class Frame {
   /**
    * Words for CAS and FAA, directory entries, buckets: fixed small areas given out by each index.
    */
-  readonly words: Scratch;
+  words: Scratch;
   /** The record that the operation writes; its key stands there also for a search. */
   readonly outgoing = new Scratch(512);
   /** Records that the operation reads. */

@@ -7,7 +7,7 @@ import { hastySearchCanary } from './hasty-search.ts';
 import { HOPSCOTCH_CANARIES } from './hopscotch.ts';
 import { HSTORE_CANARIES } from './hstore.ts';
 import { ignoredRevocationCanary } from './ignored-revocation.ts';
-import { chimeLateFollowerCanary, shardLateFollowerCanary } from './late-follower.ts';
+import { shardLateFollowerCanary } from './late-follower.ts';
 import { lateRemovalCanary } from './late-removal.ts';
 import { leakedBlockCanary } from './leaked-block.ts';
 import { blindRemovalCanary, timelessSearchCanary } from './leaving.ts';
@@ -65,7 +65,6 @@ export const CANARIES: readonly Canary[] = [
   shardLostSegmentsCanary,
   shardUncountedMigrationCanary,
   ...CHIME_CANARIES,
-  chimeLateFollowerCanary,
   ...HSTORE_CANARIES,
   ...HOPSCOTCH_CANARIES,
   blindRemovalCanary,

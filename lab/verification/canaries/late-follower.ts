@@ -1,12 +1,10 @@
-import { CHIME, ChimeIndex } from '../../../src/indexes/chime/chime.ts';
 import { SHARD, ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import type { ShardRequest } from '../../../src/indexes/shard/table/request.ts';
 import type { SharingRequest } from '../../../src/indexes/substrates/delegation.ts';
-import type { LeafRequest } from '../../../src/indexes/substrates/leaf/leaf-request.ts';
 import { Batch, type Operation, Scratch } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
-/** Read delegation as published (SHARD, section 3.2.1, and CHIME, both after SMART). */
+/** Read delegation as published (SHARD, section 3.2.1, after SMART). */
 const CANARY = {
   caughtBy: 'linearizability',
   scenario: { crashes: false, swarm: { lanes: 4 } },
@@ -19,29 +17,10 @@ export const shardLateFollowerCanary: Canary = {
   index: ({ partitions }: ShardIndex) => new ShardLateFollower(partitions),
 };
 
-/** Writes and searches alone: with all else it shows in one of some thousand schedules. */
-const WRITES = { lanes: 4, walks: 0, batches: 0, writes: 50, removes: 0, modifies: 0 };
-
-export const chimeLateFollowerCanary: Canary = {
-  ...CANARY,
-  scenario: { crashes: false, swarm: WRITES },
-  name: 'CHIME: a search that is served by a READ posted before it had queued',
-  kind: CHIME,
-  index: ({ tree }: ChimeIndex) => new ChimeLateFollower(tree),
-};
-
 class ShardLateFollower extends ShardIndex {
   readonly #flights = new Flights<ShardRequest>();
 
   override search(request: ShardRequest): Operation<boolean> {
-    return this.#flights.search(request, () => super.search(request));
-  }
-}
-
-class ChimeLateFollower extends ChimeIndex {
-  readonly #flights = new Flights<LeafRequest>();
-
-  override search(request: LeafRequest): Operation<boolean> {
     return this.#flights.search(request, () => super.search(request));
   }
 }

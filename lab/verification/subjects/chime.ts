@@ -48,7 +48,6 @@ export const CHIME_SUBJECT: Subject = {
   // Clients of one tree need not agree.
   vary(index, prng) {
     everyOtherMeetsMisses((index as ChimeIndex).tree);
-    index.configure?.({ delegation: prng.below(2) === 0 });
     const { cache } = (index as ChimeIndex).tree;
     // The trees are too small for an arena that is copied now and then.
     if (prng.below(2) === 0) cache.arenaWordsMin = 0;

@@ -50,7 +50,6 @@ export const HOPSCOTCH_SUBJECT: Subject = {
   answersTheDead: true,
   vary(index, prng) {
     everyOtherMeetsMisses((index as HopscotchIndex).table);
-    index.configure?.({ delegation: prng.below(2) === 0 });
     if (prng.below(2) === 0) index.configure?.({ hotspots: 8 });
   },
   hurry(index) {

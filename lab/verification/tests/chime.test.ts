@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHIME_CANARIES } from '../canaries/chime.ts';
-import { chimeLateFollowerCanary } from '../canaries/late-follower.ts';
 import type { Canary } from '../canary.ts';
 import type { Call } from '../checks/history.ts';
 import { type StopOptions, searchStops } from '../exhaustive/stops.ts';
@@ -178,7 +177,7 @@ const CAUGHT_IN_SCOPES = [
   UNFROZEN,
 ];
 
-for (const planted of [...CHIME_CANARIES, chimeLateFollowerCanary]) {
+for (const planted of CHIME_CANARIES) {
   if (CAUGHT_IN_SCOPES.includes(planted.name.slice('CHIME: '.length))) continue;
   test(`the canary is caught: ${planted.name}`, () => {
     assert.ok(findFailure(planted, { subject: DEEP }, ['uniform']));

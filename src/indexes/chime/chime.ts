@@ -40,7 +40,6 @@ export const CHIME_MANIFEST: IndexManifest = {
   evictsInTable: true,
   proves: true,
   locks: true,
-  delegation: true,
   hotspots: true,
 };
 
@@ -64,8 +63,8 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   }
 
   get counters(): Counters {
-    const { retries, splits, hops, rebuilds, merges } = this.tree;
-    return { ...retries, splits, hops, rebuilds, merges };
+    const { retries, splits, hops, combined, rebuilds, merges } = this.tree;
+    return { ...retries, splits, hops, combined, rebuilds, merges };
   }
 
   shape(): Operation<IndexShape> {

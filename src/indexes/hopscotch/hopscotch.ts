@@ -29,7 +29,6 @@ export const HOPSCOTCH_MANIFEST: IndexManifest = {
   evictsInTable: true,
   proves: true,
   locks: true,
-  delegation: true,
   hotspots: true,
 };
 
@@ -42,8 +41,8 @@ export class HopscotchIndex extends LeafIndex<HopscotchTable> {
   }
 
   get counters(): Counters {
-    const { retries, splits, hops } = this.table;
-    return { ...retries, splits, hops };
+    const { retries, splits, hops, combined } = this.table;
+    return { ...retries, splits, hops, combined };
   }
 
   shape(): Operation<IndexShape> {

@@ -19,8 +19,7 @@ export type LeafRetry =
   | 'locked' // another client holds the leaf's lock
   | 'itemChanged' // the item is not the one that the new value was computed from
   | 'noSlot' // this client's operations hold all of its intent slots
-  | 'leafFull' // no room in the neighbourhood: the leaf was split
-  | 'otherCarrier'; // of writes that were merged another one turned out to be the last
+  | 'leafFull'; // no room in the neighbourhood: the leaf was split
 
 /** Attempts that meet changes by others in a row. Waiting for one lock holder is none of them. */
 const ATTEMPTS_MAX = 500;
@@ -55,11 +54,9 @@ export abstract class LeafClient<
   readonly reclamation: Reclamation;
   readonly pool: Pool;
   readonly catalog: number;
-  readonly turns: LeafTurns;
+  readonly turns: LeafTurns<LeafRequest>;
   /** Local images of siblings, of splits that have ended. */
   readonly spareImages: Scratch[] = [];
-  /** See ClientSettings. */
-  delegation = false;
   readonly missProof = new MissProof();
   /** Where the keys stand that this client searches for most often. */
   hotspots = new Hotspots(0);
@@ -70,7 +67,6 @@ export abstract class LeafClient<
     itemChanged: 0,
     noSlot: 0,
     leafFull: 0,
-    otherCarrier: 0,
   };
   /**
    * How a client waits for a lock: it tries again `spins` times at once, then polls `polls` times,
@@ -82,6 +78,8 @@ export abstract class LeafClient<
   splits = 0;
   /** Insertions that moved other items. */
   hops = 0;
+  /** Changes that another operation of this client made with its own. */
+  combined = 0;
 
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;

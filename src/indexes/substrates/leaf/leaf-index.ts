@@ -1,29 +1,28 @@
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import { type Batch, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
-import type {
-  CheckSink,
-  ClientSettings,
-  Condition,
-  Counters,
-  Index,
-  IndexManifest,
-  IndexShape,
-  Outcome,
+import {
+  type CheckSink,
+  type ClientSettings,
+  type Condition,
+  type Counters,
+  type Index,
+  type IndexManifest,
+  type IndexShape,
+  type Outcome,
+  REPLACED,
 } from '../../contract.ts';
 import type { IndexPicture } from '../../picture.ts';
 import type { Parts } from '../../traversal/parts.ts';
 import { modifySlot, type SlotProtocol } from '../claims/slot-operations.ts';
 import { ClientIndex } from '../client-index.ts';
-import { LockTable, type PlannedWrite } from '../delegation.ts';
 import type { Proof } from '../proof.ts';
 import type { UsesInTable } from '../record-io.ts';
-import { writeTogether } from '../write-combining.ts';
 import { SUM_HIGH_MASK } from './entry.ts';
 import { Hotspots } from './hotspots.ts';
 import { ITEM_AT, SUM_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
-import { leafProtocol, modifyItem, removeKey, touchInline, writeItem } from './leaf-operations.ts';
-import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
+import { changeItem, leafProtocol, touchInline } from './leaf-operations.ts';
+import { IMAGE_AT, type LeafRequest, MODIFIES, REMOVES, WRITES } from './leaf-request.ts';
 import { type Chooses, removeItems } from './remove-items.ts';
 import { sampleLeaves, sampleNeighbourhood } from './sample-leaves.ts';
 import { searchLeaf, searchLeaves } from './search-leaf.ts';
@@ -35,7 +34,6 @@ export abstract class LeafIndex<C extends LeafClient>
 {
   abstract readonly manifest: IndexManifest;
   readonly #protocol: SlotProtocol<LeafRequest>;
-  readonly #locks = new LockTable<LeafRequest>();
   /** Requests into which samples read leaves. */
   readonly #sampled: LeafRequest[][] = [];
 
@@ -51,9 +49,8 @@ export abstract class LeafIndex<C extends LeafClient>
   abstract parts(cursor?: number): Parts<LeafRequest>;
   abstract check(sink: CheckSink): Operation<number>;
 
-  configure({ delegation, hotspots, readsAtOnce, lockTimeoutMs }: ClientSettings): void {
+  configure({ hotspots, readsAtOnce, lockTimeoutMs }: ClientSettings): void {
     const { client } = this;
-    client.delegation = delegation ?? client.delegation;
     if (hotspots !== undefined) client.hotspots = new Hotspots(hotspots);
     client.missProof.isFree = readsAtOnce ?? client.missProof.isFree;
     client.lockTimeoutMs = lockTimeoutMs ?? client.lockTimeoutMs;
@@ -105,9 +102,7 @@ export abstract class LeafIndex<C extends LeafClient>
   *hasRemoved(_request: LeafRequest): Operation<void> {}
 
   search(request: LeafRequest): Operation<boolean> {
-    const { client } = this;
-    if (!client.delegation) return searchLeaf(client, request);
-    return this.#locks.search(request, (one) => searchLeaf(client, one));
+    return searchLeaf(this.client, request);
   }
 
   searchMany(
@@ -136,44 +131,24 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const { client } = this;
-    if (!client.delegation) return yield* writeItem(client, request, condition, expected);
-    const write: PlannedWrite<LeafRequest> = { request, condition, expected };
-    return yield* this.#locks.write(write, (group) => this.#writeTogether(group));
+    request.change = WRITES;
+    request.condition = condition;
+    request.expected = expected;
+    yield* changeItem(this.client, request);
+    return request.outcome;
   }
 
-  *#writeTogether(group: readonly PlannedWrite<LeafRequest>[]): Operation<void> {
-    const { client } = this;
-    if (group.length > 1) {
-      yield* writeTogether(this.#protocol, group, (request, attempt) =>
-        this.#otherCarrier(request, attempt),
-      );
-      return;
-    }
-    const [write] = group;
-    write.outcome = yield* writeItem(client, write.request, write.condition, write.expected);
+  *remove(request: LeafRequest, expected?: number): Operation<boolean> {
+    request.change = REMOVES;
+    request.expected = expected;
+    yield* changeItem(this.client, request);
+    return request.outcome === REPLACED;
   }
 
-  // biome-ignore lint/correctness/useYield: others need round trips for this
-  *#otherCarrier(request: LeafRequest, attempt: number): Operation<void> {
-    this.client.count('otherCarrier', attempt, request);
-  }
-
-  remove(request: LeafRequest, expected?: number): Operation<boolean> {
-    if (!this.client.delegation) return removeKey(this.client, request, expected);
-    return this.#locks.inTurn(request, () => removeKey(this.client, request, expected));
-  }
-
-  modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    return this.#inTurn(request, () => this.#modify(request, compute));
-  }
-
-  *#modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    const outcome = yield* modifyItem(this.client, request, compute);
-    return outcome ?? (yield* modifySlot(this.#protocol, request, compute));
-  }
-
-  #inTurn<T>(request: LeafRequest, change: () => Operation<T>): Operation<T> {
-    return this.client.delegation ? this.#locks.inTurn(request, change) : change();
+  *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
+    request.change = MODIFIES;
+    request.compute = compute;
+    const isDone = yield* changeItem(this.client, request);
+    return isDone ? request.outcome : yield* modifySlot(this.#protocol, request, compute);
   }
 }

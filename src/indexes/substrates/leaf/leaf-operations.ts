@@ -1,13 +1,13 @@
 import { hasCode } from '../../../errors.ts';
 import { HEADER_BYTES as RECORD_HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { type Condition, INSERTED, type Outcome, REFUSED, REPLACED } from '../../contract.ts';
-import { isSpared, refuses, type SlotProtocol } from '../claims/slot-operations.ts';
+import type { SlotProtocol } from '../claims/slot-operations.ts';
 import { insertItem, removeItem, touchItem, updateItem } from './change-leaf.ts';
-import { versionOf } from './entry.ts';
+import { combine } from './combine.ts';
+import { decide, KEEP, OTHERWISE, REMOVE } from './decide.ts';
 import { SUM_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { type LeafRequest, REMOVES, WRITES } from './leaf-request.ts';
 import { letGo, lockLeaf, unlock } from './lock-leaf.ts';
 import { lookAtCandidates, lookInNeighbourhood, prepare } from './read-leaf.ts';
 import { searchLeaf } from './search-leaf.ts';
@@ -30,38 +30,49 @@ function* isInLocked(client: LeafClient, request: LeafRequest): Operation<boolea
   return request.candidates.count > 0 && (yield* lookAtCandidates(request));
 }
 
-/** `Index.write`: 2 round trips where nothing is in the way. */
-export function* writeItem(
-  client: LeafClient,
-  request: LeafRequest,
-  condition: Condition,
-  expected: number,
-): Operation<Outcome> {
+/**
+ * `Index.write`, `remove` and `modify`, by what the request says of its change: 2 round trips where
+ * nothing is in the way. False, and nothing was done, when a modification needs blocks: a record is
+ * written before the lock is tried.
+ */
+export function* changeItem(client: LeafClient, request: LeafRequest): Operation<boolean> {
+  const { change } = request;
   prepare(client, request);
-  request.inserts = true;
+  request.inserts = change !== REMOVES;
   try {
     yield* client.begin(request);
     for (let fulls = 1; ; fulls++) {
-      yield* prepareItem(client, request);
-      yield* lock(client, request);
+      if (change === WRITES) yield* prepareItem(client, request);
+      if (yield* lockOrJoin(client, request)) return true;
+      if (yield* combine(client, request)) return true;
       const isThere = yield* isInLocked(client, request);
-      const present = isThere && !client.records.isExpired(request);
-      if (refuses(condition, expected, present, request.found.version)) {
-        yield* unlock(request);
-        if (!present) request.found.at = -1;
-        return REFUSED;
+      const decision = decide(client, request, isThere);
+      if (decision === OTHERWISE) return false;
+      if (decision === KEEP) yield* unlock(request);
+      else if (decision === REMOVE) yield* removeItem(client, request);
+      else if (isThere) yield* updateItem(client, request);
+      else if (!(yield* insertItem(client, request))) {
+        yield* makePlace(client, request, fulls);
+        continue;
       }
-      request.displaced = isThere;
-      if (isThere) {
-        yield* updateItem(client, request);
-        return present ? REPLACED : INSERTED;
-      }
-      if (yield* insertItem(client, request)) return INSERTED;
-      yield* makePlace(client, request, fulls);
+      return true;
     }
   } finally {
     yield* letGo(client, request);
     client.records.discard(request);
+  }
+}
+
+/** Locks the leaf, or waits until the operation before it has made its change: then true. */
+function* lockOrJoin(client: LeafClient, request: LeafRequest): Operation<boolean> {
+  request.joins = true;
+  try {
+    for (let attempt = 1; !(yield* lockLeaf(client, request, attempt)); attempt++) {
+      if (request.turnDone) return true;
+    }
+    return false;
+  } finally {
+    request.joins = false;
   }
 }
 
@@ -84,65 +95,6 @@ function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): 
     throw error;
   }
   yield* client.begin(request);
-}
-
-/** `Index.remove` */
-export function* removeKey(
-  client: LeafClient,
-  request: LeafRequest,
-  expected?: number,
-): Operation<boolean> {
-  request.displaced = false;
-  prepare(client, request);
-  try {
-    yield* client.begin(request);
-    yield* lock(client, request);
-    const isThere = yield* isInLocked(client, request);
-    if (!isThere || isSpared(request, expected)) {
-      yield* unlock(request);
-      return false;
-    }
-    const present = !client.records.isExpired(request);
-    yield* removeItem(client, request);
-    request.displaced = true;
-    return present;
-  } finally {
-    yield* letGo(client, request);
-  }
-}
-
-/**
- * `Index.modify`: 2 round trips for items that stand in the leaf. Undefined, and nothing was done,
- * when the new or the found one needs blocks: a record is written before the lock is tried.
- */
-export function* modifyItem(
-  client: LeafClient,
-  request: LeafRequest,
-  compute: (present: boolean) => void,
-): Operation<Outcome | undefined> {
-  prepare(client, request);
-  request.inserts = true;
-  try {
-    yield* client.begin(request);
-    for (let fulls = 1; ; fulls++) {
-      yield* lock(client, request);
-      const isThere = yield* isInLocked(client, request);
-      if (isThere && !request.found.isInline) return undefined;
-      const present = isThere && !client.records.isExpired(request);
-      compute(present);
-      request.inline = client.geometry.fitsInline(request.keyBytes, request.record.valueBytes);
-      if (!request.inline) return undefined;
-      request.displaced = isThere;
-      if (isThere) {
-        yield* updateItem(client, request);
-        return present ? REPLACED : INSERTED;
-      }
-      if (yield* insertItem(client, request)) return INSERTED;
-      yield* makePlace(client, request, fulls);
-    }
-  } finally {
-    yield* letGo(client, request);
-  }
 }
 
 /**
@@ -174,7 +126,7 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
 }
 
 /**
- * The steps of write combining, and of `modify` of items with records. A search comes first: the
+ * The steps of `modify` of items with records. A search comes first: the
  * new value depends on what it finds. Then a change under the lock, if the item is the same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
@@ -238,9 +190,7 @@ function* changeIfSame(
   attempt: number,
   removes: boolean,
 ): Operation<boolean> {
-  // When writes were merged, the last one counts on from the versions before it.
-  const wanted = request.found.version;
-  const seen = versionOf(request.words, request.entry);
+  const seen = request.found.version;
   const sum = sumOf(request);
   try {
     yield* lock(client, request);
@@ -249,10 +199,8 @@ function* changeIfSame(
       client.count('itemChanged', attempt, request);
       return false;
     }
-    request.found.version = wanted;
     if (removes) yield* removeItem(client, request);
     else yield* updateItem(client, request);
-    request.found.version = seen;
     return true;
   } finally {
     yield* letGo(client, request);

@@ -1,8 +1,7 @@
-import type { StepwellError } from '../../../errors.ts';
 import { Intent } from '../../../pool/intents/intent.ts';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
-import { pad8 } from '../../../records/layout.ts';
 import { type Address, NULL_ADDRESS } from '../../../verbs/index.ts';
+import { ALWAYS, type Condition, type Outcome, REFUSED } from '../../contract.ts';
 import { Request } from '../request.ts';
 import type { LeafGeometry } from './layout.ts';
 import type { LeafTurn } from './leaf-turns.ts';
@@ -15,6 +14,12 @@ export const SWAP_AT = 0;
 export const POLL_AT = 24;
 export const FIRST_SEQUENCE_AT = 40;
 export const IMAGE_AT = 64;
+
+/** `Index.write`, `remove`, `modify`. */
+export type Change = typeof WRITES | typeof REMOVES | typeof MODIFIES;
+export const WRITES = 0;
+export const REMOVES = 1;
+export const MODIFIES = 2;
 
 /** A request with what operations on a leaf remember between their round trips. */
 export class LeafRequest extends Request implements LeafTurn {
@@ -60,7 +65,17 @@ export class LeafRequest extends Request implements LeafTurn {
   inserts = false;
   turnAt: Address = NULL_ADDRESS;
   hasTurn = false;
-  turnRefused: StepwellError | undefined;
+  turnDone = false;
+  turnRefused: unknown;
+  /** What the operation does to its key's item, under which condition, and how that ended. */
+  change: Change = WRITES;
+  condition: Condition = ALWAYS;
+  expected: number | undefined;
+  compute: (present: boolean) => void = () => {};
+  outcome: Outcome = REFUSED;
+  /** Whether the one before it at the leaf may make its change; for that one, homes that it read. */
+  joins = false;
+  readonly homesRead: number[] = [];
 
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + geometry.leafBytes);
@@ -74,7 +89,7 @@ export class LeafRequest extends Request implements LeafTurn {
   /** The last word of an inline item's entry, if it has one: written without a lock. */
   override get accessAt(): number {
     const isInEntry = this.found.isInline && this.#accessAt > 0;
-    return isInEntry ? this.entry + this.#accessAt : super.accessAt;
+    return isInEntry ? this.foundEntry + this.#accessAt : super.accessAt;
   }
 
   override get foundAddress(): Address {
@@ -91,29 +106,8 @@ export class LeafRequest extends Request implements LeafTurn {
     this.looks = 0;
   }
 
-  /** Takes over what another request of the same key has found. */
-  takeFound(from: LeafRequest): void {
-    this.entry = from.entry;
-    if (!from.found.isInline) {
-      // Where a read of it is noted: what this request found before is another record by now.
-      this.foundRecord = from.foundRecord;
-      this.foundLines = from.foundLines;
-      this.takeFoundRecord(from, from.foundLines);
-      return;
-    }
-    const {
-      memory: found,
-      valueAt: at,
-      valueBytes: bytes,
-      codec: foundCodec,
-      flags: foundFlags,
-    } = from.found;
-    const padded = pad8(bytes);
-    this.incoming.ensure(padded);
-    this.incoming.u8.set(found.u8.subarray(at, at + padded), 0);
-    this.found.adoptItem(this.incoming, 0, bytes, foundCodec, foundFlags, from.found.version);
-  }
-
+  /** Where the entry of the found inline item stands in the memory of the found item. */
+  foundEntry = 0;
   /** Lines of the found record's first block, and where it stands; of an indirect item. */
   foundLines = 0;
   foundRecord: Address = 0;

@@ -14,6 +14,8 @@ export class FullAhead extends StepwellError {
   }
 }
 
+const NONE: never[] = [];
+
 /** An operation's place among those of its client that want to lock one leaf. */
 export interface LeafTurn {
   /** Whether it may insert an item, for which a full leaf has to be split. */
@@ -21,8 +23,13 @@ export interface LeafTurn {
   /** The leaf, or NULL_ADDRESS when the operation wants none. */
   turnAt: Address;
   hasTurn: boolean;
-  /** Why the operation need not wait: the one before it found the leaf's lock stuck. */
-  turnRefused: StepwellError | undefined;
+  /** Whether the operation whose turn it was has made this one's change too: see `combine.ts`. */
+  turnDone: boolean;
+  /**
+   * Why the operation need not wait: the one before it found the leaf's lock stuck, or has failed
+   * with this one's change.
+   */
+  turnRefused: unknown;
 }
 
 /**
@@ -31,9 +38,9 @@ export interface LeafTurn {
  * turns they would take the lock from the one that splits the leaf, and hold all intent slots
  * while they wait. The turn protects nothing in the pool.
  */
-export class LeafTurns {
+export class LeafTurns<T extends LeafTurn = LeafTurn> {
   /** In the order in which they came. */
-  readonly #queue: LeafTurn[] = [];
+  readonly #queue: T[] = [];
   #given = 0;
   readonly #words = new Scratch(8);
   readonly #now: () => number;
@@ -45,9 +52,13 @@ export class LeafTurns {
     this.#limitMs = limitMs;
   }
 
-  /** Waits for the turn at a leaf; whether that took time. Raises SW_CONTENTION. */
-  *take(turn: LeafTurn, leaf: Address): Operation<boolean> {
+  /**
+   * Waits for the turn at a leaf, or for another operation to make this one's change: `turnDone`.
+   * Whether that took time. Raises SW_CONTENTION.
+   */
+  *take(turn: T, leaf: Address): Operation<boolean> {
     turn.turnAt = leaf;
+    turn.turnDone = false;
     turn.turnRefused = undefined;
     turn.hasTurn = this.#queue.length === 0 || !this.#queue.some(({ turnAt }) => turnAt === leaf);
     this.#queue.push(turn);
@@ -55,18 +66,20 @@ export class LeafTurns {
     const batch = new Batch();
     let given = this.#given;
     let since = this.#now();
-    for (let looks = 1; !turn.hasTurn; looks++) {
+    for (let looks = 1; !turn.hasTurn && !turn.turnDone; looks++) {
       if (turn.turnRefused !== undefined) throw turn.turnRefused;
       if (this.#given !== given) [looks, since] = [1, this.#now()];
       given = this.#given;
-      if (looks > LOOKS_MIN && this.#now() - since > this.#limitMs()) throw stuck();
+      const isLong = looks > LOOKS_MIN && this.#now() - since > this.#limitMs();
+      // A change that another operation is making may yet happen.
+      if (isLong && this.#queue.includes(turn)) throw stuck();
       yield batch.clear().pause(0, this.#words);
     }
     return true;
   }
 
   /** Gives up the turn, or stops waiting for it. */
-  give(turn: LeafTurn): void {
+  give(turn: T): void {
     const at = this.#queue.indexOf(turn);
     if (at < 0) return;
     if (at === this.#queue.length - 1) this.#queue.pop();
@@ -81,20 +94,32 @@ export class LeafTurns {
     if (next !== undefined) next.hasTurn = true;
   }
 
+  /** Operations that wait for the leaf of the one whose turn it is, in their order. */
+  waitingBehind({ turnAt }: T): T[] {
+    if (this.#queue.length === 1) return NONE;
+    return this.#queue.filter((one) => one.turnAt === turnAt && !one.hasTurn);
+  }
+
+  /** Takes an operation out of the queue, for which another one sets `turnDone` or `turnRefused`. */
+  takeOver(turn: T): void {
+    this.#queue.splice(this.#queue.indexOf(turn), 1);
+    turn.turnAt = 0;
+  }
+
   /** The leaf's lock is stuck: operations that wait would find the same, one after the other. */
-  refuse(turn: LeafTurn, error: StepwellError): void {
+  refuse(turn: T, error: StepwellError): void {
     this.#refuse(turn, error, () => true);
   }
 
   /** The leaf is full, and the pool too: insertions that wait would find the same. */
-  refuseInsertions(turn: LeafTurn, error: StepwellError): void {
+  refuseInsertions(turn: T, error: StepwellError): void {
     this.#refuse(turn, new FullAhead(error), ({ inserts }) => inserts);
   }
 
   #refuse(
-    { turnAt, hasTurn }: LeafTurn,
+    { turnAt, hasTurn }: T,
     error: StepwellError,
-    concerns: (turn: LeafTurn) => boolean,
+    concerns: (turn: T) => boolean,
   ): void {
     if (!hasTurn) return;
     for (let i = this.#queue.length - 1; i >= 0; i--) {

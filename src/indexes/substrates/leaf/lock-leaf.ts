@@ -20,9 +20,12 @@ import { isLeafStill, postEntries } from './read-leaf.ts';
 const HOLDERS_MAX = 100_000;
 /** Polls for a slot before a client may give up, however slow it is. */
 const SLOT_LOOKS_MIN = 500;
+/** Further neighbourhoods that one attempt reads for operations that wait for its turn. */
+const HOMES_MAX = 8;
 
 /**
- * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
+ * One attempt to lock the key's leaf, unless another operation of this client makes the change
+ * while this one waits for its turn (`turnDone`): D[WRITE intent's head; (WRITE record); CAS owner; READ header
  * and entries]. The READs follow a successful CAS, so they are under the lock. True when the
  * operation holds the leaf and the leaf is the key's.
  *
@@ -39,6 +42,7 @@ export function* lockLeaf(
   blocks?: readonly Address[],
 ): Operation<boolean> {
   yield* takeTurn(client, request);
+  if (request.turnDone) return false;
   if (request.slot === NO_SLOT) yield* takeSlot(client, request);
   const { words, batch } = request;
   const { block } = request.record;
@@ -49,7 +53,9 @@ export function* lockLeaf(
   batch.cas(request.leaf, words, SWAP_AT).read(request.leaf, HEADER_BYTES, words, IMAGE_AT);
   const { span, neighbourhood } = client.geometry.shape;
   request.known = blocks ? span : neighbourhood;
-  yield postEntries(client, request, blocks ? 0 : request.home, request.known, batch);
+  postEntries(client, request, blocks ? 0 : request.home, request.known, batch);
+  if (request.joins) postHomesBehind(client, request);
+  yield batch;
   if (!swapped(words, SWAP_AT)) {
     yield* afterRefusal(client, request, attempt);
     return false;
@@ -74,8 +80,22 @@ function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
   while (!request.hasTurn || request.turnAt !== request.leaf) {
     giveSlot(client, request);
     turns.give(request);
+    const hasWaited = yield* turns.take(request, request.leaf);
+    if (request.turnDone) return;
     // An operation that had its turn before may have split the leaf.
-    if (yield* turns.take(request, request.leaf)) yield* client.begin(request);
+    if (hasWaited) yield* client.begin(request);
+  }
+}
+
+/** READs the neighbourhoods of the changes that wait for the turn: see `combine`. */
+function postHomesBehind(client: LeafClient, request: LeafRequest): void {
+  const { homesRead, home, batch } = request;
+  homesRead.length = 0;
+  for (const other of client.turns.waitingBehind(request)) {
+    if (!other.joins || homesRead.length === HOMES_MAX) return;
+    if (other.home === home || homesRead.includes(other.home)) continue;
+    homesRead.push(other.home);
+    postEntries(client, request, other.home, client.geometry.shape.neighbourhood, batch);
   }
 }
 

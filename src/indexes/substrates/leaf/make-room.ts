@@ -5,7 +5,7 @@ import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
-const NONE = -1;
+export const NONE = -1;
 
 /**
  * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. The nearest
@@ -32,7 +32,7 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
 }
 
 /** Distance from the home of the first empty entry between two distances, or NONE. */
-function emptyFrom(
+export function emptyFrom(
   client: LeafClient,
   { words, home }: LeafRequest,
   from: number,

@@ -187,7 +187,17 @@ export function adoptInline(request: LeafRequest, words: Scratch, entry: number)
   const version = versionOf(words, entry);
   const [bytes, codec] = [valueBytesOf(item), codecOf(item)];
   request.entry = entry;
+  request.foundEntry = entry;
   request.found.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
+}
+
+/** Copies the entry of the found inline item, which is about to be overwritten. */
+export function keepFound({ geometry }: LeafClient, request: LeafRequest): void {
+  const { words, entry, incoming } = request;
+  incoming.ensure(geometry.entryBytes);
+  incoming.u8.set(words.u8.subarray(entry, entry + geometry.entryBytes), 0);
+  adoptInline(request, incoming, 0);
+  request.entry = entry;
 }
 
 function isSameKey({ words, outgoing }: LeafRequest, at: number, bytes: number): boolean {

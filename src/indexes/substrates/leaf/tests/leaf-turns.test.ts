@@ -16,7 +16,7 @@ function newTurns(): LeafTurns {
 }
 
 function newTurn(): LeafTurn {
-  return { inserts: false, turnAt: 0, hasTurn: false, turnRefused: undefined };
+  return { inserts: false, turnAt: 0, hasTurn: false, turnDone: false, turnRefused: undefined };
 }
 
 /** Whether the operation ends with its next step. */
