@@ -5,7 +5,7 @@ import { type Address, addressOf, offsetOf, regionOf, UNIT_BYTES } from '../verb
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 15;
+export const LAYOUT_VERSION = 16;
 
 /** Memory is divided into chunks; each is carved into blocks of one size for one store. */
 export const CHUNK_BYTES = 256 * 1024;
@@ -60,7 +60,7 @@ export const CLIENT_ENTRY_BYTES = 128;
 export const CLIENTS_MAX = 4095;
 
 /** What a client is about to do under a lock: `intents/`. Slots of each client on each node. */
-export const INTENTS_PER_CLIENT = 8;
+export const INTENTS_PER_CLIENT = 32;
 export const INTENT_BYTES = 1024;
 /** Clients, by their rows, whose intent slots on a node stand in one chunk. */
 export const CLIENTS_PER_INTENT_CHUNK = CHUNK_BYTES / (INTENTS_PER_CLIENT * INTENT_BYTES);

@@ -15,7 +15,7 @@ import { lockedHigh, lockedLow } from './lock-word.ts';
 
 /** The last slot is for repairs: operations that wait for dead clients may hold all the others. */
 const REPAIR_SLOT = INTENTS_PER_CLIENT - 1;
-const ALL = 2 ** INTENTS_PER_CLIENT - 1;
+const ALL = (2 ** INTENTS_PER_CLIENT - 1) | 0;
 export const NO_SLOT = -1;
 
 /**

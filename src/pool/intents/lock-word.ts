@@ -12,7 +12,7 @@ export interface Word {
  *   free     0 | the identity's other 63 bits
  *   retired  1 | 0: what was locked is gone for good, and its identity erased
  *   locked   high half: 1 | ticket's highest 3 bits | client 28 (row and incarnation)
- *            low half:  ticket's lower 20 bits | memory node 8 | slot 4
+ *            low half:  ticket's lower 19 bits | memory node 8 | slot 5
  *
  * So a CAS from "free" fails on whatever else a block has become, and a locked word leads to the
  * intent slot of its operation. The ticket of a slot counts its operations: of two words of one
@@ -21,7 +21,7 @@ export interface Word {
 const LOCKED = 1 << 31;
 const CLIENT_BITS = 28;
 const CLIENT_MASK = 2 ** CLIENT_BITS - 1;
-const SLOT_BITS = 4;
+const SLOT_BITS = 5;
 const NODE_BITS = 8;
 const LOW_TICKET_SHIFT = SLOT_BITS + NODE_BITS;
 const LOW_TICKET_BITS = 32 - LOW_TICKET_SHIFT;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Stepped } from '../../../store/tests/support/by-hand.ts';
 import { ALWAYS, IF_PRESENT, INSERTED, REFUSED } from '../../contract.ts';
 import { type Client, checked, clientOf, requestFor } from './support/client.ts';
 
@@ -85,22 +84,4 @@ test('an expired item is absent to writers, in 2 round trips as any other', (t) 
   assert.equal(pool.run(index.write(requestFor(client, 'a', '3'), IF_PRESENT)), REFUSED);
   assert.equal(pool.run(index.remove(requestFor(client, 'a'))), false);
   assert.equal(checked(client).records, 0, 'taken out all the same');
-});
-
-test("a search that shares another one's answer notes its read where the record is", (t) => {
-  const time = { now: START };
-  const client = timed(t, time);
-  const { pool, index } = client;
-  index.configure({ delegation: true });
-  put(client, 'a', 'long'.repeat(50));
-  time.now += 500;
-  // Those that come while one is under way are served together by the next.
-  const requests = Array.from({ length: 3 }, () => requestFor(client, 'a'));
-  const searches = requests.map((each) => new Stepped(pool.fabric, index.search(each)));
-  for (const each of searches) each.finish();
-  const [, leader, follower] = requests;
-  assert.ok(leader.foundAddress > 0);
-  assert.equal(follower.foundAddress, leader.foundAddress);
-  pool.run(index.records.touch(follower));
-  assert.equal(found(client, 'a').foundExpiresAt, time.now + SPAN);
 });

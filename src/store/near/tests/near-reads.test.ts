@@ -216,7 +216,7 @@ test('a near cache is refused where nothing proves its values', async (t) => {
   }
   const { url: nodes } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
   await rejectsCode('SW_UNSUPPORTED', () =>
-    open(nodes, { index: 'chime', delegation: true, nearCache: 5 }),
+    open(nodes, { index: 'shard', delegation: true, nearCache: 5 }),
   );
 });
 

@@ -37,24 +37,17 @@ async function storesOf(url: string, options: OpenOptions, ways: OpenOptions[]) 
 }
 
 for (const index of ['chime', 'hopscotch'] as const) {
-  test(`${index}: hot keys are READ alone, by get, getMany and with delegation`, async (t) => {
+  test(`${index}: hot keys are READ alone, by get and getMany`, async (t) => {
     const { url } = await startNodes(t, 1, { bytes: 32 * 2 ** 20 });
-    const ways = [{}, { delegation: true }, { hotspots: 0 }];
+    const ways = [{}, { hotspots: 0 }];
     const stores = await storesOf(url, { index, maxClients: 8 }, ways);
     for (const store of stores) t.after(() => store.close());
-    const [usual, delegating, plain] = stores;
+    const [usual, plain] = stores;
     await usual.setMany(KEYS.map((key) => [key, `of ${key}`]));
     const one = { roundTrips: 1, reads: 1, bytesRead: ENTRY_BYTES };
-    for (const store of [usual, delegating]) {
-      for (const key of KEYS) assert.equal(await store.get(key), `of ${key}`);
-      const gets = KEYS.map((key) => () => store.get(key));
-      assert.deepEqual(await cheapest(store, gets), one);
-      const many = await cheapest(
-        store,
-        Array(3).fill(() => store.getMany(KEYS)),
-      );
-      assert.equal(many.bytesRead, KEYS.length * ENTRY_BYTES);
-    }
+    for (const key of KEYS) assert.equal(await usual.get(key), `of ${key}`);
+    const ofAll = KEYS.map((key) => () => usual.get(key));
+    assert.deepEqual(await cheapest(usual, ofAll), one);
     for (const key of KEYS) await plain.get(key);
     const many = await cheapest(
       usual,
@@ -64,6 +57,7 @@ for (const index of ['chime', 'hopscotch'] as const) {
       plain,
       Array(3).fill(() => plain.getMany(KEYS)),
     );
+    assert.equal(many.bytesRead, KEYS.length * ENTRY_BYTES);
     assert.equal(many.roundTrips, all.roundTrips);
     assert.ok(7 * many.bytesRead < all.bytesRead);
     const without = await cheapest(

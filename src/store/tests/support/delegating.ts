@@ -1,6 +1,5 @@
-import { CHIME, type ChimeIndex } from '../../../indexes/chime/chime.ts';
 import type { Index } from '../../../indexes/contract.ts';
-import { type ByHand, type ByHandOptions, clientOf, shardByHand } from './by-hand.ts';
+import { type ByHand, type ByHandOptions, shardByHand } from './by-hand.ts';
 import type { Scope } from './pools.ts';
 
 /** A client of an index of any kind whose operations share verbs. */
@@ -25,21 +24,4 @@ export const DELEGATING: readonly DelegatingKind[] = [
       return client;
     },
   },
-  {
-    name: 'CHIME',
-    another: chimeByHand,
-    delegating(scope, options) {
-      const client = chimeByHand(scope, options);
-      client.index.configure({ delegation: true });
-      return client;
-    },
-  },
 ];
-
-function chimeByHand(scope: Scope, options: ByHandOptions = {}): ByHand<ChimeIndex> {
-  const client = clientOf<ChimeIndex>(CHIME, scope, options.chime ?? {}, options);
-  // Only within an epoch is anything of the tree remembered.
-  client.pool.enter();
-  scope.after(() => client.pool.exit());
-  return client;
-}
