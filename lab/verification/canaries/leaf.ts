@@ -175,6 +175,20 @@ export const LEAF_BUGS: readonly LeafBug[] = [
       });
     }),
   ),
+  bug('a combined change is answered before it is written', 'linearizability', ({ turns }) => {
+    const { takeOver } = turns;
+    turns.takeOver = (turn) => {
+      takeOver.call(turns, turn);
+      turn.turnDone = true;
+    };
+  }),
+  bug(
+    'a change is combined whose neighbourhood was not read',
+    'linearizability',
+    inRequests(({ homesRead }: LeafRequest) => {
+      homesRead.includes = () => true;
+    }),
+  ),
   bug('a picture takes an entry whose checksum fails for empty', 'linearizability', (client) => {
     const { sums, geometry } = client;
     const { holds } = sums;

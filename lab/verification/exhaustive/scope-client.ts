@@ -15,6 +15,7 @@ import {
 } from '../../../src/verbs/index.ts';
 import { retriesOf } from '../../support/counters.ts';
 import { type AdversaryFabric, Execution, WORD } from '../schedules/adversary.ts';
+import type { Call } from '../checks/history.ts';
 import { Caller, type CallLog } from '../schedules/caller.ts';
 import { Walker } from '../schedules/walker.ts';
 import type { InFlight } from './in-flight.ts';
@@ -70,6 +71,9 @@ export class ScopeClient {
   readonly #inFlight: InFlight | undefined;
   readonly #log: ScopeLog;
   #walker: Walker | undefined;
+  readonly #newCaller: (name: string) => Caller;
+  /** For calls in flight at once. */
+  readonly #callers: Caller[] = [];
 
   constructor(
     number: number,
@@ -89,7 +93,8 @@ export class ScopeClient {
     this.#diesAfter = diesAfter;
     this.#inFlight = inFlight;
     this.#log = log;
-    this.caller = new Caller(`c${number}`, index, log, near);
+    this.#newCaller = (name) => new Caller(`c${number}${name}`, index, log, near);
+    this.caller = this.#newCaller('');
   }
 
   get retries(): number {
@@ -192,7 +197,24 @@ export class ScopeClient {
       const call = this.#told(this.caller.perform(action.withoutMemory));
       return withoutMemory(this.pool, () => call);
     }
+    if ('atOnce' in action) return this.#atOnce(action.atOnce);
     return this.#told(this.caller.perform(action));
+  }
+
+  /** A call that waits for another one posts nothing meanwhile. */
+  *#atOnce(calls: readonly Call[]): Operation<void> {
+    for (let i = 0; i < calls.length; i++) this.#callers[i] ??= this.#newCaller(String(i));
+    const running = calls.map((call, i) => this.#callers[i].perform(call));
+    // All have begun before the first one posts.
+    const steps = running.map((each) => each.next());
+    while (!steps.every(({ done }) => done)) {
+      for (let i = 0; i < running.length; i++) {
+        const { done, value } = steps[i];
+        if (done) continue;
+        if (value.length > 1 || value.kind[0] !== PAUSE) yield value;
+        steps[i] = running[i].next();
+      }
+    }
   }
 
   #told(call: Operation<void>): Operation<void> {
@@ -253,7 +275,9 @@ export class ScopeClient {
     this.#changes++;
     if (this.#changes < this.#diesAfter) return;
     this.dead = true;
-    if (this.caller.current) this.caller.current.crashed = true;
+    for (const { current } of [this.caller, ...this.#callers]) {
+      if (current) current.crashed = true;
+    }
   }
 }
 

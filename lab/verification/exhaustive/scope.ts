@@ -12,13 +12,15 @@ import type { Subject } from '../subjects/subject.ts';
 /**
  * An action of a client in a scope. With 'migrate', it moves the index to its new memory node, from
  * the first step to the last. With 'compact', a client to which the pool gives no block calls
- * `Index.compact`; such a client also makes a call that is `withoutMemory`. With 'release', it
+ * `Index.compact`; such a client also makes a call that is `withoutMemory`. Calls `atOnce` are in
+ * flight at once, and their batches take turns. With 'release', it
  * calls `Index.compact` without its grace period. With 'expire', the clock passes the deadline of
  * records. With 'sweep', it does a turn of `ExpirySweep`.
  */
 export type ScopeAction =
   | Call
   | { withoutMemory: Call }
+  | { atOnce: Call[] }
   | 'quiesce'
   | 'collect'
   | 'migrate'
@@ -257,6 +259,33 @@ const MIGRATING: readonly Plan[] = (
     },
   ] satisfies Plan[]
 ).map((plan) => ({ ...plan, migrates: true }));
+
+/** Scopes of an index that combines the changes of a client's calls in flight on one leaf. */
+const COMBINING: readonly Plan[] = [
+  {
+    name: 'together-search',
+    keys: () => 2,
+    before: ({ put }) => [put(0)],
+    clients: ({ update, insert, search }) => [
+      [{ atOnce: [update(0), insert(1), update(0)] }],
+      [search(0), search(1)],
+    ],
+  },
+  {
+    name: 'together-remove',
+    keys: () => 2,
+    before: ({ put }) => [put(0), put(1)],
+    clients: ({ update, remove, insert }) => [
+      [{ atOnce: [update(0), remove(1), insert(1)] }],
+      [remove(0)],
+    ],
+  },
+  {
+    name: 'together-increment',
+    before: ({ put }) => [put(0)],
+    clients: ({ increment }) => [[{ atOnce: [increment(), increment()] }], [increment()]],
+  },
+];
 
 /** Superseded and deleted records wait in the CurSegment and behind the MainSegment. */
 const dead = ({ put, remove }: Calls) => [put(0), put(0), put(1), remove(1)];
@@ -579,6 +608,7 @@ const PLANS: readonly Plan[] = [
   ...FULL,
   ...LEAVING,
   ...NEAR,
+  ...COMBINING,
   {
     name: 'grown-insert',
     clients: ({ insert }) => [[insert()], [insert()]],
@@ -600,12 +630,13 @@ const PLANS: readonly Plan[] = [
 
 /** The scopes that an index is searched with: of those for all, or of one name, what it can do. */
 export function scopes(subject: Subject, name?: string): Scope[] {
-  const { ordered } = subject.kind.manifest;
+  const { ordered, locks } = subject.kind.manifest;
   const removesFull = subject.leaveNothing !== undefined;
   const plans = PLANS.filter(
     (plan) =>
       plan.name === (name ?? plan.name) &&
       (ordered || !SHRINKING.includes(plan)) &&
+      (locks === true || !COMBINING.includes(plan)) &&
       (removesFull || !FULL.includes(plan)),
   );
   return plans

@@ -35,6 +35,22 @@ test('the hopscotch hash table under every schedule and crash of put-search', ()
   assertLinearizable(scopeOf(HOPSCOTCH_SUBJECT, 'put-search'));
 });
 
+for (const name of ['together-search', 'together-remove', 'together-increment']) {
+  test(`the hopscotch hash table with a stop and a death in ${name}`, () => {
+    const scope = scopeOf(HOPSCOTCH_SUBJECT, name);
+    const { failure, executions, crashed } = searchStops(scope, { crashes: true });
+    assert.equal(failure, undefined);
+    assert.ok(crashed > 10 && executions > crashed, `${crashed} deaths`);
+  });
+}
+
+test('the bounded search finds a change that is answered before it is written', () => {
+  const scope = scopeOf(HOPSCOTCH_SUBJECT, 'together-search');
+  const canary = HOPSCOTCH_CANARIES.find(({ name }) => name.includes('answered before'));
+  assert.ok(canary);
+  assert.ok(searchStops(scope, { crashes: true, canary }).failure);
+});
+
 for (const name of STOPPED) {
   test(`the hopscotch hash table with a stop and a death in ${name}`, () => {
     const scope = scopeOf(HOPSCOTCH_SUBJECT, name);
