@@ -332,8 +332,8 @@ export interface OpenOptions extends PoolOptions {
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
    * those of `getMany` too: one READ answers searches, one CAS does writes. It pays with many calls
-   * on few hot keys. SW_UNSUPPORTED with other indexes than CHIME, hopscotch and SHARD, and for a
-   * pool in memory: there no two calls are in flight at once. Default false.
+   * on few hot keys. SW_UNSUPPORTED with other indexes than SHARD, and for a pool in memory: there
+   * no two calls are in flight at once. CHIME and hopscotch combine writes anyway. Default false.
    */
   delegation?: boolean;
   /**

@@ -14,8 +14,8 @@ import {
   WRITE,
 } from '../../../src/verbs/index.ts';
 import { retriesOf } from '../../support/counters.ts';
-import { type AdversaryFabric, Execution, WORD } from '../schedules/adversary.ts';
 import type { Call } from '../checks/history.ts';
+import { type AdversaryFabric, Execution, WORD } from '../schedules/adversary.ts';
 import { Caller, type CallLog } from '../schedules/caller.ts';
 import { Walker } from '../schedules/walker.ts';
 import type { InFlight } from './in-flight.ts';

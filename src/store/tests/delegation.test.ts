@@ -88,11 +88,12 @@ for (const index of ['chime', 'hopscotch'] as const) {
       t.after(() => store.close());
       await store.set('n', '0');
       const before = (await store.stats()).traffic.compareAndSwaps;
-      const counts = await Promise.all(
-        Array.from({ length: AT_ONCE }, () => store.increment('n')),
-      );
+      const counts = await Promise.all(Array.from({ length: AT_ONCE }, () => store.increment('n')));
       const swaps = (await store.stats()).traffic.compareAndSwaps - before;
-      assert.deepEqual([...counts].sort((a, b) => a - b), numbers(1, AT_ONCE));
+      assert.deepEqual(
+        [...counts].sort((a, b) => a - b),
+        numbers(1, AT_ONCE),
+      );
       assert.ok(swaps <= AT_ONCE / 8, `${swaps} CASes for ${AT_ONCE} writes`);
       const inserted = await Promise.all(numbers(1, 20).map((i) => store.insert('new', `${i}`)));
       assert.equal(inserted.filter(Boolean).length, 1);

@@ -116,11 +116,7 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
     this.#refuse(turn, new FullAhead(error), ({ inserts }) => inserts);
   }
 
-  #refuse(
-    { turnAt, hasTurn }: T,
-    error: StepwellError,
-    concerns: (turn: T) => boolean,
-  ): void {
+  #refuse({ turnAt, hasTurn }: T, error: StepwellError, concerns: (turn: T) => boolean): void {
     if (!hasTurn) return;
     for (let i = this.#queue.length - 1; i >= 0; i--) {
       const one = this.#queue[i];
