@@ -118,6 +118,40 @@ class OneByOne<T> implements ResultBuilder<T> {
   }
 }
 
+/** As much memory as Node's pool of small Buffers has at once. */
+const SHARED_BYTES = 8192;
+
+/**
+ * Short byte keys and values stand together in memory that they share, as small Buffers of Node do:
+ * a view of it takes half the time of an array of its own, and leaves half as much to collect.
+ */
+class SharedBytes {
+  #memory = new ArrayBuffer(0);
+  #words = new Float64Array(this.#memory);
+  #end = 0;
+
+  /** A copy of the bytes at `at`, a multiple of 8, in memory that is padded to 8 bytes. */
+  copy(from: Float64Array, at: number, bytes: number): Uint8Array {
+    const padded = pad8(bytes);
+    if (this.#end + padded > this.#memory.byteLength) this.#renew(padded);
+    const start = this.#end;
+    this.#end = start + padded;
+    const words = this.#words;
+    for (let to = start >> 3, source = at >> 3; to < this.#end >> 3; to++) {
+      words[to] = from[source++];
+    }
+    return new Uint8Array(this.#memory, start, bytes);
+  }
+
+  /** A value that is transferred to another thread would take the others along. */
+  #renew(least: number): void {
+    this.#memory = new ArrayBuffer(Math.max(SHARED_BYTES, least));
+    this.#words = new Float64Array(this.#memory);
+    this.#end = 0;
+    markAsUntransferable(this.#memory);
+  }
+}
+
 const FIRST_BYTES = 8192;
 const FIRST_KEYS = 256;
 /**
@@ -134,6 +168,7 @@ const NOT_ASCII = 0x80808080 | 0;
  */
 class KeysTogether implements ResultBuilder<Key> {
   readonly #as: Encoding;
+  readonly #shared = new SharedBytes();
   readonly #bytes = new Scratch(FIRST_BYTES);
   #at = new Int32Array(FIRST_KEYS);
   #length = new Int32Array(FIRST_KEYS);
@@ -162,6 +197,10 @@ class KeysTogether implements ResultBuilder<Key> {
 
   /** The key that stands in `words`, zero-padded to 8 bytes. */
   #add(words: Scratch, keyAt: number, keyBytes: number): void {
+    if (this.#as === 'bytes') {
+      this.#decoded.push(this.#shared.copy(words.f64, keyAt, keyBytes));
+      return;
+    }
     if (this.#end + keyBytes > TOGETHER_BYTES || this.#count === FIRST_KEYS) this.#decode();
     if (keyBytes > TOGETHER_BYTES) {
       this.#decoded.push(decodeKeyAt(words, keyAt, keyBytes, this.#as));
@@ -193,7 +232,7 @@ class KeysTogether implements ResultBuilder<Key> {
 
   #decode(): void {
     const count = this.#count;
-    const together = this.#as !== 'bytes' && (this.#bits & NOT_ASCII) === 0;
+    const together = (this.#bits & NOT_ASCII) === 0;
     const text = together && count > 1 ? this.#bytes.buffer.latin1Slice(0, this.#end) : undefined;
     for (let i = 0; i < count; i++) {
       const at = this.#at[i];
@@ -211,22 +250,14 @@ class KeysTogether implements ResultBuilder<Key> {
   }
 }
 
-/** Memory that values of a scan share: as much as Node's pool of small Buffers has at once. */
-const SHARED_BYTES = 8192;
-
-/**
- * ASCII texts are cut from one string, as keys are. Short byte values stand together in memory that
- * they share, as small Buffers of Node do: a view of it takes half the time of an array of its own.
- */
+/** ASCII texts are cut from one string, as keys are; short byte values share memory. */
 class ValuesTogether<V> implements ResultBuilder<V> {
   readonly #as: Format;
   readonly #isBytes: boolean;
   readonly #isText: boolean;
   readonly #texts = new Scratch(TOGETHER_BYTES);
+  readonly #shared = new SharedBytes();
   #values: V[] = [];
-  #shared = new ArrayBuffer(0);
-  #words = new Float64Array(this.#shared);
-  #end = 0;
 
   constructor(as: Format) {
     this.#as = as;
@@ -249,7 +280,7 @@ class ValuesTogether<V> implements ResultBuilder<V> {
     for (let i = 0; i < count; i++) {
       const isShared = this.#isBytes && (codec[i] === CODEC_BYTES || this.#as === 'bytes');
       const value = isShared
-        ? this.#share(words.f64, valueAt[i], valueBytes[i])
+        ? this.#shared.copy(words.f64, valueAt[i], valueBytes[i])
         : decodeValueAt(words, valueAt[i], valueBytes[i], codec[i], this.#as);
       values.push(value as V);
     }
@@ -279,27 +310,6 @@ class ValuesTogether<V> implements ResultBuilder<V> {
     const values = this.#values;
     this.#values = [];
     return values;
-  }
-
-  #share(from: Float64Array, at: number, bytes: number): Uint8Array {
-    const start = this.#end;
-    const end = start + pad8(bytes);
-    if (end > this.#shared.byteLength) {
-      this.#renew();
-      return this.#share(from, at, bytes);
-    }
-    const words = this.#words;
-    for (let to = start >> 3, source = at >> 3; to < end >> 3; to++) words[to] = from[source++];
-    this.#end = end;
-    return new Uint8Array(this.#shared, start, bytes);
-  }
-
-  /** A value that is transferred to another thread would take the others along. */
-  #renew(): void {
-    this.#shared = new ArrayBuffer(SHARED_BYTES);
-    this.#words = new Float64Array(this.#shared);
-    this.#end = 0;
-    markAsUntransferable(this.#shared);
   }
 }
 

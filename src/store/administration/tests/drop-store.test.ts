@@ -135,6 +135,8 @@ test('while clients of other processes have it open: refused, by name; forced: t
     () => dropStoreSync(url, 'users'),
     new RegExp(`process ${child.process.pid} \\(web\\).*--force`),
   );
+  // Otherwise it might let go as soon as it learns of the drop.
+  await child.signal('SIGSTOP');
   const { heldBy, bytes } = dropStoreSync(url, 'users', { force: true });
   assert.deepEqual(heldBy, [`process ${child.process.pid} (web)`]);
   assert.ok(bytes > 0);
@@ -143,6 +145,7 @@ test('while clients of other processes have it open: refused, by name; forced: t
   const fresh = keepOpen(t, openSync(url, { store: 'users', ...TINY }));
   fresh.set('k', 'fresh');
   assert.deepEqual(names(url), ['default ready', 'users dropped', 'users ready']);
+  await child.signal('SIGCONT');
   assert.equal(await child.ask({ kind: 'read', key: 'k' }), 'SW_STORE_DROPPED');
   assert.equal(fresh.get('k'), 'fresh');
   // The child has let go; whoever makes or drops a store next gives the memory back.

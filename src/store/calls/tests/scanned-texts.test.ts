@@ -25,3 +25,22 @@ for (const values of ['auto', 'utf8'] as const) {
     }
   });
 }
+
+test('keys and values as bytes are views that do not overlap', (t) => {
+  const as = { keys: 'bytes', values: 'bytes' } as const;
+  const store = freshStore(t, 'memory', { index: 'chime', ...as });
+  // A key that is longer than the memory that short ones share.
+  const stored = [...numbered('k', 1000), `z${'long'.repeat(4000)}`].map((key, i) => {
+    return [Buffer.from(key), Buffer.from(`${i}`.repeat(i % 9))] as const;
+  });
+  for (const [key, value] of stored) store.set(key, value);
+  const found = [...store.entries({ gte: '' })];
+  for (const [key, value] of [...store.entries({ gte: '' })]) {
+    key.fill(0);
+    value.fill(0);
+  }
+  assert.deepEqual(
+    found.map((pair) => pair.map((bytes) => Buffer.from(bytes))),
+    [...stored].sort(([a], [b]) => Buffer.compare(a, b)).map((pair) => [...pair]),
+  );
+});

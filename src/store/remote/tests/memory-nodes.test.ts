@@ -110,6 +110,8 @@ for (const index of ['race', 'sephash'] as const) {
     const sums = nodes.map(({ memory }) => memory.tables + memory.records + memory.spans);
     // Chunks go round the nodes; those of the pool's own tables on the first one count, too.
     assert.ok(Math.min(...sums) > 0, `${sums}`);
-    assert.ok(Math.max(...sums) - Math.min(...sums) <= 3 * CHUNK_BYTES, `${sums}`);
+    // SepHash's merges give chunks back, wherever they are.
+    const uneven = index === 'sephash' ? 6 : 3;
+    assert.ok(Math.max(...sums) - Math.min(...sums) <= uneven * CHUNK_BYTES, `${sums}`);
   });
 }

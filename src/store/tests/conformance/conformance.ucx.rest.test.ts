@@ -12,16 +12,16 @@ import { conformance } from './cases/index.ts';
  */
 const { STEPWELL_UCX: WHOLE } = process.env;
 /**
- * Else each index runs one case in ten, and each another one: what differs here from memory nodes
+ * Else each index runs one case in twenty, and each another one: what differs here from memory nodes
  * over TCP is how verbs run, and they are the same for all indexes.
  */
-const SHARE = 10;
+const SHARE = 20;
 
 function isChosen(chosen: string, index: string, transports: string): boolean {
   return chosen === 'all' || chosen === `${index}/${transports}`;
 }
 
-/** The registrar of a suite that takes every tenth test, from the `first`th on. */
+/** The registrar of a suite that takes every twentieth test, from the `first`th on. */
 function sampled(first: number): typeof test {
   let number = 0;
   const register = (...words: Parameters<typeof test>) =>
