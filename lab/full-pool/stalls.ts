@@ -32,7 +32,9 @@ interface Row {
  */
 export async function stalls({ indexes, records }: Plan): Promise<Row[]> {
   console.log(`A million new keys in a full store: microseconds`);
-  console.log('store          records      median      99.9 %     slowest  ratio  loop 99.9 %  ratio');
+  console.log(
+    'store          records      median      99.9 %     slowest  ratio  loop 99.9 %  ratio',
+  );
   const rows: Row[] = [lruCache(records)];
   console.log(lineOf(rows[0]));
   for (const index of indexes) {
@@ -96,7 +98,7 @@ function timesOf(rounds: number, steps: number): number[] {
   });
 }
 
-/** Steps that no compiler can leave out, because each needs the one before. */
+/** Steps that touch no memory; each needs the one before. */
 function compute(steps: number): number {
   let value = steps;
   for (let i = 0; i < steps; i++) value = Math.imul(value ^ i, 0x9e3779b1);

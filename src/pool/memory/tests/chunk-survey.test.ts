@@ -28,13 +28,21 @@ test('a reading of the chunk table lists what can be used, and replaces the one 
     assert.equal(survey.recycled, 0);
     // Half of one chunk is free, but in all chunks together fewer blocks than a chunk has.
     assert.equal(survey.hasSlack(ofUse), false);
-    survey.note(USE, own[0]);
     assert.equal(survey.takePartlyFree(USE, BLOCKS, any), undefined);
-    assert.equal(survey.takePartlyFree(USE, 10, (chunk) => chunk !== own[1]), own[2]);
-    assert.equal(survey.takeFullest(USE, (chunk) => chunk !== own[0]), own[3]);
-    assert.equal(survey.takePartlyFree(USE, 1, any), own[1]);
+    assert.equal(
+      survey.takePartlyFree(USE, 10, (chunk) => chunk !== own[1]),
+      own[2],
+    );
+    assert.equal(
+      survey.takeFullest(USE, (chunk) => chunk !== own[0]),
+      own[3],
+    );
     assert.equal(survey.takeFullest(useOf(CATALOG, 7), any), undefined);
   }
+  pool.run(survey.read());
+  const inOrder = own.map(() => survey.takePartlyFree(USE, 1, any));
+  assert.deepEqual(inOrder, [own[1], own[2], own[3], own[0]]);
+  assert.equal(survey.takePartlyFree(USE, 1, any), undefined, 'each is listed once');
   // Chunks that are drained have no blocks to claim.
   const counted = { free: free.reduce((sum, count) => sum + count), blocks: 4 * BLOCKS };
   assert.deepEqual(pool.run(survey.count(USE, 0)), counted);
@@ -54,7 +62,10 @@ test('slack is judged anew after a reading, a claim and a return', (t) => {
   pool.run(survey.read());
   assert.equal(survey.hasSlack(ofUse), true);
   assert.equal(survey.hasSlack(any), true);
-  assert.equal(survey.hasSlack(() => false), false);
+  assert.equal(
+    survey.hasSlack(() => false),
+    false,
+  );
   survey.takeFullest(USE, any);
   assert.equal(survey.hasSlack(ofUse), false, 'a chunk less');
   pool.run(chunks.release(own[0], word));
