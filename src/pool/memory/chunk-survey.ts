@@ -245,8 +245,8 @@ export class ChunkSurvey {
   }
 
   /**
-   * Hands the words of all chunks, as halves, to `use`, with the number of the first chunk. One loop
-   * over plain numbers: a call or an object for each chunk takes milliseconds in a large pool.
+   * Hands the words of all chunks, as halves, to `use`, with the number of the first chunk. It is
+   * called once: a call or an object for each chunk takes milliseconds in a large pool.
    */
   *#readTable(use: (words: Int32Array, count: number, first: number) => void): Operation<void> {
     const regions = yield* this.#memory.regionCount();
