@@ -7,6 +7,11 @@ import { boundOf, UNREACHED, withStore } from './shared-store.ts';
 const BYTES_PER_RECORD = 180;
 const VALUE_BYTES = '100';
 const WRITES = 1_000_000;
+/** Rounds of the loop that shows how the machine itself interrupts a process. */
+const LOOPS = 200_000;
+/** Loops that find out how long such a round must be, and the rounds of each. */
+const ADJUSTMENTS = 100;
+const ROUNDS = 51;
 /** Records written between two checks whether the store is full. */
 const STEP = 100_000;
 
@@ -16,12 +21,20 @@ interface Row {
   median: number;
   nearlyAll: number;
   slowest: number;
+  /** 99.9 % of the rounds of a loop that takes as long as the median write. */
+  loop: number;
 }
 
-/** How long writing a new key into a full store takes, compared with lru-cache in the same run. */
+/**
+ * How long writing a new key into a full store takes, compared with lru-cache in the same run, and
+ * with a loop that only computes. Interrupts of the system and of other processes lengthen both, so
+ * the loop shows how much of the slowest writes is the machine's.
+ */
 export async function stalls({ indexes, records }: Plan): Promise<Row[]> {
   console.log(`A million new keys in a full store: microseconds`);
-  console.log('store          records     median      99.9 %     slowest');
+  console.log(
+    'store          records      median      99.9 %     slowest  ratio  loop 99.9 %  ratio',
+  );
   const rows: Row[] = [lruCache(records)];
   console.log(lineOf(rows[0]));
   for (const index of indexes) {
@@ -57,12 +70,44 @@ function lruCache(records: number): Row {
 }
 
 function rowOf(store: Row['store'], records: number, nanoseconds: readonly number[]): Row {
-  const sorted = Float64Array.from(nanoseconds).sort();
-  const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))] / 1000;
-  return { store, records, median: at(0.5), nearlyAll: at(0.999), slowest: at(1) };
+  const { median, nearlyAll, slowest } = summary(nanoseconds);
+  return { store, records, median, nearlyAll, slowest, loop: loopOf(median).nearlyAll };
 }
 
-function lineOf({ store, records, median, nearlyAll, slowest }: Row): string {
+function summary(nanoseconds: readonly number[]) {
+  const sorted = Float64Array.from(nanoseconds).sort();
+  const at = (share: number) => sorted[Math.floor(share * (sorted.length - 1))] / 1000;
+  return { median: at(0.5), nearlyAll: at(0.999), slowest: at(1) };
+}
+
+/** Times of a loop whose rounds take `median` microseconds and touch no memory. */
+function loopOf(median: number) {
+  let steps = 100;
+  for (let i = 0; i < ADJUSTMENTS; i++) {
+    const longer = median / summary(timesOf(ROUNDS, steps)).median;
+    steps = Math.max(1, Math.round(steps * Math.min(2, Math.max(0.5, longer))));
+  }
+  return summary(timesOf(LOOPS, steps));
+}
+
+function timesOf(rounds: number, steps: number): number[] {
+  return Array.from({ length: rounds }, () => {
+    const begun = process.hrtime.bigint();
+    compute(steps);
+    return Number(process.hrtime.bigint() - begun);
+  });
+}
+
+/** Steps that touch no memory; each needs the one before. */
+function compute(steps: number): number {
+  let value = steps;
+  for (let i = 0; i < steps; i++) value = Math.imul(value ^ i, 0x9e3779b1);
+  return value;
+}
+
+function lineOf({ store, records, median, nearlyAll, slowest, loop }: Row): string {
   const shown = [median, nearlyAll, slowest].map((time) => time.toFixed(1).padStart(12)).join('');
-  return store.padEnd(11) + String(records).padStart(11) + shown;
+  const ratios = [nearlyAll / median, loop / median].map((ratio) => ratio.toFixed(1).padStart(7));
+  const control = `${ratios[0]}${loop.toFixed(1).padStart(13)}${ratios[1]}`;
+  return store.padEnd(11) + String(records).padStart(11) + shown + control;
 }

@@ -20,25 +20,57 @@ const UNITS_MAX = 65536;
 /** What the word of a chunk of blocks says. */
 export type BlocksWord = Pick<ChunkWord, 'state' | 'catalog' | 'units' | 'free'>;
 
-/** Chunks of one use with free blocks, and how many of these each has; in no order. */
+/**
+ * Chunks of one use with free blocks, and how many of these each has; in no order. The arrays are
+ * kept from one reading to the next: in a large pool they have thousands of chunks.
+ */
 class PartlyFree {
-  readonly chunks: number[] = [];
-  readonly free: number[] = [];
+  readonly use: number;
+  /** Blocks of a chunk. */
+  readonly blocks: number;
+  readonly #chunks: number[] = [];
+  readonly #free: number[] = [];
+  #count = 0;
+  #slack: boolean | undefined;
 
-  add(chunk: number, free: number): void {
-    this.chunks.push(chunk);
-    this.free.push(free);
+  constructor(use: number) {
+    this.use = use;
+    this.blocks = blocksPerChunk(use % UNITS_MAX);
   }
 
-  /** Whether half of the blocks of one chunk are free, and as many as a chunk has in all. */
-  hasSlack(blocks: number): boolean {
+  clear(): void {
+    this.#count = 0;
+    this.#slack = undefined;
+  }
+
+  add(chunk: number, free: number): void {
+    this.#chunks[this.#count] = chunk;
+    this.#free[this.#count++] = free;
+    this.#slack = undefined;
+  }
+
+  /** Adds a chunk in which a block came free, unless the list is long enough. */
+  note(chunk: number): void {
+    if (this.#count < NOTED_MAX && this.#chunks[this.#count - 1] !== chunk) this.add(chunk, 1);
+  }
+
+  /**
+   * Whether half of the blocks of one chunk are free, and as many as a chunk has in all. Kept,
+   * because each write to a full store may ask.
+   */
+  get hasSlack(): boolean {
+    this.#slack ??= this.#findSlack();
+    return this.#slack;
+  }
+
+  #findSlack(): boolean {
     let most = 0;
     let sum = 0;
-    for (const free of this.free) {
-      most = Math.max(most, free);
-      sum += free;
+    for (let i = 0; i < this.#count; i++) {
+      most = Math.max(most, this.#free[i]);
+      sum += this.#free[i];
     }
-    return 2 * most >= blocks && sum >= blocks;
+    return 2 * most >= this.blocks && sum >= this.blocks;
   }
 
   /** Takes the chunk that `suits` with the most of them, or the fewest. */
@@ -46,19 +78,20 @@ class PartlyFree {
     which: 'emptiest' | 'fullest',
     suits: (chunk: number, free: number) => boolean,
   ): number | undefined {
-    const { chunks, free } = this;
+    const chunks = this.#chunks;
+    const free = this.#free;
     const sign = which === 'emptiest' ? 1 : -1;
     let best = -1;
-    for (let i = 0; i < chunks.length; i++) {
+    for (let i = 0; i < this.#count; i++) {
       if (best >= 0 && sign * free[i] <= sign * free[best]) continue;
       if (suits(chunks[i], free[i])) best = i;
     }
     if (best < 0) return undefined;
     const taken = chunks[best];
-    chunks[best] = chunks[chunks.length - 1];
-    free[best] = free[free.length - 1];
-    chunks.pop();
-    free.pop();
+    const last = --this.#count;
+    chunks[best] = chunks[last];
+    free[best] = free[last];
+    this.#slack = undefined;
     return taken;
   }
 }
@@ -79,13 +112,8 @@ function freeOf(high: number): number {
 
 /** Whether it is the word of a chunk of blocks. The pool may be damaged. */
 function isOfBlocks(low: number): boolean {
-  const units = usedFor(low) % UNITS_MAX;
+  const units = (low >>> 12) & 65535;
   return holdsBlocks(low & STATE_BITS) && units > 0 && units <= BLOCK_UNITS_MAX;
-}
-
-/** Whether no block of such a chunk is in use. */
-function isEmptied(use: number, free: number): boolean {
-  return free >= blocksPerChunk(use % UNITS_MAX);
 }
 
 /**
@@ -114,6 +142,8 @@ export class ChunkSurvey {
   readonly #partlyFree = new Map<number, PartlyFree>();
   /** Chunks without a block in use. */
   readonly #emptied: number[] = [];
+  /** Memory for readings of the table: operations in flight may read it at the same time. */
+  readonly #idle: Scratch[] = [];
 
   constructor(layout: PoolLayout, memory: ChunkMemory) {
     this.#layout = layout;
@@ -153,16 +183,14 @@ export class ChunkSurvey {
     for (const [use, list] of this.#partlyFree) {
       const units = use % UNITS_MAX;
       if (!suits(Math.floor(use / UNITS_MAX), units)) continue;
-      if (list.hasSlack(blocksPerChunk(units))) return true;
+      if (list.hasSlack) return true;
     }
     return false;
   }
 
   /** This client has just freed a block there. */
   note(use: number, chunk: number): void {
-    const list = this.#listOf(use);
-    const { length } = list.chunks;
-    if (length < NOTED_MAX && list.chunks[length - 1] !== chunk) list.add(chunk, 1);
+    this.#listOf(use).note(chunk);
   }
 
   /**
@@ -202,15 +230,12 @@ export class ChunkSurvey {
     // Others may have raised the pool's maximum, which is news, too.
     yield* this.#memory.readRaised();
     this.#newsSeen = news;
-    this.#recycled.length = 0;
-    this.#partlyFree.clear();
-    this.#emptied.length = 0;
     this.#leftOut = LEFT_OUT * this.#layout.chunksMax;
     if (++this.#readings % FUTILE_READINGS === 0) {
       this.#futile.clear();
       this.#occupied.clear();
     }
-    yield* this.#readTable(this.#add);
+    yield* this.#readTable(this.#list);
   }
 
   /** Reads the table now. */
@@ -220,18 +245,25 @@ export class ChunkSurvey {
   }
 
   /**
-   * Visits the words of all chunks, as halves: `unpackChunk` would take milliseconds in a large
-   * pool.
+   * Hands the words of all chunks, as halves, to `use`, with the number of the first chunk. It is
+   * called once: a call or an object for each chunk takes milliseconds in a large pool.
    */
-  *#readTable(visit: (chunk: number, low: number, high: number) => void): Operation<void> {
+  *#readTable(use: (words: Int32Array, count: number, first: number) => void): Operation<void> {
     const regions = yield* this.#memory.regionCount();
+    const { reservedChunks } = this.#layout;
     const end = regions * this.#layout.chunksPerRegion;
-    const words = new Scratch(8 * Math.min(end, WORDS_AT_ONCE));
-    for (let first = this.#layout.reservedChunks; first < end; ) {
-      const count = Math.min(WORDS_AT_ONCE, end - first, this.#layout.wordsFrom(first));
-      yield new Batch().read(this.#layout.chunkWord(first), 8 * count, words, 0);
-      for (let i = 0; i < count; i++) visit(first + i, words.i32[2 * i], words.i32[2 * i + 1]);
-      first += count;
+    const words = this.#idle.pop() ?? new Scratch(0);
+    try {
+      words.ensure(8 * (end - reservedChunks));
+      for (let first = reservedChunks; first < end; ) {
+        const count = Math.min(WORDS_AT_ONCE, end - first, this.#layout.wordsFrom(first));
+        const at = 8 * (first - reservedChunks);
+        yield new Batch().read(this.#layout.chunkWord(first), 8 * count, words, at);
+        first += count;
+      }
+      use(words.i32, end - reservedChunks, reservedChunks);
+    } finally {
+      this.#idle.push(words);
     }
   }
 
@@ -242,15 +274,23 @@ export class ChunkSurvey {
   ): Operation<number | undefined> {
     let best: number | undefined;
     let most = Number.NEGATIVE_INFINITY;
-    yield* this.#readTable((chunk, low, high) => {
-      const use = usedFor(low);
-      const units = use % UNITS_MAX;
-      const state = low & STATE_BITS;
-      const free = freeOf(high);
-      if (!isOfBlocks(low)) return;
-      if (!suits(chunk, { state, catalog: Math.floor(use / UNITS_MAX), units, free })) return;
-      const share = free / blocksPerChunk(units) + TIE * chance();
-      if (share > most) [best, most] = [chunk, share];
+    yield* this.#readTable((words, count, first) => {
+      let perChunk = 1;
+      for (let i = 0, last = -1; i < count; i++) {
+        const low = words[2 * i];
+        if (!isOfBlocks(low)) continue;
+        const use = usedFor(low);
+        if (use !== last) perChunk = blocksPerChunk(use % UNITS_MAX);
+        last = use;
+        const free = freeOf(words[2 * i + 1]);
+        // Most chunks cannot win, and asking about each would take milliseconds.
+        if (free / perChunk + TIE <= most) continue;
+        const share = free / perChunk + TIE * chance();
+        if (share <= most) continue;
+        const [catalog, units] = [Math.floor(use / UNITS_MAX), use % UNITS_MAX];
+        if (!suits(first + i, { state: low & STATE_BITS, catalog, units, free })) continue;
+        [best, most] = [first + i, share];
+      }
     });
     return best;
   }
@@ -263,34 +303,49 @@ export class ChunkSurvey {
     let chunks = 0;
     let recycled = -reserve;
     let free = 0;
-    yield* this.#readTable((chunk, low, high) => {
-      const state = low & STATE_BITS;
-      if (state === CHUNK_FREE) recycled++;
-      if (state !== CHUNK_BLOCKS || usedFor(low) !== use) return;
-      chunks++;
-      if (this.#futile.get(chunk) !== freeOf(high)) free += Math.max(0, freeOf(high));
+    yield* this.#readTable((words, count, first) => {
+      for (let i = 0; i < count; i++) {
+        const low = words[2 * i];
+        const state = low & STATE_BITS;
+        if (state === CHUNK_FREE) recycled++;
+        if (state !== CHUNK_BLOCKS || usedFor(low) !== use) continue;
+        chunks++;
+        const some = freeOf(words[2 * i + 1]);
+        if (some > 0 && !this.#isFutile(first + i, some)) free += some;
+      }
     });
     const perChunk = blocksPerChunk(use % UNITS_MAX);
     const more = Math.max(0, recycled) * perChunk;
     return { free: free + more, blocks: chunks * perChunk + more };
   }
 
-  readonly #add = (chunk: number, low: number, high: number): void => {
-    const state = low & STATE_BITS;
-    if (state === CHUNK_FREE) this.#recycled.push(chunk);
-    const free = freeOf(high);
-    if (!isOfBlocks(low) || free <= 0 || this.#futile.get(chunk) === free) return;
-    const use = usedFor(low);
-    const isEmpty = isEmptied(use, free) && this.#occupied.get(chunk) !== free;
-    if (isEmpty) this.#emptied.push(chunk);
-    if (state !== CHUNK_BLOCKS) return;
-    this.#listOf(use).add(chunk, free);
+  readonly #list = (words: Int32Array, count: number, first: number): void => {
+    this.#recycled.length = 0;
+    this.#emptied.length = 0;
+    for (const list of this.#partlyFree.values()) list.clear();
+    let list: PartlyFree | undefined;
+    for (let i = 0; i < count; i++) {
+      const low = words[2 * i];
+      const state = low & STATE_BITS;
+      if (state === CHUNK_FREE) this.#recycled.push(first + i);
+      const free = freeOf(words[2 * i + 1]);
+      if (free <= 0 || !isOfBlocks(low) || this.#isFutile(first + i, free)) continue;
+      const use = usedFor(low);
+      if (list?.use !== use) list = this.#listOf(use);
+      if (free >= list.blocks && this.#occupied.get(first + i) !== free)
+        this.#emptied.push(first + i);
+      if (state === CHUNK_BLOCKS) list.add(first + i, free);
+    }
   };
+
+  #isFutile(chunk: number, free: number): boolean {
+    return this.#futile.size > 0 && this.#futile.get(chunk) === free;
+  }
 
   #listOf(use: number): PartlyFree {
     let list = this.#partlyFree.get(use);
     if (list === undefined) {
-      list = new PartlyFree();
+      list = new PartlyFree(use);
       this.#partlyFree.set(use, list);
     }
     return list;

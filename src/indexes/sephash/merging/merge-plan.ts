@@ -26,6 +26,8 @@ const KEPT = 0;
 const DROPPED = 1;
 /** Dropped, and another dropped entry names its record. */
 const DOUBLE = 2;
+/** An entry of Main that goes is noted as its place times this, plus its fate. */
+const FATES = 4;
 
 /**
  * Which entries a merge keeps (section 4.2.2): of every key the newest. If that is a tombstone it
@@ -35,9 +37,9 @@ const DOUBLE = 2;
  * Entries can have the same key only if their fingerprints and depth bits are the same. Where there
  * are such entries, and one of them is new, the keys are read, unless all point to one record.
  *
- * Every merge looks at thousands of entries, and a client makes one every hundred writes, so the
- * planner works in arrays that it keeps. With a list for each group and a string for each key, it
- * took a quarter of the cost of a write in shared memory.
+ * Main has thousands of entries, and a client makes a merge every hundred writes. So the planner
+ * looks only at entries of Main that may have the key of a new one, and copies the runs between the
+ * entries that change. It works in arrays that it keeps.
  */
 export class MergePlanner {
   readonly #keys: RecordKeys;
@@ -46,7 +48,10 @@ export class MergePlanner {
   /** Entries of the CurSegment by what may have one key, the oldest first: see PLACE_BITS. */
   #order = new Uint32Array(0);
   #places = new Uint32Array(0);
-  #mainFate: Uint8Array = new Uint8Array(0);
+  /** For each of these, where the entries of Main with its fingerprints end. */
+  #behind = new Uint32Array(0);
+  /** The entries of Main that go, see FATES. */
+  readonly #gone = new IntList();
   #currentFate: Uint8Array = new Uint8Array(0);
   /** Members of doubtful groups, oldest first: entries of Main, and of Cur as complements. */
   readonly #members = new IntList();
@@ -87,13 +92,12 @@ export class MergePlanner {
     this.#current = current;
     this.#buries = false;
     this.#doubles = 0;
-    for (const list of [this.#members, this.#groupEnds, this.#words, this.#kept, this.#dropped]) {
-      list.length = 0;
-    }
-    this.#mainFate = cleared(this.#mainFate, main.length >> 1);
+    for (const list of [this.#members, this.#groupEnds, this.#words, this.#gone]) list.length = 0;
+    for (const list of [this.#kept, this.#dropped]) list.length = 0;
     this.#currentFate = cleared(this.#currentFate, current.length >> 1);
     if (this.#places.length < current.length >> 1) {
       this.#places = new Uint32Array(current.length >> 1);
+      this.#behind = new Uint32Array(current.length >> 1);
     }
     let count = 0;
     for (let at = 0; at < current.length; at += 2) {
@@ -106,30 +110,37 @@ export class MergePlanner {
   /** Runs of the sorted entries that may have one key, with what Main has of the kind. */
   #findGroups(): void {
     const order = this.#order;
+    const main = this.#main;
+    let from = 0;
     for (let first = 0; first < order.length; ) {
       const group = order[first] >>> PLACE_BITS;
       let end = first + 1;
       while (end < order.length && order[end] >>> PLACE_BITS === group) end++;
-      this.#addGroup(group, first, end);
+      // Both are sorted, and this takes less time than a search for each group.
+      const tag = group >>> 4;
+      while (2 * from < main.length && tagOf(main[2 * from + 1]) < tag) from++;
+      this.#addGroup(group, from, first, end);
       first = end;
     }
   }
 
-  #addGroup(group: number, first: number, end: number): void {
+  /** `from` is the first entry of Main with these fingerprints, or later ones. */
+  #addGroup(group: number, from: number, first: number, end: number): void {
     const main = this.#main;
-    const tag = group >>> 4;
     const before = this.#members.length;
-    for (let i = firstOf(main, tag); 2 * i < main.length; i++) {
+    let i = from;
+    for (; 2 * i < main.length; i++) {
       const high = main[2 * i + 1];
-      if (tagOf(high) !== tag) break;
+      if (tagOf(high) !== group >>> 4) break;
       if (groupOf(high) === group) this.#addMember(i, main[2 * i], high);
     }
     const alone = this.#members.length === before && end === first + 1;
     for (let at = first; at < end; at++) {
-      const i = this.#order[at] & PLACE_MASK;
-      const high = this.#current[2 * i + 1];
-      if (!alone) this.#addMember(~i, this.#current[2 * i], high);
-      else if (isTombstone(high)) this.#currentFate[i] = DROPPED;
+      this.#behind[at] = i;
+      const place = this.#order[at] & PLACE_MASK;
+      const high = this.#current[2 * place + 1];
+      if (!alone) this.#addMember(~place, this.#current[2 * place], high);
+      else if (isTombstone(high)) this.#currentFate[place] = DROPPED;
     }
     if (alone || this.#resolveSameRecord(before)) return;
     this.#groupEnds.push(this.#members.length);
@@ -166,7 +177,7 @@ export class MergePlanner {
   }
 
   #setFate(member: number, fate: number): void {
-    if (member >= 0) this.#mainFate[member] = fate;
+    if (member >= 0) this.#gone.push(FATES * member + fate);
     else this.#currentFate[~member] = fate;
   }
 
@@ -206,7 +217,10 @@ export class MergePlanner {
   /** Puts the entries that stay together, and lists the others. */
   #collect(): void {
     const current = this.#current;
-    let next = 0;
+    const gone = this.#gone.view();
+    if (gone.length > 1) gone.sort();
+    const main = new MainRuns(this.#main, gone, this.#kept);
+    const drop = (fate: number, low: number, high: number) => this.#drop(fate, low, high);
     for (let at = 0; at < this.#order.length; at++) {
       const i = this.#order[at] & PLACE_MASK;
       const high = current[2 * i + 1];
@@ -215,29 +229,11 @@ export class MergePlanner {
         this.#drop(fate, current[2 * i], high);
         continue;
       }
-      next = this.#collectMain(next, firstOf(this.#main, tagOf(high) + 1));
+      main.copyUpTo(this.#behind[at], drop);
       this.#kept.push(current[2 * i]);
       this.#kept.push(withoutSign(high));
     }
-    this.#collectMain(next, this.#main.length >> 1);
-  }
-
-  /** Entries [from, end) of Main. */
-  #collectMain(from: number, end: number): number {
-    const main = this.#main;
-    const fate = this.#mainFate;
-    const kept = this.#kept.room(2 * (end - from));
-    let to = this.#kept.length;
-    for (let i = from; i < end; i++) {
-      if (fate[i] === KEPT) {
-        kept[to++] = main[2 * i];
-        kept[to++] = main[2 * i + 1];
-      } else {
-        this.#drop(fate[i], main[2 * i], main[2 * i + 1]);
-      }
-    }
-    this.#kept.length = to;
-    return Math.max(from, end);
+    main.copyUpTo(this.#main.length >> 1, drop);
   }
 
   #drop(fate: number, low: number, high: number): void {
@@ -255,35 +251,70 @@ function groupOf(high: number): number {
   return tagOf(high) * 16 + depthBitsOf(high);
 }
 
-/** The first entry with these fingerprints, or later ones. */
-function firstOf(main: Int32Array, tag: number): number {
-  let low = 0;
-  let high = main.length >> 1;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (tagOf(main[2 * middle + 1]) < tag) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-/** A tombstone points to the record that it deletes, whose own entry may be dropped too. */
+/**
+ * Leaves each record once: a tombstone points to the record that it deletes, whose own entry may be
+ * dropped too.
+ */
 function eachOnce(entries: Int32Array): Int32Array {
   const seen = new Set<number>();
-  const once: number[] = [];
+  let to = 0;
   for (let at = 0; at < entries.length; at += 2) {
     const record = recordOf(entries[at], entries[at + 1]);
     if (seen.has(record)) continue;
     seen.add(record);
-    once.push(entries[at], entries[at + 1]);
+    entries[to++] = entries[at];
+    entries[to++] = entries[at + 1];
   }
-  return Int32Array.from(once);
+  return entries.subarray(0, to);
 }
 
 function cleared(bytes: Uint8Array, length: number): Uint8Array {
   if (bytes.length < length) return new Uint8Array(2 * length);
   bytes.fill(0, 0, length);
   return bytes;
+}
+
+/** Copies the entries of Main that stay, run by run. */
+class MainRuns {
+  readonly #main: Int32Array;
+  /** Sorted. */
+  readonly #gone: Int32Array;
+  readonly #kept: IntList;
+  /** The first entry that was not yet copied, and the first of #gone behind it. */
+  #next = 0;
+  #nextGone = 0;
+
+  constructor(main: Int32Array, gone: Int32Array, kept: IntList) {
+    this.#main = main;
+    this.#gone = gone;
+    this.#kept = kept;
+  }
+
+  /** Copies those before `end`, and hands those that go to `drop`. */
+  copyUpTo(end: number, drop: (fate: number, low: number, high: number) => void): void {
+    const main = this.#main;
+    for (; this.#nextGone < this.#gone.length; this.#nextGone++) {
+      const gone = this.#gone[this.#nextGone];
+      const at = Math.floor(gone / FATES);
+      if (at >= end) break;
+      this.#copy(at);
+      drop(gone % FATES, main[2 * at], main[2 * at + 1]);
+      this.#next = at + 1;
+    }
+    this.#copy(end);
+  }
+
+  #copy(end: number): void {
+    const main = this.#main;
+    const from = 2 * this.#next;
+    const words = 2 * end - from;
+    if (words <= 0) return;
+    const kept = this.#kept.room(words);
+    const to = this.#kept.length - from;
+    for (let at = from; at < 2 * end; at++) kept[to + at] = main[at];
+    this.#kept.length += words;
+    this.#next = end;
+  }
 }
 
 /** Integers in an array that is kept from one use to the next. */

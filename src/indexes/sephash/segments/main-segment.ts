@@ -100,13 +100,22 @@ export function writeMain(
   i32[UNITS >> 2] = header.units;
   writeInteger(image, HOME, header.home);
   const ends = fpTableIn(image, 0);
+  const average = Math.ceil(entries.length / 2 / FINGERPRINTS);
   for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
-    while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) === fp) end++;
+    end = endOf(entries, fp, end + average);
     ends[fp] = end;
   }
   i32.set(entries, MAIN_HEADER_BYTES >> 2);
   i32.set(dropped, (MAIN_HEADER_BYTES >> 2) + entries.length);
   return bytes;
+}
+
+/** Where the entries up to this fingerprint end, searched for from a guess. */
+function endOf(entries: Int32Array, fp: number, guess: number): number {
+  let end = Math.min(guess, entries.length / 2);
+  while (end > 0 && fingerprintOf(entries[2 * end - 1]) > fp) end--;
+  while (2 * end < entries.length && fingerprintOf(entries[2 * end + 1]) <= fp) end++;
+  return end;
 }
 
 /** Writes the address of the MainSegment's block into its image. */
