@@ -46,19 +46,18 @@ function privateCache({ keys, values }: Place): Reader {
   return { get: (key) => cache.get(key), close() {} };
 }
 
-function openStore({ url, index, values }: Place, nearCache = 0): Store<unknown> {
-  const options: OpenOptions = {
-    store: 'near',
-    index: index as IndexName,
-    size: CAPACITY,
-    ...(nearCache > 0 && { nearCache }),
-  };
+export function openStore(
+  { url, index, values }: Pick<Place, 'url' | 'index' | 'values'>,
+  more: Partial<OpenOptions> = {},
+): Store<unknown> {
+  const common = { store: 'near', index: index as IndexName, size: CAPACITY };
+  const options: OpenOptions = { ...common, ...more };
   if (values === 'json') return openSync<unknown>(url, { ...options, values });
   return openSync(url, options);
 }
 
 function stepwell(place: Place, nearCache = 0): Reader {
-  const store = openStore(place, nearCache);
+  const store = openStore(place, nearCache > 0 ? { nearCache } : {});
   return { get: (key) => store.get(key), close: () => store.close() };
 }
 

@@ -42,13 +42,11 @@ export interface ReadResult {
   readonly stale: number;
 }
 
-/** Reads of all keys by a handle that has just been opened: the first time, and the second time. */
-export interface ColdResult {
-  readonly first: number;
-  readonly second: number;
-  /** The second time again, by a caller that keeps all values, as a near cache does. */
-  readonly held: number;
-}
+/**
+ * Reads of a near cache's process, by handles that share its heap: nanoseconds by what is read and
+ * by whom.
+ */
+export type ColdResult = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** A document; `version` counts how often its key was written. */
 export interface Document {

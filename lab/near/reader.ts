@@ -1,8 +1,12 @@
 /** A process that reads one peer and times it. */
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import type { OpenOptions } from '../../src/store/api.ts';
 import { distribution, KeyGenerator, Prng } from '../workloads/index.ts';
-import { openReader, type Reader } from './peers.ts';
+import { openReader, openStore, type Reader } from './peers.ts';
 import {
   type ColdResult,
+  contentOf,
   keysOf,
   type PeerName,
   type Place,
@@ -62,13 +66,17 @@ async function read({ reader, keys, versions }: Opened, task: ReadTask): Promise
 }
 
 /** Nanoseconds a read, one after the other. */
-async function timed(reader: Reader, asked: readonly string[], held?: unknown[]): Promise<number> {
+async function timed(
+  reader: Pick<Reader, 'get'>,
+  asked: readonly string[],
+  hold?: (key: string, value: unknown) => void,
+): Promise<number> {
   const began = process.hrtime.bigint();
   for (const key of asked) {
     const value = reader.get(key);
     if (value instanceof Promise) await value;
     else if (value === undefined) throw new Error(`${key} is absent`);
-    held?.push(value);
+    hold?.(key, value);
   }
   return Number(process.hrtime.bigint() - began) / asked.length;
 }
@@ -89,14 +97,84 @@ async function countStale(
   return stale;
 }
 
-/** By a new handle: what the first and the second reading of a key cost that no handle has kept. */
-async function cold(of: Opened): Promise<ColdResult> {
-  await of.reader.close();
-  of.reader = await openReader(of.peer, of.place);
-  const first = await timed(of.reader, of.keys);
-  const second = await timed(of.reader, of.keys);
-  const held = await timed(of.reader, of.keys, []);
-  return { first, second, held };
+/**
+ * What reads cost that a near cache does not answer, beside those of a handle without one: the same
+ * heap, mapping and code for all, and no garbage of the one before.
+ */
+async function cold({ place, keys }: Opened): Promise<ColdResult> {
+  const plain = openStore(place);
+  const near = openStore(place, { nearCache: place.keys });
+  const open = openStore(place, { nearCache: { maxEntries: place.keys, freeze: false } });
+  const map = new Map<string, unknown>();
+  const run = async (reader: Pick<Reader, 'get'>, hold?: (key: string, value: unknown) => void) => {
+    collectGarbage();
+    return await timed(reader, keys, hold);
+  };
+  try {
+    await run(plain);
+    const first: Record<string, number> = {
+      stepwell: await run(plain),
+      'stepwell near': await run(near),
+      'stepwell near, not frozen': await run(open),
+      'stepwell behind a Map': await run({ get: (key) => map.get(key) ?? plain.get(key) }),
+    };
+    const second: Record<string, number> = {
+      stepwell: await run(plain),
+      'stepwell near': await run(near),
+      'stepwell near, not frozen': await run(open),
+      'stepwell, values kept in a Map': await run(plain, (key, value) => map.set(key, value)),
+    };
+    return {
+      'first reads of a key': first,
+      'second reads of a key': second,
+      'uniform, held keys, bounded': await bounded(place, keys, near),
+    };
+  } finally {
+    for (const store of [plain, near, open]) store.close();
+  }
+}
+
+/** Near reads of a store that notes their uses in the pool, beside those of one that does not. */
+async function bounded(
+  place: Place,
+  keys: readonly string[],
+  unbounded: Pick<Reader, 'get'>,
+): Promise<Record<string, number>> {
+  const options: Partial<OpenOptions> = {
+    store: 'bounded',
+    maxRecords: 2 * keys.length,
+    eviction: 'lru',
+  };
+  const plain = openStore(place, options);
+  const near = openStore(place, { ...options, nearCache: place.keys });
+  try {
+    keys.forEach((key, id) => {
+      if (plain.get(key) === undefined) plain.set(key, contentOf(place.values, id, 1));
+    });
+    const random = Prng.fromSeed(1);
+    const chosen = () => Array.from(keys, () => keys[random.below(keys.length)]);
+    for (let pass = 0; pass < WARMING; pass++) {
+      await timed(near, keys);
+      await timed(unbounded, keys);
+    }
+    // Not all entries are at their eighth use at the same time.
+    for (let pass = 0; pass < WARMING; pass++) await timed(near, chosen());
+    const asked = chosen();
+    collectGarbage();
+    return {
+      stepwell: await timed(plain, asked),
+      'stepwell near': await timed(near, asked),
+      'stepwell near, unbounded': await timed(unbounded, asked),
+    };
+  } finally {
+    near.close();
+    plain.close();
+  }
+}
+
+function collectGarbage(): void {
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
 }
 
 serve(reading());

@@ -41,7 +41,7 @@ const SPEC = {
   changes: {
     kind: 'text',
     fallback: '0,1,10',
-    help: 'percent of the keys that another process changes in a second',
+    help: "percent of the keys that another process changes in a second; '' times misses alone",
   },
   peers: { kind: 'text', fallback: PEER_NAMES.join(','), help: 'names, with commas' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
@@ -55,7 +55,7 @@ const FEWER_READS_OF_REDIS = 5;
 interface Peer {
   readonly name: PeerName;
   readonly values: ValueKind;
-  readonly reader: Asked<ReaderMessage, ReadResult & ColdResult>;
+  readonly reader: Asked<ReaderMessage, ReadResult | ColdResult>;
   readonly writer: Asked<WriterMessage, object>;
 }
 
@@ -83,7 +83,7 @@ export async function main(argv: string[]): Promise<void> {
   try {
     for (const values of options.values.split(',') as ValueKind[]) {
       const peers = await startPeers(values, options, cleanup);
-      for (const changes of options.changes.split(',').map(Number)) {
+      for (const changes of options.changes.split(',').filter(Boolean).map(Number)) {
         runs.push(...(await timeReads(peers, changes, options)));
         if (changes > 0) staleness.push(...(await countStale(peers, changes, options)));
       }
@@ -181,7 +181,7 @@ async function readWhileChanging(
   await writer.ask({ kind: 'change', perSecond });
   try {
     const reads = readsOf({ name }, options);
-    return await reader.ask({ kind: 'read', task: { ...task, reads } });
+    return (await reader.ask({ kind: 'read', task: { ...task, reads } })) as ReadResult;
   } finally {
     await writer.ask({ kind: 'rest' });
   }
@@ -196,15 +196,13 @@ async function timeMisses(peers: readonly Peer[], options: Options): Promise<Run
   const runs: Run[] = [];
   for (let round = 0; round < options.rounds; round++) {
     for (const { name, values, reader } of peers) {
-      if (!name.startsWith('stepwell')) continue;
-      const { first, second, held } = await reader.ask({ kind: 'cold' });
-      const common = { peer: name, values, changes: 0 };
-      runs.push({ ...common, task: 'first reads of a key', nanoseconds: first });
-      runs.push({ ...common, task: 'second reads of a key', nanoseconds: second });
-      if (name !== 'stepwell') continue;
-      // What an admission costs beside it is the work of the near cache, not of the collector.
-      const keeps = { ...common, peer: 'stepwell, values held', nanoseconds: held };
-      runs.push({ ...keeps, task: 'second reads of a key' });
+      if (name !== 'stepwell near') continue;
+      const result = await reader.ask({ kind: 'cold' });
+      for (const [task, costs] of Object.entries(result as ColdResult)) {
+        for (const [peer, nanoseconds] of Object.entries(costs)) {
+          runs.push({ peer, values, changes: 0, task, nanoseconds });
+        }
+      }
     }
   }
   return runs;

@@ -17,11 +17,18 @@ export const NONE = -1;
  */
 export class KeyTable {
   readonly held: unknown[] = [];
+  /** Slots that it has, at least, once it grows. */
+  readonly #slotsExpected: number;
   /** By slot: the string's hash, and its number plus 1, or 0 in a free slot. */
   #slots = new Int32Array(2 * SLOTS_AT_FIRST);
   #mask = SLOTS_AT_FIRST - 1;
   readonly #seed = (Math.random() * 2 ** 32) | 0;
   #size = 0;
+
+  /** Once it grows, it has slots for `expected` strings at once. */
+  constructor(expected = 0) {
+    this.#slotsExpected = 2 ** Math.ceil(Math.log2(2 * expected + 2));
+  }
 
   get size(): number {
     return this.#size;
@@ -61,8 +68,9 @@ export class KeyTable {
 
   #grow(): void {
     const before = this.#slots;
-    this.#mask = 2 * this.#mask + 1;
-    this.#slots = new Int32Array(2 * before.length);
+    const slots = Math.max(before.length, this.#slotsExpected);
+    this.#mask = slots - 1;
+    this.#slots = new Int32Array(2 * slots);
     for (let at = 0; at < before.length; at += 2) {
       if (before[at + 1] !== 0) this.#place(before[at], before[at + 1] - 1);
     }

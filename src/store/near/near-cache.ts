@@ -54,6 +54,15 @@ export const REGION_SHIFT = 8;
 const FIRST_AT = 48;
 const CAPACITY_AT_FIRST = 256;
 /**
+ * A cache that outgrows `CAPACITY_AT_FIRST` takes memory for all entries that it may have, up to
+ * this many; from there on it doubles. If it doubled from the beginning, copying and the system's
+ * work for fresh pages would be half of what keeping a text costs. Pages that it never touches are
+ * only reserved.
+ */
+const CAPACITY_AT_ONCE = 2 ** 17;
+/** Estimated bytes of an entry beside its key and value. */
+export const ENTRY_BYTES = 160;
+/**
  * Keys that were read once: the cache remembers 16 bits of each one's hash, for as many keys as it
  * has room for, up to a limit. With one way, two keys of a place that are read in turn would make
  * each other forgotten, and never be kept.
@@ -67,9 +76,11 @@ const SEEN_WAYS = 8;
  */
 export class NearCache {
   readonly settings: NearSettings;
-  readonly #table = new KeyTable();
+  /** Entries for which it takes memory at once. */
+  readonly #expected: number;
+  readonly #table: KeyTable;
   /** Keys and values by turns, so that a near read loads both by one cache line. */
-  readonly #held = this.#table.held;
+  readonly #held: unknown[];
   /** Per entry: its proof, and the time from which on only a search tells. */
   words = wordsFor(0);
   record = wordsFor(0);
@@ -85,11 +96,20 @@ export class NearCache {
   #newest = NONE;
   #hand = NONE;
   readonly #free: number[] = [];
-  #seen: Uint16Array | undefined;
+  /** Numbers of entries that have been in use. */
+  #used = 0;
+  readonly #seen: Uint16Array;
   #bytes = 0;
 
   constructor(settings: NearSettings) {
+    const most = Math.min(settings.maxEntries, Math.ceil(settings.maxBytes / ENTRY_BYTES));
     this.settings = settings;
+    this.#expected = Math.min(most, CAPACITY_AT_ONCE);
+    this.#table = new KeyTable(this.#expected);
+    this.#held = this.#table.held;
+    const keys = Math.min(SEEN_MAX, Math.max(1, most));
+    // One or two keys a place: of those that are read in turn, one in a thousand finds no room.
+    this.#seen = new Uint16Array((SEEN_WAYS / 2) * 2 ** Math.ceil(Math.log2(1 + keys)));
   }
 
   get size(): number {
@@ -118,11 +138,6 @@ export class NearCache {
 
   /** Whether a key with these hash words was read before, as far as the cache remembers. */
   isSecondRead(h1: number, h2: number): boolean {
-    if (this.#seen === undefined) {
-      const keys = Math.min(SEEN_MAX, Math.max(1, this.settings.maxEntries));
-      // One or two keys a place: of those that are read in turn, one in a thousand finds no room.
-      this.#seen = new Uint16Array((SEEN_WAYS / 2) * 2 ** Math.ceil(Math.log2(1 + keys)));
-    }
     const seen = this.#seen;
     const tag = h1 >>> 16 || 1;
     const at = (SEEN_WAYS * h2) & (seen.length - 1);
@@ -183,7 +198,7 @@ export class NearCache {
   }
 
   #add(key: string): number {
-    const entry = this.#free.pop() ?? this.#held.length >>> 1;
+    const entry = this.#free.pop() ?? this.#used++;
     if (entry >= this.#newer.length) this.#grow();
     this.#table.add(key, entry);
     this.words[ENTRY_WORDS * entry + STATE] = 0;
@@ -197,7 +212,10 @@ export class NearCache {
   }
 
   #grow(): void {
-    const capacity = Math.max(CAPACITY_AT_FIRST, 2 * this.#newer.length);
+    const before = this.#newer.length;
+    const more = before === 0 ? CAPACITY_AT_FIRST : Math.max(this.#expected, 2 * before);
+    const capacity = Math.min(more, this.settings.maxEntries);
+    this.#held.length = 2 * capacity;
     this.words = grown(this.words, wordsFor(capacity));
     this.record = grown(this.record, wordsFor(capacity));
     this.until = grown(this.until, new Float64Array(capacity));

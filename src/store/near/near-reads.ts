@@ -10,6 +10,7 @@ import type { Format } from '../values.ts';
 import { freezeDeep } from './freeze.ts';
 import { NONE } from './key-table.ts';
 import {
+  ENTRY_BYTES,
   ENTRY_WORDS,
   EPOCH,
   HEADER,
@@ -35,8 +36,6 @@ import {
 /** What `read` returns when only a search tells. No store holds it. */
 export const UNPROVEN: unique symbol = Symbol('unproven');
 
-/** Estimated bytes of an entry beside its key and value. */
-const ENTRY_BYTES = 160;
 /** Estimated bytes of a decoded object for each byte of its JSON. */
 const OBJECT_FACTOR = 2;
 

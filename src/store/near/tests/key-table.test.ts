@@ -3,8 +3,13 @@ import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
 import { KeyTable, NONE, PROBES_MAX } from '../key-table.ts';
 
-test('a table of keys agrees with a Map, while it grows and shrinks', () => {
-  const table = new KeyTable();
+for (const expected of [0, 3000]) {
+  test(`a table for ${expected} keys agrees with a Map, while it grows and shrinks`, () => {
+    agreesWithMap(new KeyTable(expected));
+  });
+}
+
+function agreesWithMap(table: KeyTable): void {
   const model = new Map<string, number>();
   const free: number[] = [];
   const prng = Prng.fromSeed(3);
@@ -27,7 +32,7 @@ test('a table of keys agrees with a Map, while it grows and shrinks', () => {
   }
   for (const [key, number] of model) assert.equal(table.find(key), number);
   assert.ok(model.size > 100);
-});
+}
 
 /**
  * Strings of one hash, whatever the seed. The bit that differs in the first half survives the odd
