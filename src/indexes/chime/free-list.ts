@@ -1,5 +1,5 @@
-/** Most idle objects to keep: more than any scan uses. */
-const KEPT_MAX = 64;
+/** Most idle objects to keep: 64 scans in flight over a network have five requests each. */
+const KEPT_MAX = 64 * 5;
 
 /**
  * Objects that an operation uses for one step and then gives back, for the next step of any
