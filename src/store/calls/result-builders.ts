@@ -152,7 +152,6 @@ class SharedBytes {
   }
 }
 
-const FIRST_BYTES = 8192;
 const FIRST_KEYS = 256;
 /**
  * Keys or texts that are decoded together at most: the engine keeps the long string for as long as
@@ -169,7 +168,7 @@ const NOT_ASCII = 0x80808080 | 0;
 class KeysTogether implements ResultBuilder<Key> {
   readonly #as: Encoding;
   readonly #shared = new SharedBytes();
-  readonly #bytes = new Scratch(FIRST_BYTES);
+  readonly #bytes: Scratch;
   #at = new Int32Array(FIRST_KEYS);
   #length = new Int32Array(FIRST_KEYS);
   #count = 0;
@@ -180,6 +179,7 @@ class KeysTogether implements ResultBuilder<Key> {
 
   constructor(as: Encoding) {
     this.#as = as;
+    this.#bytes = new Scratch(as === 'bytes' ? 0 : pad8(TOGETHER_BYTES + 1));
   }
 
   begin(): void {
@@ -255,13 +255,14 @@ class ValuesTogether<V> implements ResultBuilder<V> {
   readonly #as: Format;
   readonly #isBytes: boolean;
   readonly #isText: boolean;
-  readonly #texts = new Scratch(TOGETHER_BYTES);
+  readonly #texts: Scratch;
   readonly #shared = new SharedBytes();
   #values: V[] = [];
 
   constructor(as: Format) {
     this.#as = as;
     this.#isText = as === 'utf8' || as === 'auto';
+    this.#texts = new Scratch(this.#isText ? TOGETHER_BYTES : 0);
     this.#isBytes = as === 'bytes' || as === 'auto';
   }
 
