@@ -122,7 +122,7 @@ function* linkInto(
   if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
   // Two such levels are absorbed at once: otherwise the path could grow without bound.
   const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
-  if (!isBelowCut) tree.cuts.push(ownKey(request));
+  if (!isBelowCut) tree.cuts.add(ownKey(request));
   return !isBelowCut;
 }
 

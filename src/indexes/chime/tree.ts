@@ -71,6 +71,7 @@ import {
 } from './nodes/node-arena.ts';
 import { type LeafBounds, type NodeClient, StepMemory } from './nodes/node-client.ts';
 import { internalLink, PATH_MAX, rootLink } from './nodes/node-io.ts';
+import { PendingCuts } from './nodes/pending-cuts.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
@@ -95,7 +96,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   /** Whether this client splits the last leaf at its end when a key above all others needs room. */
   splitsAtEnd = true;
   readonly idleRequests = new FreeList(() => this.newRequest());
-  readonly cuts: Uint8Array[] = [];
+  readonly cuts = new PendingCuts();
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;
