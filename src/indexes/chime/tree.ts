@@ -81,6 +81,8 @@ import { divideByMedian, linkSplit } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
+/** Runs of ascending keys, in different places, that a client notices. */
+const RUNS_MAX = 4;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
@@ -93,8 +95,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly orders: LeafOrders;
   /** The items of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
-  /** Whether this client splits the last leaf at its end when a key above all others needs room. */
+  /** Whether this client leaves leaves whole when ascending keys need room: see `divideByMedian`. */
   splitsAtEnd = true;
+  readonly appended: Link[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
   readonly cuts = new PendingCuts();
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
@@ -291,6 +294,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   *makeRoom(request: ChimeRequest): Operation<void> {
+    request.hasMerged = true;
     if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
     if (yield* linkSplit(this, request)) return;
     yield* finishPending(this, keyOf(request));
@@ -337,6 +341,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
     writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
+    if (!request.appends) return;
+    this.appended.push(leafLink(sibling, tag));
+    if (this.appended.length > RUNS_MAX) this.appended.shift();
   }
 
   postBounds(request: ChimeRequest, batch: Batch): void {
