@@ -4,12 +4,8 @@ import { finishPending } from './nodes/finish-pending.ts';
 import { ABSORB } from './nodes/link.ts';
 import { AT_KEY, type RoutedRequest } from './nodes/node-arena.ts';
 import type { Visit } from './nodes/node-io.ts';
-import {
-  changeRemembered,
-  type RememberedPath,
-  rebuildLinked,
-  rememberCopy,
-} from './nodes/remembered-path.ts';
+import { rebuildNode } from './nodes/rebuild-node.ts';
+import { changeRemembered, type RememberedPath, rememberRebuilt } from './nodes/remembered-path.ts';
 import { keyOf } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { ChimeTree } from './tree.ts';
@@ -63,11 +59,10 @@ function* absorbInto(
   node: Visit,
 ): Operation<boolean> {
   const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-  const linked = yield* rebuildLinked(tree, node, target);
-  if (linked?.routes === undefined) return false;
-  const older = [path.node, path.node.node(path.node.childFor(request))];
-  const copy = rememberCopy(tree, path, linked.to, linked.routes);
-  for (const one of older) if (one !== undefined) copy?.inherit(one);
+  const rebuilt = yield* rebuildNode(tree, node, target);
+  if (!rebuilt?.linked || rebuilt.routes === undefined) return false;
+  const cut = path.node.node(path.node.childFor(request));
+  rememberRebuilt(tree, path, rebuilt, ...(cut === undefined ? [] : [cut]));
   return true;
 }
 

@@ -379,6 +379,12 @@ export function cutRoutes(
   return { nodes, between };
 }
 
+/** Whether `cutRoutes` leaves the routes whole. */
+export function fitOneNode({ links, separators }: Omit<Routes, 'pair'>, fanout: number): boolean {
+  const children = links.length / 2;
+  return children <= fanout && fitting(separators, 0, children) === children;
+}
+
 /** How many children from `first` on, of `most`, fit a node with their separators. */
 function fitting(separators: readonly Uint8Array[], first: number, most: number): number {
   let keyBytes = 0;

@@ -393,17 +393,21 @@ export class CachedNode {
    * Their links must agree with the tags: another node may stand in the block by now.
    */
   inherit(older: CachedNode): void {
-    const remembered = new Map<number, number>();
-    older.#nodes.forEach((node, i) => {
-      if (node) remembered.set(older.linkLow(i), i);
+    const { words } = this.#arena;
+    const rows = this.#row(0);
+    let next = 0;
+    // The children have the same order in both.
+    older.#nodes.forEach((node, before) => {
+      if (node === undefined) return;
+      const [low, high] = [older.linkLow(before), older.linkHigh(before)];
+      for (let child = next; child < this.children; child++) {
+        const row = rows + ROW_WORDS * child;
+        if (words[row] !== low) continue;
+        if (((words[row + 1] ^ high) & ~FROZEN) === 0) this.setNode(child, node);
+        next = child + 1;
+        return;
+      }
     });
-    if (remembered.size === 0) return;
-    for (let i = 0; i < this.children; i++) {
-      const before = remembered.get(this.linkLow(i));
-      if (before === undefined) continue;
-      const changed = this.linkHigh(i) ^ older.linkHigh(before);
-      if ((changed & ~FROZEN) === 0) this.setNode(i, older.#nodes[before]);
-    }
   }
 
   /** As `NodeArena.descend`, from this node on, in all arenas. */

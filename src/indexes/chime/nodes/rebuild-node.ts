@@ -1,6 +1,6 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { childrenIn, cutRoutes, linkIn, type Routes } from './internal-node.ts';
+import { childrenIn, cutRoutes, fitOneNode, linkIn, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, routesOf, swing, type Visit } from './node-io.ts';
@@ -125,7 +125,7 @@ function* build(
   const lone = isRoot && routes.links.length === 2 && isWhole(high);
   if (lone) return { to: { low, high }, routes: undefined };
   const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot, key);
-  const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
+  const whole = fitOneNode(routes, tree.geometry.shape.fanout);
   return { to, routes: whole ? routes : undefined };
 }
 
@@ -188,7 +188,7 @@ export function* cutAndStack(
   const { fanout } = tree.geometry.shape;
   let level = routes;
   for (let over = flags, inner = 0; ; over = ABSORB, inner = isRoot ? 0 : ABSORB) {
-    if (cutRoutes(level, fanout).nodes.length === 1) return yield* nodes.internal(level, over);
+    if (fitOneNode(level, fanout)) return yield* nodes.internal(level, over);
     const ascends = key !== undefined && isAtEnd(level, key);
     level = { ...(yield* cutInto(tree, nodes, level, inner, ascends)), pair: 0 };
   }
