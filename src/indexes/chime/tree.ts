@@ -77,12 +77,12 @@ import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
-import { divideByMedian, linkSplit } from './split.ts';
+import { divideByMedian, linkSplit, type MadeBySplit } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
-/** Runs of ascending keys, in different places, that a client notices. */
-const RUNS_MAX = 4;
+/** Splits to remember: as many runs of ascending keys, in different places, leave full leaves. */
+const SPLITS_MAX = 8;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
@@ -97,7 +97,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly block: ItemBlock;
   /** Whether this client leaves leaves whole when ascending keys need room: see `divideByMedian`. */
   splitsAtEnd = true;
-  readonly appended: Link[] = [];
+  readonly madeBySplits: MadeBySplit[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
   readonly cuts = new PendingCuts();
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
@@ -341,9 +341,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
     writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
-    if (!request.appends) return;
-    this.appended.push(leafLink(sibling, tag));
-    if (this.appended.length > RUNS_MAX) this.appended.shift();
+    this.madeBySplits.push({ ...leafLink(sibling, tag), keysAbove: request.keysAbove });
+    if (this.madeBySplits.length > SPLITS_MAX) this.madeBySplits.shift();
   }
 
   postBounds(request: ChimeRequest, batch: Batch): void {
