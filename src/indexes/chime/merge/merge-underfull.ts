@@ -136,7 +136,9 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
  */
 function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const remembered = rememberedPath(tree, request);
-  if (remembered === undefined || remembered.node.children <= CHILDREN_FEW) return false;
+  if (remembered === undefined) return false;
+  const { children } = remembered.node;
+  if (isSparse(tree, children) && children <= CHILDREN_FEW) return false;
   const memory = tree.stepMemories.take();
   try {
     const node = yield* visitRemembered(tree, remembered, memory);
