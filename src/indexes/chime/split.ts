@@ -14,7 +14,7 @@ import {
   pairIn,
   splicedBytes,
 } from './nodes/internal-node.ts';
-import { compareWhole, separatorOf } from './nodes/keys.ts';
+import { compareKeys, separatorOf } from './nodes/keys.ts';
 import { ABSORB, isInternal, isSameLeaf, type Link } from './nodes/link.ts';
 import type { NodeClient } from './nodes/node-client.ts';
 import { freezePair, NewNodes, publish, swing, type Visit } from './nodes/node-io.ts';
@@ -31,16 +31,11 @@ import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
 import { addRecords, type LeafReader, readItems } from './scan/leaf-items.ts';
 
-/** A leaf that a split has made, and how many of its keys were above the one that needed room. */
-export interface MadeBySplit extends Link {
-  readonly keysAbove: number;
-}
-
 /** How a client splits leaves for keys that ascend. */
-interface Splitting {
+interface Appending {
   readonly splitsAtEnd: boolean;
-  /** By its last splits. */
-  readonly madeBySplits: readonly MadeBySplit[];
+  /** Leaves that its last splits have made for keys that were above all of the old leaf. */
+  readonly appended: readonly Link[];
 }
 
 const EVERYTHING = {
@@ -53,13 +48,13 @@ const EVERYTHING = {
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
  * shortest key between the halves. Undefined for a leaf of less than two keys. The paper takes the
- * median of the keys that blocked a hop, but both halves have room anyway. Where keys ascend, all
- * keys below the new one stay, so that full leaves are left: if the new one is above all of the last
- * leaf, or if as many are above it as when this client made the leaf by a split. One doorbell reads
- * the keys of longer items from their records into `spare`.
+ * median of the keys that blocked a hop, but both halves have room anyway. A new key above all of
+ * them leaves the leaf whole if it is the last one, or the one that such a split has made:
+ * ascending keys leave full leaves. One doorbell reads the keys of longer items from their records
+ * into `spare`.
  */
 export function* divideByMedian(
-  { geometry, sums, splitsAtEnd, madeBySplits }: LeafReader & Splitting,
+  { geometry, sums, splitsAtEnd, appended }: LeafReader & Appending,
   request: ChimeRequest,
   spare: ChimeRequest,
 ): Operation<Uint8Array | undefined> {
@@ -76,39 +71,30 @@ export function* divideByMedian(
   if (order.count < 2) return undefined;
   upper.fill(0);
   const keyOf = (one: number) => keyIn(order.isRecord[one] ? spare.incoming : words, order, one);
-  const own = ownKey(request);
-  const below = countBelow(own, order.count, (i) => keyOf(order.sorted[i]));
-  request.keysAbove = order.count - below;
-  const ascends = splitsAtEnd && below > request.keysAbove && isRun(request, madeBySplits);
-  const middle = ascends ? below : order.count >>> 1;
+  const greatest = keyOf(order.sorted[order.count - 1]);
+  request.appends = isAboveAll(request, greatest);
+  const isRun = () => isLast(request) || appended.some((leaf) => isLeafOf(request, leaf));
+  if (splitsAtEnd && request.appends && isRun()) return separatorOf(greatest, ownKey(request));
+  const middle = order.count >>> 1;
   for (let i = middle; i < order.count; i++) {
     const one = order.sorted[i];
     const at = one < inline ? order.at[one] : items.records[one - inline].entry;
     upper[geometry.entryOf(at - IMAGE_AT)] = 1;
   }
-  const first = ascends ? own : keyOf(order.sorted[middle]);
-  return separatorOf(keyOf(order.sorted[middle - 1]), first);
+  return separatorOf(keyOf(order.sorted[middle - 1]), keyOf(order.sorted[middle]));
 }
 
-/** How many of `count` ascending keys are below this one. */
-function countBelow(key: Uint8Array, count: number, keyAt: (i: number) => Uint8Array): number {
-  let [low, high] = [0, count];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (compareWhole(keyAt(middle), key) < 0) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+/** Whether the key that the leaf is split for is above all that the leaf has. */
+function isAboveAll({ outgoing, keyBytes }: ChimeRequest, greatest: Uint8Array): boolean {
+  return compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, greatest, 0, greatest.length) > 0;
 }
 
-/** Whether the keys for which the leaf needs room seem to ascend. */
-function isRun(request: ChimeRequest, madeBySplits: readonly MadeBySplit[]): boolean {
-  const { words, leafLow, leafHigh, keysAbove } = request;
-  const isLast = siblingIn(words, IMAGE_AT + BOUNDS_AT) === undefined;
-  if (isLast && keysAbove === 0) return true;
-  return madeBySplits.some((leaf) => {
-    return leaf.keysAbove === keysAbove && isSameLeaf(leaf.low, leaf.high, leafLow, leafHigh);
-  });
+function isLast({ words }: ChimeRequest): boolean {
+  return siblingIn(words, IMAGE_AT + BOUNDS_AT) === undefined;
+}
+
+function isLeafOf({ leafLow, leafHigh }: ChimeRequest, { low, high }: Link): boolean {
+  return isSameLeaf(low, high, leafLow, leafHigh);
 }
 
 function ownKey({ outgoing, keyBytes }: ChimeRequest): Uint8Array {

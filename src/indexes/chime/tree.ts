@@ -77,12 +77,12 @@ import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
-import { divideByMedian, linkSplit, type MadeBySplit } from './split.ts';
+import { divideByMedian, linkSplit } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
-/** Splits to remember: as many runs of ascending keys, in different places, leave full leaves. */
-const SPLITS_MAX = 8;
+/** Runs of ascending keys, in different places, that a client notices. */
+const RUNS_MAX = 4;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
@@ -95,9 +95,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly orders: LeafOrders;
   /** The items of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
-  /** Whether this client leaves leaves whole when ascending keys need room: see `divideByMedian`. */
+  /** Whether ascending keys leave leaves whole: see `divideByMedian`. */
   splitsAtEnd = true;
-  readonly madeBySplits: MadeBySplit[] = [];
+  readonly appended: Link[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
   readonly cuts = new PendingCuts();
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
@@ -341,8 +341,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
     writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
-    this.madeBySplits.push({ ...leafLink(sibling, tag), keysAbove: request.keysAbove });
-    if (this.madeBySplits.length > SPLITS_MAX) this.madeBySplits.shift();
+    if (!request.appends) return;
+    this.appended.push(leafLink(sibling, tag));
+    if (this.appended.length > RUNS_MAX) this.appended.shift();
   }
 
   postBounds(request: ChimeRequest, batch: Batch): void {

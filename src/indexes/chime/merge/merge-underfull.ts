@@ -136,9 +136,7 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
  */
 function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const remembered = rememberedPath(tree, request);
-  if (remembered === undefined) return false;
-  const { children } = remembered.node;
-  if (isSparse(tree, children) && children <= CHILDREN_FEW) return false;
+  if (remembered === undefined || isSparse(tree, remembered.node.children)) return false;
   const memory = tree.stepMemories.take();
   try {
     const node = yield* visitRemembered(tree, remembered, memory);
@@ -150,32 +148,6 @@ function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boo
     const { merges } = tree;
     const step = { node, lower, upper, child, remembered };
     if (yield* mergeLeafAt(tree, step, key)) return tree.merges !== merges;
-    if (!isSparse(tree, childrenIn(node.image))) return true;
-    return yield* joinRemembered(tree, request, step, key);
-  } finally {
-    tree.stepMemories.give(memory);
-  }
-}
-
-/** Joins an under-full node of a remembered path with a neighbour. False as above. */
-function* joinRemembered(
-  tree: ChimeTree,
-  request: ChimeRequest,
-  below: Step & { remembered: RememberedPath },
-  key: KeyAt,
-): Operation<boolean> {
-  const remembered = rememberedPath(tree, request, below.remembered.parent);
-  if (remembered === undefined || isSparse(tree, remembered.node.children)) return false;
-  const memory = tree.stepMemories.take();
-  try {
-    const node = yield* visitRemembered(tree, remembered, memory);
-    if (node === undefined || pairIn(node.image) !== 0) return false;
-    const child = childIn(node.image, key.u8, key.at, key.bytes);
-    const { low, high } = linkIn(node.image, child);
-    if (low !== below.node.low || high !== below.node.high) return false;
-    const { parent, child: above } = remembered;
-    const [lower, upper] = [parent.lowerOf(above), parent.upperOf(above)];
-    yield* mergeAt(tree, { node, lower, upper, child, remembered }, below, key);
     return true;
   } finally {
     tree.stepMemories.give(memory);

@@ -32,15 +32,3 @@ test('ascending keys leave full leaves, others those of halves', (t) => {
     assert.ok(filledBy(387, key)(t) < 0.75);
   }
 });
-
-test('ascending keys leave full leaves in gaps, too, in several at a time', (t) => {
-  const client = clientOf(t, {});
-  const put = (key: string) =>
-    client.pool.run(client.index.write(requestFor(client, key, key), ALWAYS));
-  put('z');
-  for (let i = 0; i < COUNT; i++) for (const gap of 'abc') put(`${gap} ${10_000 + i}`);
-  const { records, slots } = client.pool.run(client.index.shape());
-  assert.ok(records / slots > 0.7, `${records} of ${slots}`);
-  assert.deepEqual(checked(client), { problems: [], records: 3 * COUNT + 1 });
-  assert.equal(scanned(client, client.index.scan()).length, 3 * COUNT + 1);
-});
