@@ -89,7 +89,7 @@ export const chimeSensitivity: Experiment = {
     const notes = [
       `YCSB C (Zipf 0.99) of ${CLIENTS} clients, ${RECORDS} records, unless said otherwise.`,
       `${HOTSPOTS} keys in the hotspot buffer.`,
-      '18a: clients with 8 or 64 operations in flight, which take turns at a leaf and combine writes.',
+      '18a: clients have 8 or 64 operations in flight, take turns at a leaf and combine writes.',
       'Values of more than 232 bytes do not stand in leaves here (18c has 512: 9.4 times slower).',
     ];
     const rows = SWEEPS.flatMap((sweep) => rowsOf(settings, sweep));

@@ -1,33 +1,45 @@
+import { type ErrorCode, hasCode } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { finishPending } from './nodes/finish-pending.ts';
 import { ABSORB } from './nodes/link.ts';
 import { AT_KEY, type RoutedRequest } from './nodes/node-arena.ts';
 import type { Visit } from './nodes/node-io.ts';
-import {
-  changeRemembered,
-  type RememberedPath,
-  rebuildLinked,
-  rememberCopy,
-} from './nodes/remembered-path.ts';
+import { rebuildNode } from './nodes/rebuild-node.ts';
+import { changeRemembered, type RememberedPath, rememberRebuilt } from './nodes/remembered-path.ts';
 import { keyOf } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { ChimeTree } from './tree.ts';
+
+/** Errors that end only the attempt: another client holds a leaf, or the pool has no memory. */
+const HARMLESS: readonly ErrorCode[] = ['SW_CONTENTION', 'SW_POOL_FULL'];
 
 /**
  * Has the level above absorb a node that an earlier split of this client has cut: see `linkSplit`.
  * One write with both would take several times as long as others with a split. Until then, and if
  * this client dies, the node is one more level on the path. A second such level is not left there.
+ * A write goes on when this fails.
  */
-export function* absorbCut(tree: ChimeTree): Operation<void> {
-  const key = tree.cuts.pop();
-  if (key === undefined) return;
+export function* absorbCut(tree: ChimeTree, key: Uint8Array): Operation<void> {
+  try {
+    if (yield* absorbAt(tree, key)) tree.cuts.absorbed();
+    else tree.cuts.failed(key);
+  } catch (error) {
+    if (!HARMLESS.some((code) => hasCode(error, code))) throw error;
+    tree.cuts.failed(key);
+  }
+}
+
+/** False when the pool is too full. */
+function* absorbAt(tree: ChimeTree, key: Uint8Array): Operation<boolean> {
   tree.cache.begin();
   const request = tree.idleRequests.take();
   try {
     request.setKey(key, tree.geometry.shape.seed);
     request.side = AT_KEY;
-    if (yield* absorbRemembered(tree, request)) return;
-    if (yield* finishPending(tree, keyOf(request))) yield* tree.relearn(request);
+    if (yield* absorbRemembered(tree, request)) return true;
+    if (!(yield* finishPending(tree, keyOf(request)))) return false;
+    yield* tree.relearn(request);
+    return true;
   } finally {
     tree.idleRequests.give(request);
   }
@@ -47,11 +59,10 @@ function* absorbInto(
   node: Visit,
 ): Operation<boolean> {
   const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-  const linked = yield* rebuildLinked(tree, node, target);
-  if (linked?.routes === undefined) return false;
-  const older = [path.node, path.node.node(path.node.childFor(request))];
-  const copy = rememberCopy(tree, path, linked.to, linked.routes);
-  for (const one of older) if (one !== undefined) copy?.inherit(one);
+  const rebuilt = yield* rebuildNode(tree, node, target);
+  if (!rebuilt?.linked || rebuilt.routes === undefined) return false;
+  const cut = path.node.node(path.node.childFor(request));
+  rememberRebuilt(tree, path, rebuilt, ...(cut === undefined ? [] : [cut]));
   return true;
 }
 

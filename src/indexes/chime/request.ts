@@ -22,6 +22,8 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   lower: Uint8Array | undefined;
   /** The long pivot that was read last; blocks of pivots never change. */
   longPivot: LongPivot | undefined;
+  /** For a split: whether the key is above all of the leaf. */
+  appends = false;
   /** For a split: the new pivot, and the block for it when it is long. */
   newPivot: Uint8Array | undefined;
   newPivotBlock: Address = 0;

@@ -15,7 +15,7 @@ import {
   splicedBytes,
 } from './nodes/internal-node.ts';
 import { compareKeys, separatorOf } from './nodes/keys.ts';
-import { ABSORB, isInternal } from './nodes/link.ts';
+import { ABSORB, isInternal, isSameLeaf, type Link } from './nodes/link.ts';
 import type { NodeClient } from './nodes/node-client.ts';
 import { freezePair, NewNodes, publish, swing, type Visit } from './nodes/node-io.ts';
 import {
@@ -31,6 +31,13 @@ import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
 import { addRecords, type LeafReader, readItems } from './scan/leaf-items.ts';
 
+/** How a client splits leaves for keys that ascend. */
+interface Appending {
+  readonly splitsAtEnd: boolean;
+  /** Leaves that its last splits have made for keys that were above all of the old leaf. */
+  readonly appended: readonly Link[];
+}
+
 const EVERYTHING = {
   range: { from: new Uint8Array(0), to: undefined },
   limit: Number.POSITIVE_INFINITY,
@@ -41,12 +48,13 @@ const EVERYTHING = {
 /**
  * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
  * shortest key between the halves. Undefined for a leaf of less than two keys. The paper takes the
- * median of the keys that blocked a hop, but both halves have room anyway. A new key above all keys
- * leaves the last leaf whole: ascending keys leave full leaves. One doorbell reads the keys of
- * longer items from their records into `spare`.
+ * median of the keys that blocked a hop, but both halves have room anyway. A new key above all of
+ * them leaves the leaf whole if it is the last one, or the one that such a split has made:
+ * ascending keys leave full leaves. One doorbell reads the keys of longer items from their records
+ * into `spare`.
  */
 export function* divideByMedian(
-  { geometry, sums, splitsAtEnd }: LeafReader & { splitsAtEnd: boolean },
+  { geometry, sums, splitsAtEnd, appended }: LeafReader & Appending,
   request: ChimeRequest,
   spare: ChimeRequest,
 ): Operation<Uint8Array | undefined> {
@@ -64,8 +72,9 @@ export function* divideByMedian(
   upper.fill(0);
   const keyOf = (one: number) => keyIn(order.isRecord[one] ? spare.incoming : words, order, one);
   const greatest = keyOf(order.sorted[order.count - 1]);
-  const isAtEnd = splitsAtEnd && isAppended(request, greatest);
-  if (isAtEnd) return separatorOf(greatest, ownKey(request));
+  request.appends = isAboveAll(request, greatest);
+  const isRun = () => isLast(request) || appended.some((leaf) => isLeafOf(request, leaf));
+  if (splitsAtEnd && request.appends && isRun()) return separatorOf(greatest, ownKey(request));
   const middle = order.count >>> 1;
   for (let i = middle; i < order.count; i++) {
     const one = order.sorted[i];
@@ -75,12 +84,17 @@ export function* divideByMedian(
   return separatorOf(keyOf(order.sorted[middle - 1]), keyOf(order.sorted[middle]));
 }
 
-/** Whether the key that the leaf is split for is above all that the tree has. */
-function isAppended(request: ChimeRequest, greatest: Uint8Array): boolean {
-  const { words, outgoing, keyBytes } = request;
-  if (siblingIn(words, IMAGE_AT + BOUNDS_AT) !== undefined) return false;
-  const at = HEADER_BYTES;
-  return compareKeys(outgoing.u8, at, keyBytes, greatest, 0, greatest.length) > 0;
+/** Whether the key that the leaf is split for is above all that the leaf has. */
+function isAboveAll({ outgoing, keyBytes }: ChimeRequest, greatest: Uint8Array): boolean {
+  return compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, greatest, 0, greatest.length) > 0;
+}
+
+function isLast({ words }: ChimeRequest): boolean {
+  return siblingIn(words, IMAGE_AT + BOUNDS_AT) === undefined;
+}
+
+function isLeafOf({ leafLow, leafHigh }: ChimeRequest, { low, high }: Link): boolean {
+  return isSameLeaf(low, high, leafLow, leafHigh);
 }
 
 function ownKey({ outgoing, keyBytes }: ChimeRequest): Uint8Array {
@@ -122,7 +136,7 @@ function* linkInto(
   if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
   // Two such levels are absorbed at once: otherwise the path could grow without bound.
   const isBelowCut = (path.parent.high & ABSORB) !== 0 && path.parent !== tree.cache.top?.node(0);
-  if (!isBelowCut) tree.cuts.push(ownKey(request));
+  if (!isBelowCut) tree.cuts.add(ownKey(request));
   return !isBelowCut;
 }
 

@@ -71,6 +71,7 @@ import {
 } from './nodes/node-arena.ts';
 import { type LeafBounds, type NodeClient, StepMemory } from './nodes/node-client.ts';
 import { internalLink, PATH_MAX, rootLink } from './nodes/node-io.ts';
+import { PendingCuts } from './nodes/pending-cuts.ts';
 import { keyOf } from './nodes/siblings.ts';
 import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
@@ -80,6 +81,8 @@ import { divideByMedian, linkSplit } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
+/** Runs of ascending keys, in different places, that a client notices. */
+const RUNS_MAX = 4;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
@@ -92,10 +95,11 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly orders: LeafOrders;
   /** The items of the leaf that a scan is visiting. */
   readonly block: ItemBlock;
-  /** Whether this client splits the last leaf at its end when a key above all others needs room. */
+  /** Whether ascending keys leave leaves whole: see `divideByMedian`. */
   splitsAtEnd = true;
+  readonly appended: Link[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
-  readonly cuts: Uint8Array[] = [];
+  readonly cuts = new PendingCuts();
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;
@@ -290,6 +294,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   *makeRoom(request: ChimeRequest): Operation<void> {
+    request.hasMerged = true;
     if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
     if (yield* linkSplit(this, request)) return;
     yield* finishPending(this, keyOf(request));
@@ -336,6 +341,9 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
     writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
+    if (!request.appends) return;
+    this.appended.push(leafLink(sibling, tag));
+    if (this.appended.length > RUNS_MAX) this.appended.shift();
   }
 
   postBounds(request: ChimeRequest, batch: Batch): void {

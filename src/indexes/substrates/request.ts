@@ -193,7 +193,7 @@ export class Request extends Frame {
 
   /** Whether the operation took the found record, which may have expired, out of the index. */
   displaced = false;
-  /** Whether it has merged a part of the index, which takes as long as several operations. */
+  /** Whether it has merged or split a part of the index: as long as several operations. */
   hasMerged = false;
   /** As how many uses `RecordIo.touch` notes a read of it. */
   uses = 1;

@@ -56,6 +56,8 @@ export class Evictor {
   /** Keys of records that were written to tables, beside which this client is about to evict. */
   readonly #written: Request[] = [];
   readonly #idleKeys: Request[] = [];
+  /** Evictions that writes have left to the next ones, where no pace counts them. */
+  #owed = 0;
 
   constructor(store: BoundedStore, index: Index, attachment: Attachment, name: string) {
     this.store = store;
@@ -177,9 +179,14 @@ export class Evictor {
     if (!request.displaced && (yield* this.evictBeside(request))) return;
     const some = Math.min(AHEAD_MAX, this.#together);
     const lacked = yield* this.#lackedAfter(request);
-    // A write that has merged took long enough: the next ones evict for it.
-    if (lacked < some || request.hasMerged) return;
-    const groups = this.#pace === undefined ? 1 : Math.min(GROUPS_MAX, Math.floor(lacked / some));
+    // A write that has merged or split took long enough: the next ones evict for it.
+    if (lacked < some || request.hasMerged) {
+      this.#owed = lacked < some ? 0 : this.#owed + some;
+      return;
+    }
+    const due = this.#pace === undefined ? this.#owed + some : lacked;
+    const groups = Math.min(GROUPS_MAX, Math.floor(due / some));
+    this.#owed = Math.max(0, this.#owed + some - groups * some);
     this.#pace?.settled(groups * some);
     for (let group = 0; group < groups; group++) yield* this.#evictSome(some, request);
   }

@@ -1,4 +1,4 @@
-/** Operations of a client that are in flight together share verbs: `delegation`, and write combining. */
+/** Operations that a client has in flight share verbs: `delegation`, and write combining. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { AsyncStore, IndexName, OpenOptions } from '../api.ts';

@@ -17,13 +17,17 @@ import {
   childIn,
   childrenIn,
   cutRoutes,
+  fitOneNode,
   isPairFrozen,
   linkIn,
+  linksIn,
   NODE_SIZE_MAX,
   pairIn,
   type Routes,
   separatorIn,
+  sizeFor,
   sizeOf,
+  splicedBytes,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, isSameLeaf, type Link } from '../nodes/link.ts';
 import {
@@ -44,6 +48,7 @@ import {
   type RememberedPath,
   rememberCopy,
   rememberedPath,
+  rememberRebuilt,
   visitRemembered,
 } from '../nodes/remembered-path.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
@@ -126,8 +131,8 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
 }
 
 /**
- * Merges the leaf with a neighbour by what this client remembers of the path. False if that is too
- * old, or other nodes on the path may have to be changed.
+ * Merges the leaf, or else the node above it, with a neighbour by what this client remembers of the
+ * path. False if that is too old, or other nodes on the path may have to be changed.
  */
 function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const remembered = rememberedPath(tree, request);
@@ -141,8 +146,9 @@ function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boo
     const key = keyOf(request);
     const child = childIn(node.image, key.u8, key.at, key.bytes);
     const { merges } = tree;
-    const changed = yield* mergeLeafAt(tree, { node, lower, upper, child, remembered }, key);
-    return !changed || tree.merges !== merges;
+    const step = { node, lower, upper, child, remembered };
+    if (yield* mergeLeafAt(tree, step, key)) return tree.merges !== merges;
+    return true;
   } finally {
     tree.stepMemories.give(memory);
   }
@@ -456,7 +462,8 @@ class Mark implements PairMark {
 /** Merges an internal node of few children with a neighbour. */
 function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Operation<boolean> {
   if (!isSparse(tree, childrenIn(node.image))) return false;
-  const { links, separators } = routesOf(above.node);
+  const { image } = above.node;
+  const links = linksIn(image);
   for (let i = 1; i < links.length; i += 2) {
     if ((links[i] & ABSORB) !== 0) return yield* absorbSplits(tree, above, key);
   }
@@ -469,7 +476,7 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     if (!isInUse(tree, neighbour)) continue;
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
-    const into = joined(tree, one, separators[left], next);
+    const into = joined(tree, one, separatorIn(image, left), next);
     if (into !== undefined) return yield* joinNodes(tree, above, left, into, key);
   }
   return false;
@@ -480,11 +487,11 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
  * memory reserved for the pair is not enough for both, and in a nearly full pool the node would
  * stay frozen.
  */
-function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
+function* absorbSplits(tree: ChimeTree, above: Step, key: KeyAt): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
-    yield* reserveFor(nodes, node);
-    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
+    yield* reserveFor(nodes, above.node);
+    return yield* rebuildWith(tree, above, key, nodes);
   } finally {
     nodes.discard();
   }
@@ -492,7 +499,7 @@ function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Oper
 
 /** Reserves blocks for a copy of a node: one of its size, and one of the next size. */
 function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
-  const size = sizeOf(routesOf(node));
+  const size = sizeFor(splicedBytes(node.image, []));
   for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) yield* nodes.reserve(one);
 }
 
@@ -510,8 +517,10 @@ function joined(
   const [a, b] = [routesOf(left), routesOf(right)];
   const links = Int32Array.of(...a.links, ...b.links);
   const separators = [...a.separators, separator, ...b.separators];
-  const { nodes } = cutRoutes({ links, separators, pair: 0 }, geometry.shape.fanout);
-  if (nodes.length === 1) return nodes;
+  const routes = { links, separators, pair: 0 };
+  const { fanout } = geometry.shape;
+  if (fitOneNode(routes, fanout)) return [routes];
+  const { nodes } = cutRoutes(routes, fanout);
   const lonely = a.separators.length === 0 || b.separators.length === 0;
   return lonely && nodes.every((node) => node.separators.length > 0) ? nodes : undefined;
 }
@@ -519,7 +528,7 @@ function joined(
 /** Marks two internal nodes as a pair, and replaces the node above. */
 function* joinNodes(
   tree: ChimeTree,
-  { node, upper }: Step,
+  above: Step,
   left: number,
   into: readonly Routes[],
   key: KeyAt,
@@ -528,10 +537,22 @@ function* joinNodes(
   try {
     // Before anything is frozen, because a frozen node cannot be changed until this is done.
     for (const one of into) yield* nodes.reserve(sizeOf(one));
-    yield* reserveFor(nodes, node);
-    if (!(yield* mark(node, left))) return false;
-    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
+    yield* reserveFor(nodes, above.node);
+    if (!(yield* mark(above.node, left))) return false;
+    return yield* rebuildWith(tree, above, key, nodes);
   } finally {
     nodes.discard();
   }
+}
+
+/** Rebuilds a node in blocks that are reserved. */
+function* rebuildWith(
+  tree: ChimeTree,
+  { node, upper, remembered }: Step,
+  key: KeyAt,
+  nodes: NewNodes,
+): Operation<boolean> {
+  const rebuilt = yield* rebuildNode(tree, node, { key, upper }, nodes);
+  if (rebuilt?.linked && remembered !== undefined) rememberRebuilt(tree, remembered, rebuilt);
+  return rebuilt !== undefined;
 }

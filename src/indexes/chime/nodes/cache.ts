@@ -4,8 +4,6 @@ import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeArena } from './node-arena.ts';
 
 const ARENA_WORDS_MIN = 16_384;
-/** Nodes that one operation moves into a new arena. All at once would hold up that operation. */
-const MOVES = 4;
 /** What an announced epoch is when the client has announced none. */
 const IDLE_EPOCH = -1;
 
@@ -66,7 +64,7 @@ export class NodeCache {
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
     if (this.#bytes > this.bytesMax) this.#shrink();
-    if (this.#toMove.length > 0) this.#moveSome();
+    if (this.#toMove.length > 0) this.#moveOne();
     else if (this.arena.size > 2 * this.#moved + this.arenaWordsMin) this.#renewArena();
     if (this.top === undefined) this.#filledIn = epoch;
   }
@@ -122,22 +120,21 @@ export class NodeCache {
     this.#bytes = bytes;
   }
 
-  /** Begins a new arena: most nodes of the old one have been forgotten. */
+  /** Begins a new arena, as long as it may become: most nodes of the old one are forgotten. */
   #renewArena(): void {
-    this.arena = new NodeArena(this.arena.words.length);
+    this.arena = new NodeArena(Math.ceil(1.25 * this.arena.size));
     this.#moved = 0;
     if (this.#top !== undefined) this.#toMove.push(this.#top);
   }
 
-  #moveSome(): void {
-    for (let i = 0; i < MOVES; i++) {
-      const node = this.#toMove.pop();
-      if (node === undefined) return;
-      const { size } = this.arena;
-      node.moveTo(this.arena);
-      this.#moved += this.arena.size - size;
-      node.pushChildren(this.#toMove);
-    }
+  /** All at once would hold up an operation; a write with an eviction begins a dozen of them. */
+  #moveOne(): void {
+    const node = this.#toMove.pop();
+    if (node === undefined) return;
+    const { size } = this.arena;
+    node.moveTo(this.arena);
+    this.#moved += this.arena.size - size;
+    node.pushChildren(this.#toMove);
   }
 
   /** Whether the link of a missing node cannot lead to a re-used block. */

@@ -32,6 +32,9 @@ export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
  */
 const NODE_SIZE_MIN = 6;
 
+/** How full a cut leaves a node of ascending keys: the other one is not at once under-full. */
+const FULL_SHARE = 0.75;
+
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;
 
@@ -347,15 +350,18 @@ export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes
 
 /**
  * Cuts the routes into nodes that have at most `fanout` children and fit; the separators between
- * them are for the level above. A marked pair stays together, by one child more if need be.
+ * them are for the level above. A marked pair stays together, by one child more if need be. Where
+ * `ascends`, the first nodes are left three quarters full: their keys get no more children.
  */
 export function cutRoutes(
   { links, separators, pair }: Routes,
   fanout: number,
+  ascends = false,
 ): { nodes: Routes[]; between: Uint8Array[] } {
   const children = links.length / 2;
   const pieces = Math.ceil(children / fanout);
-  const most = Math.ceil(children / pieces);
+  const even = Math.ceil(children / pieces);
+  const most = ascends && pieces > 1 ? Math.max(even, Math.ceil(FULL_SHARE * fanout)) : even;
   const nodes: Routes[] = [];
   const between: Uint8Array[] = [];
   for (let first = 0; first < children; ) {
@@ -371,6 +377,12 @@ export function cutRoutes(
     if (first < children) between.push(separators[first - 1]);
   }
   return { nodes, between };
+}
+
+/** Whether `cutRoutes` leaves the routes whole. */
+export function fitOneNode({ links, separators }: Omit<Routes, 'pair'>, fanout: number): boolean {
+  const children = links.length / 2;
+  return children <= fanout && fitting(separators, 0, children) === children;
 }
 
 /** How many children from `first` on, of `most`, fit a node with their separators. */

@@ -81,7 +81,7 @@ export class NodeArena {
   #end = LINE_WORDS;
 
   constructor(words = FIRST_WORDS) {
-    this.words = new Int32Array(words);
+    this.words = wordsUnfilled(words);
   }
 
   /** Words in use, also by nodes that were forgotten since. */
@@ -93,7 +93,7 @@ export class NodeArena {
     const at = this.#end;
     this.#end += Math.ceil(words / LINE_WORDS) * LINE_WORDS;
     if (this.#end + TOUCHED_WORDS > this.words.length) {
-      const grown = new Int32Array(2 * (this.#end + TOUCHED_WORDS));
+      const grown = wordsUnfilled(2 * (this.#end + TOUCHED_WORDS));
       grown.set(this.words);
       this.words = grown;
     }
@@ -168,6 +168,11 @@ export class NodeArena {
     const { separators } = this.nodes[words[at + NUMBER]];
     return passSeparators(separators, below, u8, keyBytes, side === AT_KEY);
   }
+}
+
+/** To fill megabytes with zeros takes as long as several writes. A node writes all of its words. */
+function wordsUnfilled(count: number): Int32Array<ArrayBuffer> {
+  return new Int32Array(Buffer.allocUnsafeSlow(4 * count).buffer);
 }
 
 function rowOf(words: Int32Array, at: number, child: number): number {
@@ -312,6 +317,11 @@ export class CachedNode {
   setNode(child: number, node: CachedNode | undefined): void {
     if (node !== undefined) node.#standBelow(this, child);
     if (node !== undefined || child < this.#nodes.length) this.#nodes[child] = node;
+    this.#lead(child, node);
+  }
+
+  /** Leads descents in the arena to a child, if that stands there too. */
+  #lead(child: number, node: CachedNode | undefined): void {
     const isBeside = node !== undefined && node.#arena === this.#arena;
     this.#arena.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
   }
@@ -383,17 +393,21 @@ export class CachedNode {
    * Their links must agree with the tags: another node may stand in the block by now.
    */
   inherit(older: CachedNode): void {
-    const remembered = new Map<number, number>();
-    older.#nodes.forEach((node, i) => {
-      if (node) remembered.set(older.linkLow(i), i);
+    const { words } = this.#arena;
+    const rows = this.#row(0);
+    let next = 0;
+    // The children have the same order in both.
+    older.#nodes.forEach((node, before) => {
+      if (node === undefined) return;
+      const [low, high] = [older.linkLow(before), older.linkHigh(before)];
+      for (let child = next; child < this.children; child++) {
+        const row = rows + ROW_WORDS * child;
+        if (words[row] !== low) continue;
+        if (((words[row + 1] ^ high) & ~FROZEN) === 0) this.setNode(child, node);
+        next = child + 1;
+        return;
+      }
     });
-    if (remembered.size === 0) return;
-    for (let i = 0; i < this.children; i++) {
-      const before = remembered.get(this.linkLow(i));
-      if (before === undefined) continue;
-      const changed = this.linkHigh(i) ^ older.linkHigh(before);
-      if ((changed & ~FROZEN) === 0) this.setNode(i, older.#nodes[before]);
-    }
   }
 
   /** As `NodeArena.descend`, from this node on, in all arenas. */
@@ -403,7 +417,7 @@ export class CachedNode {
       const next = node.#nodes[request.child];
       if (next === undefined) break;
       // It was moved after the node: from now on the node leads there.
-      if (next.#arena === node.#arena) node.setNode(request.child, next);
+      if (next.#arena === node.#arena) node.#lead(request.child, next);
       node = next.#arena.descend(next.#at, request);
     }
     return node;
@@ -417,7 +431,7 @@ export class CachedNode {
     arena.words[this.#at + NUMBER] = arena.nodes.push(this) - 1;
     this.#arena = arena;
     this.#nodes.forEach((node, child) => {
-      this.setNode(child, node);
+      this.#lead(child, node);
     });
   }
 

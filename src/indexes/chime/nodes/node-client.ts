@@ -4,6 +4,7 @@ import { type Address, Batch, CAS_BYTES, type Operation, Scratch } from '../../.
 import type { FreeList } from '../free-list.ts';
 import type { NodeCache } from './cache.ts';
 import type { Link } from './link.ts';
+import type { PendingCuts } from './pending-cuts.ts';
 
 const SWAPS = 64;
 const IMAGE_BYTES = 4096;
@@ -38,8 +39,7 @@ export interface NodeClient {
   readonly reclamation: Reclamation;
   readonly cache: NodeCache;
   readonly stepMemories: FreeList<StepMemory>;
-  /** Keys at which this client has cut a node that the level above has yet to absorb. */
-  readonly cuts: Uint8Array[];
+  readonly cuts: PendingCuts;
   /** Internal nodes that this client has rebuilt. */
   rebuilds: number;
   /** Bounds loops: raises SW_CONTENTION after too many rounds. */

@@ -46,6 +46,7 @@ import {
   UP,
 } from './link.ts';
 import type { NodeClient, StepMemory } from './node-client.ts';
+import { isAtEnd, type KeyAt } from './siblings.ts';
 
 /** Most nodes on a path to a leaf: levels, and replacements that are not linked yet. */
 export const PATH_MAX = 1000;
@@ -286,10 +287,13 @@ export class NewNodes {
   }
 
   /** Claims blocks for all nodes that these routes take: see `cutAndStack`. */
-  *reserveFor(routes: Routes): Operation<void> {
+  *reserveFor(routes: Routes, key: KeyAt): Operation<void> {
     for (let level = routes; ; ) {
-      const { nodes, between } = cutRoutes(level, this.#tree.geometry.shape.fanout);
-      for (const one of nodes) yield* this.reserve(sizeOf(one));
+      const ascends = isAtEnd(level, key);
+      const { nodes, between } = cutRoutes(level, this.#tree.geometry.shape.fanout, ascends);
+      // The first node may be the longest one: what is known of the routes may change a little.
+      const size = Math.max(...nodes.map(sizeOf));
+      for (let i = 0; i < nodes.length; i++) yield* this.reserve(size);
       if (nodes.length === 1) return;
       level = { links: new Int32Array(2 * nodes.length), separators: between, pair: 0 };
     }

@@ -1,11 +1,11 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { childrenIn, cutRoutes, linkIn, type Routes } from './internal-node.ts';
+import { childrenIn, cutRoutes, fitOneNode, linkIn, type Routes } from './internal-node.ts';
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, routesOf, swing, type Visit } from './node-io.ts';
 import { type Piece, type Plan, planOf } from './plan-node.ts';
-import { type Target, withSiblings } from './siblings.ts';
+import { childOfKey, isAtEnd, type KeyAt, type Target, withSiblings } from './siblings.ts';
 
 /**
  * Replaces an internal node with a copy. The copy takes over the children of those children that
@@ -40,7 +40,7 @@ export function* rebuildNode(
       ? { routes: frozen, merged: undefined }
       : yield* withSiblings(tree, frozen, target);
     invariant(known.links.length > 0, 'a node is replaced by one without a child');
-    const { to, routes } = yield* build(tree, nodes, node, known, gone);
+    const { to, routes } = yield* build(tree, nodes, node, known, target.key, gone);
     if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;
     // No path from the root leads there any more; older paths find the identity erased.
@@ -75,7 +75,7 @@ function* reserve(tree: NodeClient, node: Visit, target: Target, nodes: NewNodes
   const { routes: copy } = hasLeaves
     ? yield* withSiblings(tree, routes, target)
     : { routes: withOneMore(routes, target) };
-  yield* nodes.reserveFor(copy);
+  yield* nodes.reserveFor(copy, target.key);
 }
 
 /** The routes after a split is absorbed, as far as one can tell without a look at it. */
@@ -83,8 +83,11 @@ function withOneMore({ links, separators, pair }: Routes, { key }: Target): Rout
   if (!links.some((high, i) => i % 2 === 1 && (high & ABSORB) !== 0)) {
     return { links, separators, pair };
   }
-  const separator = key.u8.subarray(key.at, key.at + key.bytes);
-  return { links: Int32Array.of(...links, 0, 0), separators: [...separators, separator], pair };
+  const child = childOfKey(separators, key);
+  const more = separators.slice();
+  more.splice(child, 0, key.u8.subarray(key.at, key.at + key.bytes));
+  const marked = pair > child ? pair + 1 : pair;
+  return { links: Int32Array.of(...links, 0, 0), separators: more, pair: marked };
 }
 
 /** Retires a leaf that was merged. The client that publishes a node without it does this. */
@@ -109,6 +112,7 @@ function* build(
   nodes: NewNodes,
   node: Visit,
   known: Routes,
+  key: KeyAt,
   gone: Link[],
 ): Operation<Omit<Rebuilt, 'linked'>> {
   // Leaves are not absorbed, so there is nothing to plan.
@@ -120,8 +124,8 @@ function* build(
   const isRoot = node.owner === tree.root;
   const lone = isRoot && routes.links.length === 2 && isWhole(high);
   if (lone) return { to: { low, high }, routes: undefined };
-  const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot);
-  const whole = cutRoutes(routes, tree.geometry.shape.fanout).nodes.length === 1;
+  const to = yield* cutAndStack(tree, nodes, routes, node.high & ABSORB, isRoot, key);
+  const whole = fitOneNode(routes, tree.geometry.shape.fanout);
   return { to, routes: whole ? routes : undefined };
 }
 
@@ -158,8 +162,9 @@ function* cutInto(
   nodes: NewNodes,
   routes: Routes,
   flags = 0,
+  ascends = false,
 ): Operation<Omit<Routes, 'pair'>> {
-  const cut = cutRoutes(routes, tree.geometry.shape.fanout);
+  const cut = cutRoutes(routes, tree.geometry.shape.fanout, ascends);
   const links: number[] = [];
   for (const piece of cut.nodes) {
     const { low, high } = yield* nodes.internal(piece, flags);
@@ -178,11 +183,13 @@ export function* cutAndStack(
   routes: Routes,
   flags: number,
   isRoot: boolean,
+  key?: KeyAt,
 ): Operation<Link> {
   const { fanout } = tree.geometry.shape;
   let level = routes;
   for (let over = flags, inner = 0; ; over = ABSORB, inner = isRoot ? 0 : ABSORB) {
-    if (cutRoutes(level, fanout).nodes.length === 1) return yield* nodes.internal(level, over);
-    level = { ...(yield* cutInto(tree, nodes, level, inner)), pair: 0 };
+    if (fitOneNode(level, fanout)) return yield* nodes.internal(level, over);
+    const ascends = key !== undefined && isAtEnd(level, key);
+    level = { ...(yield* cutInto(tree, nodes, level, inner, ascends)), pair: 0 };
   }
 }

@@ -49,6 +49,11 @@ export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }:
   return child;
 }
 
+/** Whether a key belongs to the last children: where keys ascend, the others get no more. */
+export function isAtEnd({ separators }: Pick<Routes, 'separators'>, key: KeyAt): boolean {
+  return childOfKey(separators, key) >= separators.length - 1;
+}
+
 /**
  * Adds the siblings of the key's leaf that a node lacks to its routes (CHIME section 4.2.3). The
  * node was read, and is still in use when the copy is published. Reads a leaf's link after the

@@ -73,7 +73,7 @@ export class LeafRequest extends Request implements LeafTurn {
   expected: number | undefined;
   compute: (present: boolean) => void = () => {};
   outcome: Outcome = REFUSED;
-  /** Whether the one before it at the leaf may make its change; for that one, homes that it read. */
+  /** Whether the operation before it may make its change; for that one, homes that it read. */
   joins = false;
   readonly homesRead: number[] = [];
 

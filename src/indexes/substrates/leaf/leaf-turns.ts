@@ -100,7 +100,7 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
     return this.#queue.filter((one) => one.turnAt === turnAt && !one.hasTurn);
   }
 
-  /** Takes an operation out of the queue, for which another one sets `turnDone` or `turnRefused`. */
+  /** Takes an operation out of the queue; another one sets its `turnDone` or `turnRefused`. */
   takeOver(turn: T): void {
     this.#queue.splice(this.#queue.indexOf(turn), 1);
     turn.turnAt = 0;

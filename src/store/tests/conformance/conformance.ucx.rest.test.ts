@@ -12,8 +12,8 @@ import { conformance } from './cases/index.ts';
  */
 const { STEPWELL_UCX: WHOLE } = process.env;
 /**
- * Else each index runs one case in twenty, and each another one: what differs here from memory nodes
- * over TCP is how verbs run, and they are the same for all indexes.
+ * Else each index runs one case in twenty, and each another one: what differs here from memory
+ * nodes over TCP is how verbs run, and they are the same for all indexes.
  */
 const SHARE = 20;
 
