@@ -8,10 +8,10 @@ import {
   childIn,
   childrenIn,
   linkIn,
+  linksIn,
   type NewChild,
   NODE_BYTES_MAX,
   pairIn,
-  separatorIn,
   splicedBytes,
 } from './nodes/internal-node.ts';
 import { compareKeys, separatorOf } from './nodes/keys.ts';
@@ -160,8 +160,8 @@ function* spliceSiblings(
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
   const child = childIn(image, key.u8, key.at, key.bytes);
-  const end = child < children - 1 ? separatorIn(image, child) : upper;
-  const look = () => missingSiblings(tree, linkIn(image, child), end);
+  const unmarked = { links: linksIn(image), separators: [], pair: 0 };
+  const look = () => missingSiblings(tree, unmarked, child, upper);
   const fits = (added: readonly NewChild[]) => {
     return children + added.length <= fanout && splicedBytes(image, added) <= NODE_BYTES_MAX;
   };

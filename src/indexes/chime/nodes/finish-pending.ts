@@ -115,11 +115,10 @@ function* lacksSiblings(
   child: number,
   upper: Uint8Array | undefined,
 ): Operation<boolean> {
-  const { links, separators, pair } = routes;
+  const { links, pair } = routes;
   if (pair > 0 && 2 * pair < links.length) {
     const right = { low: links[2 * pair], high: links[2 * pair + 1] };
     if (yield* tree.isMerged(right)) return true;
   }
-  const leaf = { low: links[2 * child], high: links[2 * child + 1] };
-  return (yield* missingSiblings(tree, leaf, separators[child] ?? upper)).length > 0;
+  return (yield* missingSiblings(tree, routes, child, upper)).length > 0;
 }

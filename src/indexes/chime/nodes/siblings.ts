@@ -2,8 +2,8 @@ import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { NewChild, Routes } from './internal-node.ts';
-import { compareKeys, compareWhole } from './keys.ts';
-import type { Link } from './link.ts';
+import { areSame, compareKeys, compareWhole } from './keys.ts';
+import { isSameLeaf, type Link } from './link.ts';
 import type { LeafBounds, NodeClient } from './node-client.ts';
 
 /** Siblings that are added at once: bulk loads and dead clients may leave long chains. */
@@ -67,8 +67,7 @@ export function* withSiblings(
 ): Operation<WithSiblings> {
   const { routes, merged } = yield* withoutMerged(tree, frozen);
   const child = childOfKey(routes.separators, key);
-  const leaf = { low: routes.links[2 * child], high: routes.links[2 * child + 1] };
-  const added = yield* missingSiblings(tree, leaf, routes.separators[child] ?? upper);
+  const added = yield* missingSiblings(tree, routes, child, upper);
   const count = added.length;
   if (count === 0) return { routes, merged };
   const behind = 2 * child + 2;
@@ -103,22 +102,28 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
 }
 
 /**
- * The leaves between a child and the next one, which begins at `end`, that the node does not know.
- * A leaf may reach beyond `end`: a merge writes its bounds some WRITEs before it retires the next
- * child. That one and its mark stay in the node; otherwise the node would lead twice to the leaf
- * behind it.
+ * The leaves between a child and the next one that the node does not know. The left leaf of a
+ * marked pair may reach beyond the right one already, because a merge writes its bounds before it
+ * retires the right one. Then that one and the mark stay: otherwise the node would lead twice to
+ * the leaf behind the pair.
  */
 export function* missingSiblings(
   tree: NodeClient,
-  child: Link,
-  end: Uint8Array | undefined,
+  { links, separators, pair }: Routes,
+  child: number,
+  upper: Uint8Array | undefined,
 ): Operation<NewChild[]> {
   const added: NewChild[] = [];
-  for (let leaf = child; added.length < SIBLINGS_MAX; ) {
+  let leaf: Link = { low: links[2 * child], high: links[2 * child + 1] };
+  const [nextLow, nextHigh] = [links[2 * child + 2], links[2 * child + 3]];
+  const isLast = 2 * child + 2 >= links.length;
+  while (added.length < SIBLINGS_MAX) {
     const bounds: LeafBounds | undefined = yield* tree.readBounds(leaf);
     const { sibling, pivot } = bounds ?? {};
     if (sibling === undefined || pivot === undefined) break;
-    if (end !== undefined && compareWhole(pivot, end) >= 0) break;
+    if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
+    const reaches = () => child + 1 === pair && compareWhole(pivot, separators[child]) >= 0;
+    if (isLast ? areSame(pivot, upper) : reaches()) break;
     const last = added.at(-1);
     const isAhead = last === undefined || compareWhole(last.separator, pivot) < 0;
     invariant(isAhead, 'the pivots of siblings do not ascend');
