@@ -171,6 +171,25 @@ test(`the canary is caught in a merge beside a late split: ${UNFROZEN}`, () => {
   assert.match(failure ?? '', new RegExp(`^ *${canary.caughtBy}:`, 'm'));
 });
 
+/**
+ * A client removes a leaf's last key, and stops or dies while it merges the leaf with the next one:
+ * maybe when the left leaf has its new bounds and the right one is not retired. Another client then
+ * empties a third leaf below the same node, finds the mark, and copies the node.
+ */
+for (const fanout of [3, 4]) {
+  test(`CHIME withstands a removal beside an unfinished merge, of ${fanout} children`, () => {
+    const smallest = { ...CHIME_SUBJECT.smallest, fanout };
+    const scope = scopeOf({ ...CHIME_SUBJECT, smallest }, 'shrink-split');
+    const [removal, puts] = scope.clients;
+    const before = [...scope.before, ...(puts as Call[])];
+    const removals: Call[] = [2, 3].map((key) => ({ key, kind: 'remove' }));
+    const beside = { ...scope, before, clients: [removal, removals] };
+    const { failure, executions, crashed } = searchStops(beside, { crashes: 'unstopped' });
+    assert.equal(failure, undefined);
+    assert.ok(crashed > 50 && executions > 500, `${executions} executions, ${crashed} deaths`);
+  });
+}
+
 const CAUGHT_IN_SCOPES = [
   ...Object.values(STOPPED).flat(),
   ...DIRECTED.map(([, , bug]) => bug),

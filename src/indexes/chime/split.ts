@@ -160,7 +160,8 @@ function* spliceSiblings(
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
   const child = childIn(image, key.u8, key.at, key.bytes);
-  const look = () => missingSiblings(tree, { links: linksIn(image) }, child, upper);
+  const unmarked = { links: linksIn(image), separators: [], pair: 0 };
+  const look = () => missingSiblings(tree, unmarked, child, upper);
   const fits = (added: readonly NewChild[]) => {
     return children + added.length <= fanout && splicedBytes(image, added) <= NODE_BYTES_MAX;
   };

@@ -101,10 +101,15 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   };
 }
 
-/** The leaves between a child and the next one that the node does not know. */
+/**
+ * The leaves between a child and the next one that the node does not know. The left leaf of a
+ * marked pair may reach beyond the right one already, because a merge writes its bounds before it
+ * retires the right one. Then that one and the mark stay: otherwise the node would lead twice to
+ * the leaf behind the pair.
+ */
 export function* missingSiblings(
   tree: NodeClient,
-  { links }: Pick<Routes, 'links'>,
+  { links, separators, pair }: Routes,
   child: number,
   upper: Uint8Array | undefined,
 ): Operation<NewChild[]> {
@@ -117,7 +122,8 @@ export function* missingSiblings(
     const { sibling, pivot } = bounds ?? {};
     if (sibling === undefined || pivot === undefined) break;
     if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
-    if (isLast && areSame(pivot, upper)) break;
+    const reaches = () => child + 1 === pair && compareWhole(pivot, separators[child]) >= 0;
+    if (isLast ? areSame(pivot, upper) : reaches()) break;
     const last = added.at(-1);
     const isAhead = last === undefined || compareWhole(last.separator, pivot) < 0;
     invariant(isAhead, 'the pivots of siblings do not ascend');
