@@ -136,7 +136,7 @@ describe('labs', () => {
       const { runs, staleness } = await figures('near-reads', [...few, ...peers]);
       for (const { nanoseconds } of runs) assert.ok(nanoseconds > 0);
       const cold = 4 + 4 + 3;
-      assert.equal(runs.length, 2 * 4 * 3 + cold, 'reads of each peer; first, second, bounded ones');
+      assert.equal(runs.length, 2 * 4 * 3 + cold, 'reads of each peer; cold and bounded ones');
       assert.deepEqual(
         staleness.map(({ peer, stale }: { peer: string; stale: number }) => [peer, stale]),
         [
