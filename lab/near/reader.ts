@@ -98,8 +98,8 @@ async function countStale(
 }
 
 /**
- * What reads cost that a near cache does not answer, beside those of a handle without one: the same
- * heap, mapping and code for all, and no garbage of the one before.
+ * Times reads that a near cache does not answer, beside those of a handle without one. All have the
+ * same heap, mapping and code, and none pays for the garbage of the one before.
  */
 async function cold({ place, keys }: Opened): Promise<ColdResult> {
   const plain = openStore(place);

@@ -39,9 +39,9 @@ export interface ScanOptions extends RangeOptions {
  * pool, however long it takes: leaving it early (`break`, `return`, or just forgetting it) costs
  * nobody anything. After an error it is over.
  *
- * Keys as bytes and short byte values may be views of memory that they share, 8 KiB or one key, as
- * small Buffers of Node are: none overlaps another, but `value.buffer` is more than the value. It
- * cannot be transferred to another thread, and one view that is kept keeps all of it;
+ * Keys as bytes and short byte values may be views of memory that they share, as small Buffers of
+ * Node are: 8 KiB, or one long key. None overlaps another, but `value.buffer` is more than the
+ * value. It cannot be transferred to another thread, and one view that is kept keeps all of it.
  * `value.slice()` is a copy of its own.
  *
  * @throws StepwellError SW_CLOSED once the store is closed, SW_ABORTED once its signal is aborted.

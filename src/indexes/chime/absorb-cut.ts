@@ -1,11 +1,16 @@
 import { type ErrorCode, hasCode } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
+import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { finishPending } from './nodes/finish-pending.ts';
 import { ABSORB } from './nodes/link.ts';
 import { AT_KEY, type RoutedRequest } from './nodes/node-arena.ts';
 import type { Visit } from './nodes/node-io.ts';
-import { rebuildNode } from './nodes/rebuild-node.ts';
-import { changeRemembered, type RememberedPath, rememberRebuilt } from './nodes/remembered-path.ts';
+import {
+  changeRemembered,
+  type RememberedPath,
+  rebuildLinked,
+  rememberCopy,
+} from './nodes/remembered-path.ts';
 import { keyOf } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { ChimeTree } from './tree.ts';
@@ -19,7 +24,10 @@ const HARMLESS: readonly ErrorCode[] = ['SW_CONTENTION', 'SW_POOL_FULL'];
  * this client dies, the node is one more level on the path. A second such level is not left there.
  * A write goes on when this fails.
  */
-export function* absorbCut(tree: ChimeTree, key: Uint8Array): Operation<void> {
+export function* absorbCut(tree: ChimeTree, write: LeafRequest): Operation<void> {
+  const key = tree.cuts.take();
+  if (key === undefined) return;
+  write.hasMerged = true;
   try {
     if (yield* absorbAt(tree, key)) tree.cuts.absorbed();
     else tree.cuts.failed(key);
@@ -59,10 +67,11 @@ function* absorbInto(
   node: Visit,
 ): Operation<boolean> {
   const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
-  const rebuilt = yield* rebuildNode(tree, node, target);
-  if (!rebuilt?.linked || rebuilt.routes === undefined) return false;
-  const cut = path.node.node(path.node.childFor(request));
-  rememberRebuilt(tree, path, rebuilt, ...(cut === undefined ? [] : [cut]));
+  const linked = yield* rebuildLinked(tree, node, target);
+  if (linked?.routes === undefined) return false;
+  const older = [path.node, path.node.node(path.node.childFor(request))];
+  const copy = rememberCopy(tree, path, linked.to, linked.routes);
+  for (const one of older) if (one !== undefined) copy?.inherit(one);
   return true;
 }
 

@@ -89,16 +89,14 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   }
 
   override *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
-    const cut = this.tree.cuts.take();
-    request.hasMerged = cut !== undefined;
-    if (cut !== undefined) yield* absorbCut(this.tree, cut);
+    request.hasMerged = false;
+    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
     return yield* super.write(request, condition, expected);
   }
 
   override *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
-    const cut = this.tree.cuts.take();
-    request.hasMerged = cut !== undefined;
-    if (cut !== undefined) yield* absorbCut(this.tree, cut);
+    request.hasMerged = false;
+    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
     return yield* super.modify(request, compute);
   }
 

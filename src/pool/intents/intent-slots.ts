@@ -21,7 +21,7 @@ export const NO_SLOT = -1;
 /**
  * This client's intent slots: an operation holds one from before its lock until its unlock.
  *
- * The slots of 32 rows on a memory node share a chunk. The first of these clients that opens a
+ * The slots of eight rows on a memory node share a chunk. The first of these clients that opens a
  * store with locks takes it, and it stays. A word for each group and node names it. So a pool
  * without such stores keeps no memory for them, and a client that has opened one can lock also when
  * the pool is full.

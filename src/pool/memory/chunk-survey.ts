@@ -100,9 +100,14 @@ const STATE_BITS = 15;
 /** Weight of chance between chunks with about the same share of free blocks. */
 const TIE = 2 ** -8;
 
+/** The lines of a block in the lower half of a chunk's word. */
+function unitsIn(low: number): number {
+  return (low >>> 12) & 65535;
+}
+
 /** The use (`useOf`) in the lower half of a chunk's word. */
 function usedFor(low: number): number {
-  return useOf((low >>> 4) & 255, (low >>> 12) & 65535);
+  return useOf((low >>> 4) & 255, unitsIn(low));
 }
 
 /** The count of free blocks in the upper half of a chunk's word. */
@@ -112,7 +117,7 @@ function freeOf(high: number): number {
 
 /** Whether it is the word of a chunk of blocks. The pool may be damaged. */
 function isOfBlocks(low: number): boolean {
-  const units = (low >>> 12) & 65535;
+  const units = unitsIn(low);
   return holdsBlocks(low & STATE_BITS) && units > 0 && units <= BLOCK_UNITS_MAX;
 }
 

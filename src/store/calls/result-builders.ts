@@ -122,8 +122,8 @@ class OneByOne<T> implements ResultBuilder<T> {
 const SHARED_BYTES = 8192;
 
 /**
- * Short byte keys and values stand together in memory that they share, as small Buffers of Node do:
- * a view of it takes half the time of an array of its own, and leaves half as much to collect.
+ * Memory that short byte keys and values share, as small Buffers of Node do. A view of it takes
+ * half the time of an array of its own, and leaves half as much to collect.
  */
 class SharedBytes {
   #memory = new ArrayBuffer(0);

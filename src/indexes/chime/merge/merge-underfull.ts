@@ -48,7 +48,6 @@ import {
   type RememberedPath,
   rememberCopy,
   rememberedPath,
-  rememberRebuilt,
   visitRemembered,
 } from '../nodes/remembered-path.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
@@ -78,7 +77,7 @@ export interface Step {
   upper: Uint8Array | undefined;
   /** Which of its children is next on the path. */
   child: number;
-  /** What the client remembers of the way to the node, if it came by that. */
+  /** The remembered path, if the client came to the node by one. */
   remembered?: RememberedPath;
 }
 
@@ -89,8 +88,8 @@ export interface Step {
  *
  *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
  *
- * It only saves memory: if it fails, nothing is lost. Of many removals from one leaf, only the last
- * one looks (`hasRemovedMany`).
+ * It only saves memory: if it fails, nothing is lost. After many removals from one leaf, only the
+ * last one looks (`hasRemovedMany`).
  */
 export function* mergeUnderfull(
   tree: ChimeTree,
@@ -131,8 +130,8 @@ function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
 }
 
 /**
- * Merges the leaf, or else the node above it, with a neighbour by what this client remembers of the
- * path. False if that is too old, or other nodes on the path may have to be changed.
+ * Merges the leaf with a neighbour by what this client remembers of the path. False if that is too
+ * old, or other nodes on the path may have to be changed.
  */
 function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const remembered = rememberedPath(tree, request);
@@ -146,9 +145,8 @@ function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boo
     const key = keyOf(request);
     const child = childIn(node.image, key.u8, key.at, key.bytes);
     const { merges } = tree;
-    const step = { node, lower, upper, child, remembered };
-    if (yield* mergeLeafAt(tree, step, key)) return tree.merges !== merges;
-    return true;
+    const changed = yield* mergeLeafAt(tree, { node, lower, upper, child, remembered }, key);
+    return !changed || tree.merges !== merges;
   } finally {
     tree.stepMemories.give(memory);
   }
@@ -487,11 +485,11 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
  * memory reserved for the pair is not enough for both, and in a nearly full pool the node would
  * stay frozen.
  */
-function* absorbSplits(tree: ChimeTree, above: Step, key: KeyAt): Operation<boolean> {
+function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
-    yield* reserveFor(nodes, above.node);
-    return yield* rebuildWith(tree, above, key, nodes);
+    yield* reserveFor(nodes, node);
+    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }
@@ -528,7 +526,7 @@ function joined(
 /** Marks two internal nodes as a pair, and replaces the node above. */
 function* joinNodes(
   tree: ChimeTree,
-  above: Step,
+  { node, upper }: Step,
   left: number,
   into: readonly Routes[],
   key: KeyAt,
@@ -537,22 +535,10 @@ function* joinNodes(
   try {
     // Before anything is frozen, because a frozen node cannot be changed until this is done.
     for (const one of into) yield* nodes.reserve(sizeOf(one));
-    yield* reserveFor(nodes, above.node);
-    if (!(yield* mark(above.node, left))) return false;
-    return yield* rebuildWith(tree, above, key, nodes);
+    yield* reserveFor(nodes, node);
+    if (!(yield* mark(node, left))) return false;
+    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
   } finally {
     nodes.discard();
   }
-}
-
-/** Rebuilds a node in blocks that are reserved. */
-function* rebuildWith(
-  tree: ChimeTree,
-  { node, upper, remembered }: Step,
-  key: KeyAt,
-  nodes: NewNodes,
-): Operation<boolean> {
-  const rebuilt = yield* rebuildNode(tree, node, { key, upper }, nodes);
-  if (rebuilt?.linked && remembered !== undefined) rememberRebuilt(tree, remembered, rebuilt);
-  return rebuilt !== undefined;
 }

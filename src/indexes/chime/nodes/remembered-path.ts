@@ -11,7 +11,7 @@ import { ABSORB, addressOfLink, FROZEN, type Link } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { NodeClient, StepMemory } from './node-client.ts';
 import { identityOf, isInUse, linkAddress, type Visit } from './node-io.ts';
-import { type Rebuilt, rebuildNode } from './rebuild-node.ts';
+import { rebuildNode } from './rebuild-node.ts';
 import type { Target } from './siblings.ts';
 
 /** A remembered node, and the one above it, of which it is this child. */
@@ -21,16 +21,15 @@ export interface RememberedPath {
   readonly node: CachedNode;
 }
 
-/** The path to a node, or the one just above the leaf that the request is aimed at. */
+/** The path to the node just above the leaf that the request is aimed at. */
 export function rememberedPath(
   { cache }: NodeClient,
   request: RoutedRequest,
-  target = request.above,
 ): RememberedPath | undefined {
   for (let parent = cache.top; parent !== undefined; ) {
     const child = parent.childFor(request);
     const node = parent.node(child);
-    if (node !== undefined && node === target) return { parent, child, node };
+    if (node !== undefined && node === request.above) return { parent, child, node };
     parent = node;
   }
   return undefined;
@@ -102,17 +101,6 @@ export function rememberCopy(
   const copy = cache.remember(routes, to);
   parent.setNode(child, copy);
   return copy;
-}
-
-/** As `rememberCopy`, of a node above others: those that are still below it stay remembered. */
-export function rememberRebuilt(
-  tree: NodeClient,
-  path: RememberedPath,
-  { to, routes }: Pick<Rebuilt, 'to' | 'routes'>,
-  ...older: CachedNode[]
-): void {
-  const copy = rememberCopy(tree, path, to, routes && packRoutes(routes));
-  for (const one of [path.node, ...older]) copy?.inherit(one);
 }
 
 /** What has replaced a node, and is linked in its place. */

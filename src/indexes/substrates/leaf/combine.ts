@@ -11,6 +11,9 @@ import { unlock } from './lock-leaf.ts';
 import { emptyFrom, NONE, noteEmptied, noteTaken } from './make-room.ts';
 import { imageOf, keepFound, lookInNeighbourhood } from './read-leaf.ts';
 
+/** The vacancy in the image, in 32-bit words. */
+const VACANCY = (IMAGE_AT + VACANCY_AT) >> 2;
+
 /**
  * Write combining (CHIME inherits it from SMART): the operation that holds a leaf's lock makes the
  * changes of those operations of its client, too, that wait for their turn at the leaf.
@@ -41,7 +44,7 @@ export function* combine(client: LeafClient, request: LeafRequest): Operation<bo
     try {
       if (!combination.add(other)) break;
     } catch (error) {
-      // Of its computation: it changes nothing.
+      // Its own computation failed: it changes nothing.
       client.turns.takeOver(other);
       other.turnRefused = error;
       continue;
@@ -68,7 +71,7 @@ function isRead(request: LeafRequest, other: LeafRequest): boolean {
   return other.joins && isSame && (other.home === home || homesRead.includes(other.home));
 }
 
-/** The changes of several operations, in the image of the leaf that one of them has locked. */
+/** Changes by several operations to the image of a leaf; one of them holds its lock. */
 class Combination {
   readonly #client: LeafClient;
   readonly #request: LeafRequest;
@@ -95,7 +98,7 @@ class Combination {
       return this.#add(one);
     } finally {
       one.words = words;
-      // What a merge goes by.
+      // The eviction and the merge behind each operation look at the vacancy it left.
       const [to, from] = [words.i32, this.#request.words.i32];
       for (let i = 0; i < 2; i++) to[VACANCY + i] = from[VACANCY + i];
     }
@@ -178,5 +181,3 @@ class Combination {
     for (let i = 0; i < size >> 2; i++) intent.memory.i32[at + i] = words.i32[(from >> 2) + i];
   }
 }
-
-const VACANCY = (IMAGE_AT + VACANCY_AT) >> 2;

@@ -126,8 +126,8 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
 }
 
 /**
- * The steps of `modify` of items with records. A search comes first: the
- * new value depends on what it finds. Then a change under the lock, if the item is the same.
+ * The steps of `modify` of items with records. A search comes first: the new value depends on what
+ * it finds. Then a change under the lock, if the item is the same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
   const { records } = client;

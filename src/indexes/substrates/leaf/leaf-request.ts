@@ -73,8 +73,9 @@ export class LeafRequest extends Request implements LeafTurn {
   expected: number | undefined;
   compute: (present: boolean) => void = () => {};
   outcome: Outcome = REFUSED;
-  /** Whether the operation before it may make its change; for that one, homes that it read. */
+  /** Whether the operation before it at the leaf may make its change, too. */
   joins = false;
+  /** Homes of waiting operations whose neighbourhoods this one has read under its lock. */
   readonly homesRead: number[] = [];
 
   constructor(geometry: LeafGeometry) {

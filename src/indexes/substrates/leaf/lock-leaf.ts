@@ -24,10 +24,10 @@ const SLOT_LOOKS_MIN = 500;
 const HOMES_MAX = 8;
 
 /**
- * One attempt to lock the key's leaf, unless another operation of this client makes the change
- * while this one waits for its turn (`turnDone`): D[WRITE intent's head; (WRITE record); CAS owner;
- * READ header and entries]. The READs follow a successful CAS, so they are under the lock. True
- * when the operation holds the leaf and the leaf is the key's.
+ * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
+ * and entries]. The READs follow a successful CAS, so they are under the lock. True when the
+ * operation holds the leaf and the leaf is the key's. While it waits for its turn, another
+ * operation of this client may make its change: then `turnDone` is set, and there is no attempt.
  *
  * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
  * older intent in the slot can be taken for its.

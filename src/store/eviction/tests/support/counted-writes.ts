@@ -7,7 +7,7 @@ import { startNodes } from '../../../tests/support/remote.ts';
 export const RECORDS = 2048;
 export const WRITES = 1024;
 const WIDTH = 64;
-/** Of 300 bytes, a value has a block of its own; shorter ones may stand in leaves. */
+/** A value of 300 bytes has a block of its own; shorter ones may stand in leaves. */
 export const SHORT = 32;
 export const LONG = 300;
 
