@@ -61,6 +61,11 @@ export class Connection implements Client, CommandContext, Arrival {
   readonly #account: MemoryAccount;
   readonly #getRun = new GetRun();
   readonly #resume = () => this.#guard(() => this.#unblock());
+  readonly #answer = () =>
+    this.#guard(() => {
+      this.#answering = undefined;
+      this.#flush();
+    });
   readonly #goOn = () => this.#guard(() => this.#stepped());
   readonly #breakOff = (error: unknown) =>
     this.#guard(() => {
@@ -78,6 +83,12 @@ export class Connection implements Client, CommandContext, Arrival {
   #pushes: Uint8Array[] = [];
   #pushBytes = 0;
   #pushing: NodeJS.Immediate | undefined;
+  /**
+   * Sends the replies once every connection that had requests has been served. The first reply that
+   * leaves wakes the process at the other end, which costs as much as several commands; it then
+   * finds the others there, too.
+   */
+  #answering: NodeJS.Immediate | undefined;
   /** Since when the client has left more unread than the soft limit allows, or 0. */
   #overSoftLimitSince = 0;
   /** Waits for the client to read what was sent, for other connections, or for a pause to end. */
@@ -232,7 +243,7 @@ export class Connection implements Client, CommandContext, Arrival {
     if (!this.#isRunning && !this.#blocked) this.#run();
   }
 
-  /** Runs all requests that have come; their replies leave together. */
+  /** Runs all requests that have come; their replies leave together, at the end of the turn. */
   #run(): void {
     while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
       if (this.#isPaused) {
@@ -255,7 +266,7 @@ export class Connection implements Client, CommandContext, Arrival {
       this.state.ended = true;
     }
     if (this.state.ended || this.#inputEnded) this.#finish();
-    else this.#flush();
+    else if (this.reply.length > 0) this.#answering ??= setImmediate(this.#answer);
     if (!this.#isHeld || this.#blocked) return;
     this.#isHeld = false;
     this.#socket.resume();
@@ -403,6 +414,7 @@ export class Connection implements Client, CommandContext, Arrival {
    */
   #evict(): void {
     this.server.totals.evictedConnections++;
+    if (this.#answering !== undefined) this.#flush();
     const isReading = this.#socket.writableLength === 0 && this.reply.length === 0;
     if (!isReading || this.#isRunning || this.#finished) {
       this.#release();
@@ -420,6 +432,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#finished = true;
     clearImmediate(this.#turn);
     clearImmediate(this.#pushing);
+    clearImmediate(this.#answering);
     this.#pushes = [];
     this.#dropRequests();
     this.#reader.abandon('the connection is gone');
