@@ -395,7 +395,9 @@ export class FullPool {
 
   *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
-    return yield* this.#ripenFor(lacking);
+    const isThere = yield* this.#ripenFor(lacking);
+    if (isThere) this.#evictor?.noteWait();
+    return isThere;
   }
 
   /** Frees what this client has retired. Returns whether the write now finds what it lacks. */

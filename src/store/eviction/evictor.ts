@@ -191,6 +191,15 @@ export class Evictor {
     for (let group = 0; group < groups; group++) yield* this.#evictSome(some, request);
   }
 
+  /**
+   * A write has waited for blocks that this client had retired: with one block more, the next one
+   * need not. So a client that evicts one record for each that it writes comes to hold as many
+   * blocks as it uses until the retired ones come free.
+   */
+  noteWait(): void {
+    if (this.#pace === undefined) this.#owed++;
+  }
+
   /** How many records to evict for the writes to come. */
   *#lackedAfter(request: Request): Operation<number> {
     if (this.#pace === undefined) {
