@@ -9,6 +9,7 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
+  highHalf,
   type Operation,
   Scratch,
   swapped,
@@ -18,6 +19,7 @@ import { firstMatch, postLongRecords, postRecords } from '../../substrates/claim
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
+import { bucketIn } from '../protocol/geometry.ts';
 import { emptyRequest, type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
@@ -30,10 +32,13 @@ import {
   recordOf,
   signatureOf,
   unitsOfSlot,
-  VALID,
 } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS, type Decision, emptyDecision } from '../protocol/turn.ts';
+
+/** Before a bucket is chained, so many are read. With this many keys in each the table grows. */
+const BUCKETS_SAMPLED = 256;
+const CROWDED = 4;
 
 /** A slot as it was read. */
 interface FoundSlot {
@@ -158,16 +163,20 @@ export class KeyLookup {
   /**
    * An empty slot for a new key. If the chain is full, it first links an empty bucket to its end,
    * which may stay empty. If the server dies before it has linked the bucket, a sweep frees that.
-   * 'full' when there is no memory for a bucket; 'overtaken' when another server has linked one.
+   * 'crowded' when the table should grow instead; 'full' when there is no memory for a bucket;
+   * 'overtaken' when another server has linked one.
    */
-  *emptySlot({ empty, last }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
+  *emptySlot(posted: PostedRequest): Operation<Address | 'crowded' | 'full' | 'overtaken'> {
+    const { empty, last, request } = posted;
     if (empty !== 0) return empty;
+    if (yield* this.#isCrowded(request.h1)) return 'crowded';
     const bucket = yield* this.#pair.allocate(CHAINED_BUCKET_UNITS);
     if (bucket === undefined) return 'full';
+    const { mark } = this.#pair.geometry;
     const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
-    writeInteger(words, NEXT, VALID);
-    writeInteger(words, BUCKET_BYTES, VALID);
-    writeInteger(words, BUCKET_BYTES + 8, bucket + VALID);
+    writeInteger(words, NEXT, mark);
+    writeInteger(words, BUCKET_BYTES, mark);
+    writeInteger(words, BUCKET_BYTES + 8, bucket + mark);
     yield new Batch().write(bucket, BUCKET_BYTES, words, 0).cas(last + NEXT, words, BUCKET_BYTES);
     if (swapped(words, BUCKET_BYTES)) {
       this.#pair.chained++;
@@ -175,6 +184,25 @@ export class KeyLookup {
     }
     this.#pair.discard(bucket, CHAINED_BUCKET_UNITS);
     return 'overtaken';
+  }
+
+  /** Whether the table may grow, and the buckets around a full one have many keys, too. */
+  *#isCrowded(h1: number): Operation<boolean> {
+    const { geometry, wasJustFull } = this.#pair;
+    const { buckets, shape } = geometry;
+    if (buckets >= shape.bucketsMax || wasJustFull) return false;
+    const count = Math.min(BUCKETS_SAMPLED, buckets);
+    const bucket = bucketIn(h1, buckets);
+    const words = new Scratch(count * BUCKET_BYTES);
+    const first = geometry.bucket(bucket - (bucket % count));
+    yield this.#batch.clear().read(first, count * BUCKET_BYTES, words, 0);
+    let used = 0;
+    for (let at = 0; at < count * BUCKET_BYTES; at += BUCKET_BYTES) {
+      for (let slot = at; slot < at + NEXT; slot += 8) {
+        if (!isEmpty(highHalf(words, slot))) used++;
+      }
+    }
+    return used >= CROWDED * count;
   }
 }
 

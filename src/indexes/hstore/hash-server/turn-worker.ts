@@ -49,6 +49,8 @@ export interface TurnResult {
   released?: boolean;
   /** The generation of a lost table, which must be rebuilt before anything can be answered. */
   lost?: number;
+  /** The generation of a table that is to grow before anything can be answered. */
+  crowded?: number;
   /** Another server decided first: nothing of this turn has happened. */
   isOvertaken?: boolean;
   /** What the last doorbell read, for the worker's next turn. */
@@ -175,8 +177,9 @@ export class TurnWorker {
     if (!(yield* this.#take(look, block === spare ? spare.row : undefined))) return OVERTAKEN;
     const lost = yield* this.#read();
     if (lost !== undefined) return { answers: [], lost };
-    const answers = yield* this.#decide(look.committed);
-    if (answers === undefined) return OVERTAKEN;
+    const decided = yield* this.#decide(look.committed);
+    const { answers, crowded, isOvertaken } = decided;
+    if (crowded !== undefined || isOvertaken) return decided;
     const releases = release && answers.length === waiting;
     const goesOn = mayGoOn && !answers.some(({ row }) => row === spare?.row);
     const looksAhead = goesOn && !isLast && !releases;
@@ -212,8 +215,9 @@ export class TurnWorker {
     }
   }
 
-  /** Undefined if another server has decided a turn meanwhile. The next turn reuses decisions. */
-  *#decide(committed: number): Operation<readonly Decision[] | undefined> {
+  /** The next turn reuses the decisions. */
+  *#decide(committed: number): Operation<TurnResult> {
+    const { generation } = this.#pair.geometry;
     const answers: Decision[] = new Array(this.#posted.length);
     let count = 0;
     let sequence = committed;
@@ -222,7 +226,9 @@ export class TurnWorker {
       const { first, decision } = one;
       if (first === one) this.#lookup.match(one);
       else if (!follows(one)) continue;
-      if (!(yield* decide(this.#lookup, one, sequence + 1))) return undefined;
+      const outcome = yield* decide(this.#lookup, one, sequence + 1);
+      if (outcome === 'overtaken') return OVERTAKEN;
+      if (outcome === 'crowded') return { answers: [], crowded: generation };
       answers[count++] = decision;
       if (decision.event === 0) continue;
       sequence++;
@@ -231,7 +237,7 @@ export class TurnWorker {
       first.isExpired = false;
     }
     answers.length = count;
-    return answers;
+    return { answers };
   }
 
   /**
@@ -362,9 +368,14 @@ export class TurnWorker {
 
 /**
  * Decides a request. Its first one (`PostedRequest.first`) knows which slot has the key. A change
- * gets the number `sequence`. False if another server has decided a turn meanwhile.
+ * gets the number `sequence`. Nothing is decided if another server has decided a turn meanwhile, or
+ * the table is to grow.
  */
-function* decide(lookup: KeyLookup, posted: PostedRequest, sequence: number): Operation<boolean> {
+function* decide(
+  lookup: KeyLookup,
+  posted: PostedRequest,
+  sequence: number,
+): Operation<'decided' | 'overtaken' | 'crowded'> {
   const { request, first } = posted;
   const { match, version } = first;
   if (refuses(request, first)) {
@@ -377,7 +388,7 @@ function* decide(lookup: KeyLookup, posted: PostedRequest, sequence: number): Op
   if (match === undefined) {
     const slot = yield* lookup.emptySlot(first);
     if (slot === 'full') return reply(posted, OUT_OF_MEMORY, match, version);
-    if (slot === 'overtaken') return false;
+    if (slot === 'overtaken' || slot === 'crowded') return slot;
     change(posted, LOG_INSERT, slot, record);
     return reply(posted, INSERTED, match, request.firstVersion, sequence);
   }
@@ -400,20 +411,19 @@ function change({ decision }: PostedRequest, event: number, slot: Address, word:
   decision.high = high;
 }
 
-/** Returns true, as a decision does. */
 function reply(
   { decision: { reply } }: PostedRequest,
   outcome: HashReply['outcome'],
   match: NamedSlot | undefined,
   version: number,
   sequence = 0,
-): true {
+): 'decided' {
   reply.outcome = outcome;
   reply.version = version;
   reply.oldLow = match?.low ?? 0;
   reply.oldHigh = match?.high ?? 0;
   reply.sequence = sequence;
-  return true;
+  return 'decided';
 }
 
 /**

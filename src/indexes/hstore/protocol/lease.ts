@@ -133,6 +133,11 @@ export class Lease {
     return yield* this.#takeFrom(held, wordOf(this.own, true, token));
   }
 
+  /** Keeps what was taken for turns: from now on others do not overtake this client. */
+  *keep(): Operation<boolean> {
+    return yield* control.swap(this.address, BigInt(this.forTurns), wordOf(this.own, false, 0));
+  }
+
   *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {
     if (!(yield* this.isToBeHad(held))) return false;
     invariant(this.#membership.id > 0, 'a client without a row takes a lease');
