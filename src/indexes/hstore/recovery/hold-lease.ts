@@ -1,7 +1,6 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { readState } from '../protocol/pair-state.ts';
-import { emptyTurnAfter } from '../protocol/turn.ts';
 import type { Waiting } from '../protocol/waiting.ts';
 import { isSame } from '../protocol/word.ts';
 
@@ -65,10 +64,7 @@ export function* inTwoParts(
     yield* first();
     if (!isServer) isKept = yield* hashLease.keep();
     if (!isKept) return;
-    yield* second(function* () {
-      yield* hashServer.forestall();
-      return isSame(emptyTurnAfter(before), (yield* readState(pair)).turn);
-    });
+    yield* second(() => hashServer.forestallAfter(before));
   };
   if (isServer) return yield* holding(pair, what, parts);
   yield* takingTurns(pair, what);
