@@ -216,7 +216,7 @@ export interface HStoreParameters {
    * 16 KiB of the pool and grows.
    */
   buckets?: number;
-  /** Buckets to which the table grows, a power of two; with `buckets` it does not grow by default. */
+  /** Buckets to which the table grows, a power of two; by default `buckets`, if that is given. */
   bucketsMax?: number;
   /** Requests that wait at once, at least one a client, 1..4096 (1024, in large pools more). */
   rows?: number;

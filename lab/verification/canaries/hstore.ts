@@ -133,6 +133,7 @@ export const HSTORE_CANARIES: readonly Canary[] = [
         return true;
       };
     },
+    'reclamation',
   ),
   canary(
     'a server that was overtaken decides all the same',

@@ -41,7 +41,7 @@ const HSTORE_MANIFEST: IndexManifest = {
   name: 'hstore',
   ordered: true,
   orderedWalk: false,
-  onlineResize: true,
+  onlineResize: false,
   resizes: ['chained', 'grown'],
   marksCurrent: true,
   proves: true,

@@ -108,7 +108,10 @@ export function bucketsOf({ buckets }: HStoreShape, generation: number): number 
   return buckets * 2 ** growthOf(generation);
 }
 
-/** The bucket of a hash, by its highest bits: what a bucket has, two that follow each other share. */
+/**
+ * The bucket of a hash, by its highest bits. When the table doubles, two adjacent buckets share the
+ * keys of one.
+ */
 export function bucketIn(h1: number, buckets: number): number {
   return buckets === 1 ? 0 : h1 >>> Math.clz32(buckets - 1);
 }

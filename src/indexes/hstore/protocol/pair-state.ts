@@ -89,7 +89,7 @@ export function* reportLost({ base }: PairGeometry, generation: number): Operati
   return yield* control.swap(base + PAIR.table, whole, whole + 1n);
 }
 
-/** Takes back an own report. If a bucket is lost after all, the next client that meets it says so. */
+/** Takes back an own report. The next client that reads a lost bucket reports it again. */
 export function* withdrawReport({ base }: PairGeometry, generation: number): Operation<void> {
   const whole = BigInt(wholeTable(generation));
   yield* control.swap(base + PAIR.table, whole + 1n, whole);

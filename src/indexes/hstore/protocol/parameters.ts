@@ -26,7 +26,7 @@ export const HSTORE_PARAMETER_NAMES = [
 export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number], number>>;
 
 const BUCKETS_MAX = 2 ** 24;
-/** Bytes of a pool for each bucket of a new table, and of one that a full pool of short records has. */
+/** Bytes of a pool for each bucket of a new table, and of one that has grown as far as it can. */
 const POOL_BYTES_PER_BUCKET = { first: 2 ** 14, last: 2 ** 8 };
 /** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
 const ROWS_MAX = 4096;
