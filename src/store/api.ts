@@ -213,7 +213,7 @@ export interface HStoreParameters {
   pairs?: number;
   /**
    * Buckets of a pair's hash table, a power of two. By default the table begins with one for each
-   * 16 KiB of the pool and grows.
+   * 16 KiB of the pool and grows to one for each KiB.
    */
   buckets?: number;
   /** Buckets to which the table grows, a power of two; by default `buckets`, if that is given. */

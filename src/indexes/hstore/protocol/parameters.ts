@@ -27,7 +27,7 @@ export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number
 
 const BUCKETS_MAX = 2 ** 24;
 /** Bytes of a pool for each bucket of a new table, and of one that has grown as far as it can. */
-const POOL_BYTES_PER_BUCKET = { first: 2 ** 14, last: 2 ** 8 };
+const POOL_BYTES_PER_BUCKET = { first: 2 ** 14, last: 2 ** 10 };
 /** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
 const ROWS_MAX = 4096;
 const DEFAULT_ROWS_MIN = 1024;

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
+import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
 import { walkOf } from '../../traversal/walk.ts';
 import { growTable } from '../recovery/rebuild-table.ts';
@@ -102,6 +103,34 @@ test('a client that is stopped while it doubles the table is overtaken, and lose
     writing.finish();
     for (const one of [client, slow]) verify(one, [...keys, KEYS[40]]);
   }
+});
+
+test('server processes double the table, and scans go on', (t) => {
+  const client = newClient(t, {}, { shape: SHAPE });
+  const roles = (['hash', 'skiplist'] as const).map((role) => {
+    const { index, pool } = newClient(t, { handle: client.handle });
+    return { pool, servers: index.server({ role }) };
+  });
+  const round = () => {
+    for (const { pool, servers } of roles) pool.run(servers.round());
+  };
+  const served = <T>(operation: Operation<T>): T => {
+    const one = new Stepped(client.pool.fabric, operation);
+    for (let steps = 0; !one.done && steps < 5000; steps++) {
+      one.step();
+      round();
+    }
+    return one.result as T;
+  };
+  round();
+  for (const [i, key] of KEYS.entries()) {
+    served(client.index.write(requestFor(client, key, `of ${key}`), ALWAYS));
+    if (i % 50 === 49) assert.deepEqual(served(scanned(client)), KEYS.slice(0, i + 1));
+  }
+  assert.equal(client.index.counters.grown, 0);
+  for (const { pool, servers } of roles) pool.run(servers.stop());
+  verify(client, KEYS);
+  assert.equal(bucketsOf(client), 128);
 });
 
 test('in a full pool chains get longer', (t) => {
