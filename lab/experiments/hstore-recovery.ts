@@ -93,7 +93,7 @@ class TableMemory {
   lose(): void {
     const { pool } = this.#client;
     pool.run(loadSegments(this.#geometry));
-    const nothing = new Uint8Array(segmentBuckets(this.#geometry.shape) * BUCKET_BYTES);
+    const nothing = new Uint8Array(segmentBuckets(this.#geometry.buckets) * BUCKET_BYTES);
     for (const segment of this.#geometry.segments) {
       pool.run(control.writeBytes(segment, nothing));
     }

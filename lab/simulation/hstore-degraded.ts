@@ -103,7 +103,7 @@ function measure(settings: Settings, deployment: Deployment, count: number): Get
 /** As a memory node that comes back without its memory. */
 function loseTable({ pool, index }: Client): void {
   const { geometry } = index.table.pairs[0];
-  for (let bucket = 0; bucket < geometry.shape.buckets; bucket++) {
+  for (let bucket = 0; bucket < geometry.buckets; bucket++) {
     pool.fabric.window(geometry.bucket(bucket), BUCKET_BYTES).fill(0);
   }
 }

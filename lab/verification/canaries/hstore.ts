@@ -120,6 +120,22 @@ function scansTo(name: string, sequence: 'begun' | 'committed'): Canary {
 
 export const HSTORE_CANARIES: readonly Canary[] = [
   canary(
+    'a client that was overtaken publishes the table that it has doubled',
+    ({ hashLease, hashServer }) => {
+      const keep = hashLease.keep.bind(hashLease);
+      hashLease.keep = function* () {
+        yield* keep();
+        return true;
+      };
+      const forestallAfter = hashServer.forestallAfter.bind(hashServer);
+      hashServer.forestallAfter = function* (turn) {
+        yield* forestallAfter(turn);
+        return true;
+      };
+    },
+    'reclamation',
+  ),
+  canary(
     'a server that was overtaken decides all the same',
     (pair) => changingTurns(pair, decideBlindly),
     'reclamation',

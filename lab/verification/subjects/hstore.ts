@@ -1,7 +1,13 @@
 import type { Index } from '../../../src/indexes/contract.ts';
 import { HSTORE, type HStoreIndex } from '../../../src/indexes/hstore/hstore.ts';
 import { eachWaiting, HStoreParts } from '../../../src/indexes/hstore/parts.ts';
-import { segmentBuckets, segmentCount } from '../../../src/indexes/hstore/protocol/geometry.ts';
+import {
+  bucketIn,
+  bucketsOf,
+  PAIR,
+  segmentBuckets,
+  segmentCount,
+} from '../../../src/indexes/hstore/protocol/geometry.ts';
 import { BUCKET_BYTES, signatureOf } from '../../../src/indexes/hstore/protocol/slot.ts';
 import { PATIENCE } from '../../../src/indexes/hstore/protocol/waiting.ts';
 import { abandonedRequests } from '../../../src/indexes/hstore/recovery/abandoned-requests.ts';
@@ -13,21 +19,36 @@ export const HSTORE_SUBJECT: Subject = {
   kind: HSTORE,
   parameters: (prng, crowded) => ({
     pairs: prng.below(4) === 0 ? 2 : 1,
-    buckets: 2 ** prng.below(crowded ? 1 : 3),
+    ...tableSizes(prng, crowded),
     rows: 16 + 8 * prng.below(3),
     log: 2 ** (1 + prng.below(5)),
     partitions: 1 + prng.below(2),
     sync: 0,
     seed: prng.next32(),
   }),
-  // Chains form in such tables, and such logs come round all the time.
+  // Chains form in such tables, some grow, and such logs come round all the time.
   torture(prng) {
     const pick = picker(prng);
     const [pairs, buckets] = [pick(1, 1, 2), pick(4, 32, 256)];
-    return { pairs, buckets, log: pick(4, 32, 4096), partitions: pick(1, 4) };
+    return {
+      pairs,
+      buckets,
+      bucketsMax: buckets * pick(1, 4, 64),
+      log: pick(4, 32, 4096),
+      partitions: pick(1, 4),
+    };
   },
-  smallest: { pairs: 1, buckets: 1, rows: 4, log: 4, partitions: 1, sync: 0, seed: 7 },
-  place: ({ h1 }, { buckets }) => String((h1 >>> 0) & (buckets - 1)),
+  smallest: {
+    pairs: 1,
+    buckets: 1,
+    rows: 4,
+    log: 4,
+    partitions: 1,
+    sync: 0,
+    seed: 7,
+    bucketsMax: 1,
+  },
+  place: ({ h1 }, { buckets }) => String(bucketIn(h1, buckets)),
   fingerprint: ({ h2 }) => signatureOf(h2),
   placesOfKey: () => 7,
   walksOnce: true,
@@ -57,6 +78,12 @@ export const HSTORE_SUBJECT: Subject = {
   pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
 };
 
+/** Some tables grow; of others the chains do. */
+function tableSizes(prng: Prng, crowded: boolean) {
+  const buckets = 2 ** prng.below(crowded ? 1 : 3);
+  return { buckets, bucketsMax: buckets * 4 ** prng.below(3) };
+}
+
 const ROLES = ['both', 'hash', 'skiplist'] as const;
 
 function* serve(index: Index, prng: Prng): Operation<void> {
@@ -70,13 +97,14 @@ function* serve(index: Index, prng: Prng): Operation<void> {
 }
 
 function tableSegments(index: Index, peek: (address: Address) => bigint) {
-  const { pairs, shape } = (index as HStoreIndex).table;
-  const bytes = segmentBuckets(shape) * BUCKET_BYTES;
-  return pairs.flatMap(({ geometry }) =>
-    Array.from({ length: segmentCount(shape) }, (_, i) => {
-      return { address: Number(peek(geometry.segmentTable + 8 * i)), bytes };
-    }),
-  );
+  return (index as HStoreIndex).table.pairs.flatMap(({ geometry }) => {
+    const generation = Math.floor(Number(peek(geometry.base + PAIR.table)) / 2);
+    const buckets = bucketsOf(geometry.shape, generation);
+    return Array.from({ length: segmentCount(buckets) }, (_, i) => {
+      const address = Number(peek(geometry.segmentTable + 8 * i));
+      return { address, bytes: segmentBuckets(buckets) * BUCKET_BYTES };
+    });
+  });
 }
 
 function* restore(index: Index): Operation<void> {

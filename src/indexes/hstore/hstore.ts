@@ -42,7 +42,7 @@ const HSTORE_MANIFEST: IndexManifest = {
   ordered: true,
   orderedWalk: false,
   onlineResize: false,
-  resizes: ['chained'],
+  resizes: ['chained', 'grown'],
   marksCurrent: true,
   proves: true,
 };
@@ -59,8 +59,10 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   }
 
   get counters(): Counters {
-    const chained = this.table.pairs.reduce((sum, pair) => sum + pair.chained, 0);
-    return { ...this.table.retries, chained };
+    const { pairs, retries } = this.table;
+    const chained = pairs.reduce((sum, pair) => sum + pair.chained, 0);
+    const grown = pairs.reduce((sum, pair) => sum + pair.grown, 0);
+    return { ...retries, chained, grown };
   }
 
   search(request: HStoreRequest): Operation<boolean> {
@@ -103,7 +105,6 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   }
 
   *shape(): Operation<IndexShape> {
-    const { pairs, shape } = this.table;
     const parts = new HStoreParts(this.table);
     let records = 0;
     let chained = 0;
@@ -112,7 +113,7 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
       records += parts.slots.length;
       chained += parts.chained.length;
     }
-    const buckets = pairs.length * shape.buckets + chained;
+    const buckets = this.table.pairs.reduce((sum, { geometry }) => sum + geometry.buckets, chained);
     return { globalDepth: 0, subtables: buckets, slots: SLOTS * buckets, records };
   }
 
@@ -167,10 +168,10 @@ export const HSTORE: IndexKind = {
     const units = Math.ceil(bytes / UNIT_BYTES);
     const root = yield* pool.allocator.spans.allocate(catalog, units);
     for (const geometry of pairGeometries(shape, root, clientsMax)) {
-      const table = new TableImage(new PairAccess(geometry, catalog, pool));
+      const table = new TableImage(new PairAccess(geometry, catalog, pool), 0);
       yield* table.allocate();
       yield* table.write();
-      yield* table.publish(0);
+      yield* table.publish();
     }
     return root;
   },

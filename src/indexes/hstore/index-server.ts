@@ -5,7 +5,7 @@ import type { Candidacy, Coordinator } from './election.ts';
 import type { Pair } from './pair.ts';
 import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
 import { type PairState, readState } from './protocol/pair-state.ts';
-import { hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
+import { growTable, hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/skiplist-server.ts';
 
 const LAPSE_MS = 3000;
@@ -111,12 +111,13 @@ export class PairServers {
     let answered = 0;
     const options = { release: false, turnsMax: TURNS_IN_A_ROUND };
     const beat = () => this.#beat(role);
-    const { lost } = yield* pair.hashServer.serve(options, function* (result) {
+    const { crowded, lost } = yield* pair.hashServer.serve(options, function* (result) {
       answered += result.answers.length;
       if (result.next === undefined) return false;
       yield* beat();
       return role.held === role.candidacy.token;
     });
+    if (crowded !== undefined && !pair.works) yield* growTable(pair, crowded);
     // An operation of this client's own that builds the table does so under this lease.
     if (lost === undefined) return answered;
     if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(role);

@@ -18,8 +18,9 @@ import { restoreTable } from './recovery/rebuild-table.ts';
 const EMPTY_STEPS = 64;
 
 /**
- * The buckets of one pair after the other, some at a time, each with its chain. A key never leaves
- * its chain and never changes its slot. The `whole` index is that and what waits to be answered.
+ * The buckets of one pair after the other, some at a time, each with its chain. A position counts
+ * buckets of a table that has grown as far as it can. So a table that grows in the midst of a walk
+ * has the same keys behind each position. The `whole` index is that and what waits to be answered.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
   readonly order: RangeOrder;
@@ -35,15 +36,14 @@ export class HStoreParts implements Parts<HStoreRequest> {
 
   /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
   constructor(table: HStoreTable, cursor = 0, whole = false) {
-    const { buckets } = table.shape;
+    const { bucketsMax } = table.shape;
     this.#table = table;
     this.#isWhole = whole;
     this.#request = table.newRequest();
-    this.order = new RangeOrder(table.pairs.length * buckets, STEP_BUCKETS, cursor, buckets);
+    this.order = new RangeOrder(table.pairs.length * bucketsMax, STEP_BUCKETS, cursor, bucketsMax);
   }
 
   *read(): Operation<void> {
-    const { buckets } = this.#table.shape;
     const { order } = this;
     this.slots = [];
     this.chained = [];
@@ -52,10 +52,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
     if (this.#isWhole && order.position === 0) yield* this.#readWaiting();
     for (let step = 0; step < EMPTY_STEPS && this.slots.length === 0; step++) {
       if (order.next === order.end) break;
-      const first = order.next % buckets;
-      const count = Math.min(STEP_BUCKETS, buckets - first);
-      this.chained.push(...(yield* this.#readBuckets(first, count)));
-      order.next += count;
+      this.chained.push(...(yield* this.#readBuckets()));
     }
   }
 
@@ -70,15 +67,29 @@ export class HStoreParts implements Parts<HStoreRequest> {
   }
 
   /** When the table is lost, as soon as there is another one: keys stand as before. */
-  *#readBuckets(first: number, count: number): Operation<ReadonlySet<Address>> {
+  *#readBuckets(): Operation<ReadonlySet<Address>> {
     const { pairs, shape } = this.#table;
-    const pair = pairs[Math.floor(this.order.next / shape.buckets)];
+    const { order } = this;
+    const pair = pairs[Math.floor(order.next / shape.bucketsMax)];
     for (;;) {
+      const { geometry } = pair;
+      const { buckets } = geometry;
+      const positions = shape.bucketsMax / buckets;
+      const first = Math.floor((order.next % shape.bucketsMax) / positions);
+      const count = Math.min(STEP_BUCKETS, buckets - first);
       this.slots.length = 0;
       try {
-        return yield* readBuckets(pair.geometry, first, count, this.#request, (slot, low, high) => {
-          this.slots.push({ slot, low, high });
-        });
+        const chained = yield* readBuckets(
+          geometry,
+          first,
+          count,
+          this.#request,
+          (slot, low, high) => {
+            this.slots.push({ slot, low, high });
+          },
+        );
+        order.next += count * positions - (order.next % positions);
+        return chained;
       } catch (error) {
         if (!(error instanceof TableLost)) throw error;
         this.restored++;
@@ -141,19 +152,22 @@ export function* sampleRecords(
   enough: number,
   visit: (request: HStoreRequest, keyBytes: number) => void,
 ): Operation<void> {
-  const { records, shape, pairs, sampledBuckets: count } = table;
-  const partsOfPair = shape.buckets / count;
+  const { records, shape, pairs, sampledBuckets } = table;
   let before = -1;
   request.candidates.count = 0;
   for (const place of places) {
-    const { part } = partOf(place, pairs.length * partsOfPair);
-    if (request.candidates.count >= enough || part === before) continue;
-    before = part;
-    const pair = pairs[Math.floor(part / partsOfPair)];
-    yield* noteBuckets(pair, count * (part % partsOfPair), count, request);
+    const { part, rest } = partOf(place, pairs.length);
+    const { buckets } = pairs[part].geometry;
+    const count = Math.min(sampledBuckets, buckets);
+    const first = count * partOf(rest, buckets / count).part;
+    const position = part * shape.bucketsMax + first;
+    if (request.candidates.count >= enough || position === before) continue;
+    before = position;
+    yield* noteBuckets(pairs[part], first, count, request);
   }
   const met = request.candidates.count;
-  const most = Math.min(BUCKETS_MAX, shape.buckets);
+  const most = Math.min(BUCKETS_MAX, ...pairs.map(({ geometry }) => geometry.buckets));
+  const count = Math.min(sampledBuckets, most);
   if (2 * met < enough) table.sampledBuckets = Math.min(2 * count, most);
   else if (met > 2 * enough) table.sampledBuckets = Math.max(1, count / 2);
   const picked = { place: (places[0] * 2 ** 24) % 1, enough };
@@ -188,12 +202,13 @@ export function* paint(table: HStoreTable): Operation<IndexPicture> {
   for (const pair of table.pairs) shown.push(yield* drawPair(pair));
   const layer = { parts: 'pairs of servers', cell: 'bucket', total: table.pairs.length };
   const picture = pictureOf([{ ...layer, isExact: true, shown }]);
-  return { ...picture, isExact: table.shape.buckets <= STEPS * STEP_BUCKETS };
+  const most = Math.max(...table.pairs.map(({ geometry }) => geometry.buckets));
+  return { ...picture, isExact: most <= STEPS * STEP_BUCKETS };
 }
 
 function* drawPair(pair: Pair): Operation<PicturePart> {
-  const { number, shape } = pair.geometry;
-  const { buckets, log } = shape;
+  const { buckets, number, shape } = pair.geometry;
+  const { log } = shape;
   const { committed, skiplist } = yield* readState(pair);
   const cells: number[] = [];
   let chained = 0;
@@ -224,7 +239,7 @@ function* drawPair(pair: Pair): Operation<PicturePart> {
  */
 function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<number> {
   try {
-    const count = Math.min(STEP_BUCKETS, geometry.shape.buckets - first);
+    const count = Math.min(STEP_BUCKETS, geometry.buckets - first);
     const cells = new Array<number>(count).fill(0);
     const chained = yield* readBuckets(geometry, first, count, new Frame(0), (slot) => {
       const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);

@@ -13,7 +13,7 @@ import { readState, reportLost } from '../protocol/pair-state.ts';
 import {
   BUCKET_BYTES,
   isEmpty,
-  isValid,
+  markIn,
   NEXT,
   nextOf,
   recordOf,
@@ -50,7 +50,7 @@ export function* search(table: HStoreTable, request: HStoreRequest): Operation<b
 
 /** Undefined when the table is lost. */
 function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boolean | undefined> {
-  let bucket = bucketOf(table, request);
+  let bucket = firstBucket(table, request);
   request.cycleGuard.begin();
   while (bucket !== 0) {
     request.cycleGuard.pass(bucket);
@@ -109,7 +109,7 @@ export function* searchMany(
   found: boolean[],
 ): Operation<void> {
   batch.clear();
-  for (let i = 0; i < count; i++) postBucket(requests[i], bucketOf(table, requests[i]), batch);
+  for (let i = 0; i < count; i++) postBucket(requests[i], firstBucket(table, requests[i]), batch);
   yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
@@ -140,8 +140,11 @@ export function* readSlot(request: HStoreRequest, low: number, high: number): Op
   return firstMatch(request) === 0;
 }
 
-function bucketOf(table: HStoreTable, request: HStoreRequest): Address {
-  return table.pairOf(request).geometry.bucketOf(request.hash);
+/** Of the table that this client knows now: another operation may load a later one meanwhile. */
+function firstBucket(table: HStoreTable, request: HStoreRequest): Address {
+  const { geometry } = table.pairOf(request);
+  request.mark = geometry.mark;
+  return geometry.bucketOf(request.hash);
 }
 
 function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batch {
@@ -150,8 +153,8 @@ function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batc
 }
 
 /** Whether the words hold a valid bucket. Those of an old table have slots, but no mark. */
-function isBucket({ words }: HStoreRequest): boolean {
-  return isValid(lowHalf(words, BUCKET_AT + NEXT));
+function isBucket({ mark, words }: HStoreRequest): boolean {
+  return markIn(lowHalf(words, BUCKET_AT + NEXT)) === mark;
 }
 
 /** Notes the records of the slots with the key's signature. */

@@ -31,6 +31,8 @@ export class HStoreRequest extends Request implements FoundSlot {
   /** The bucket that was read last, and which of its slots that is; none when a server told it. */
   bucket: Address = NULL_ADDRESS;
   slotIn = 0;
+  /** The mark that the bucket must have. */
+  mark = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);
   /** Which slot of its bucket each candidate is. */
@@ -69,7 +71,7 @@ export class HStoreTable {
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
     const { clientsMax } = pool.layout.parameters;
     this.shape = shape;
-    this.sampledBuckets = Math.min(SAMPLED_AT_FIRST, shape.buckets);
+    this.sampledBuckets = SAMPLED_AT_FIRST;
     this.catalog = catalog;
     this.pool = pool;
     this.records = new RecordIo(pool, catalog, shape.seed);

@@ -5,6 +5,8 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
+  highHalf,
+  lowHalf,
   NULL_ADDRESS,
   type Operation,
   readInteger,
@@ -12,12 +14,14 @@ import {
   setWord,
   swapped,
   UNIT_BYTES,
+  writeInteger,
 } from '../../../verbs/index.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { stateByteOf } from '../protocol/record-heads.ts';
-import { BUCKET_BYTES, isValid, NEXT, recordOf } from '../protocol/slot.ts';
+import { Reused } from '../protocol/reused.ts';
+import { BUCKET_BYTES, markIn, NEXT, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
   decisionAt,
@@ -25,13 +29,13 @@ import {
   encodeTurn,
   IN_DECISION,
   type NetChange,
-  netChangesOf,
+  noteNetChanges,
   type RecordBlock,
   type TurnRecord,
   turnAfter,
   unitsOfRecord,
 } from '../protocol/turn.ts';
-import { isSame, type Word, wordIn, wordOf } from '../protocol/word.ts';
+import { isWordIn, type Word, wordOf } from '../protocol/word.ts';
 
 export interface RunOptions {
   /** Releases the lease in the last doorbell. */
@@ -91,8 +95,10 @@ export class Commit {
   #before: Word = wordOf(0);
   /** The turn's decisions, the change of each slot, and the marks that change. */
   #decided: TurnRecord = { before: 0, decisions: [] };
-  #changes: readonly NetChange[] = [];
-  #marks: readonly Mark[] = [];
+  /** How many of them change a slot. */
+  #events = 0;
+  readonly #changes = new Reused<NetChange>(() => ({ first: 0, last: 0 }));
+  readonly #marks = new Reused<Mark>(() => ({ at: NULL_ADDRESS, isCurrent: false }));
 
   constructor(pair: PairAccess) {
     this.#pair = pair;
@@ -117,7 +123,7 @@ export class Commit {
       'the record of a turn is longer than its block',
     );
     this.#begin(record, before, turnAfter(before, block.address, block.units));
-    yield* this.#mark(this.#changes);
+    yield* this.#mark();
     // The whole block, because a server that repeats the turn reads the whole block.
     const bytes = block.units * UNIT_BYTES;
     this.#record.ensure(bytes);
@@ -156,7 +162,7 @@ export class Commit {
     this.#pair.repeated += record.decisions.length;
     // Marks change before slots. So if the slot has changed, its marks have too, and the old
     // record's block may have been freed. If the table's memory is lost, the reply tells.
-    yield* this.#mark(this.#changes.filter((change) => !this.#isMarked(change)));
+    yield* this.#mark(true);
     this.#clear();
     this.#postStates();
     yield batch;
@@ -192,7 +198,9 @@ export class Commit {
   #begin(record: TurnRecord, before: Word, turn: Word): void {
     const { length } = record.decisions;
     this.#decided = record;
-    this.#changes = netChangesOf(record.decisions);
+    noteNetChanges(record.decisions, this.#changes);
+    this.#events = 0;
+    for (const { event } of record.decisions) if (event !== 0) this.#events++;
     this.#before = before;
     this.#turn = turn;
     this.#swaps.ensure((SWAPS_PER_TURN + length * SWAPS_PER_DECISION) * CAS_BYTES);
@@ -207,17 +215,19 @@ export class Commit {
 
   #postSeen(): void {
     const { hashMailbox } = this.#pair.geometry;
-    this.#decided.decisions.forEach(({ event, slot, low, high, row }, i) => {
+    const { decisions } = this.#decided;
+    for (let i = 0; i < decisions.length; i++) {
+      const { event, slot, row } = decisions[i];
       const at = i * SEEN_BYTES;
       const bucket = slot - (slot % BUCKET_BYTES);
       if (event !== 0) this.#batch.read(bucket, BUCKET_BYTES, this.#seen, at);
       if (event === LOG_UPDATE) {
-        this.#batch.read(recordOf({ low, high }), HEADER_BYTES, this.#seen, at + HEADER_AT);
+        this.#batch.read(recordOf(decisions[i]), HEADER_BYTES, this.#seen, at + HEADER_AT);
       }
       this.#batch
         .read(hashMailbox.reply(row), REPLY_BYTES, this.#seen, at + REPLY_AT)
         .read(hashMailbox.answered(row), 8, this.#seen, at + ANSWERED_AT);
-    });
+    }
   }
 
   #postDone(): void {
@@ -226,7 +236,7 @@ export class Commit {
 
   /** Whether the turn was unfinished when the last batch was executed. */
   #isOpen(): boolean {
-    return isSame(wordIn(this.#words, 0), this.#before);
+    return isWordIn(this.#words, 0, this.#before);
   }
 
   /** Offset in `#seen` of a decision's slot. */
@@ -239,8 +249,9 @@ export class Commit {
    * reply tells: it names the old record, which its client then frees.
    */
   #isMarked({ first, last }: NetChange): boolean {
-    if (!isValid(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2])) return this.#isAnswered(first);
-    return isSame(wordIn(this.#seen, this.#slotAt(last)), this.#decided.decisions[last]);
+    const isLost = markIn(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2]) === 0;
+    if (isLost) return this.#isAnswered(first);
+    return isWordIn(this.#seen, this.#slotAt(last), this.#decided.decisions[last]);
   }
 
   /** Whether the decision's request was answered, and so all earlier changes made. */
@@ -249,29 +260,37 @@ export class Commit {
     return answered === this.#decided.decisions[i].number;
   }
 
-  /** Notes which records become current by these changes, and which cease to be. */
-  *#mark(changes: readonly NetChange[]): Operation<void> {
+  /**
+   * Notes which records become current by the changes, and which cease to be; in a turn that is
+   * repeated, unless another server has set those marks.
+   */
+  *#mark(isRepeated = false): Operation<void> {
     const { decisions } = this.#decided;
-    const marks: Mark[] = [];
-    for (const { first } of changes) {
-      const { oldLow: low, oldHigh: high } = decisions[first].reply;
-      yield* this.#addMark(marks, { low, high }, false);
+    this.#marks.length = 0;
+    for (let i = 0; i < this.#changes.length; i++) {
+      const change = this.#changes.at(i);
+      if (isRepeated && this.#isMarked(change)) continue;
+      const { oldLow: low, oldHigh: high } = decisions[change.first].reply;
+      yield* this.#addMark({ low, high }, false);
+      yield* this.#addMark(decisions[change.last], true);
     }
-    for (const { last } of changes) yield* this.#addMark(marks, decisions[last], true);
-    this.#marks = marks;
   }
 
-  *#addMark(marks: Mark[], slot: Word, isCurrent: boolean): Operation<void> {
+  *#addMark(slot: Word, isCurrent: boolean): Operation<void> {
     const at = yield* stateByteOf(this.#pair.pool.allocator, slot);
-    if (at !== NULL_ADDRESS) marks.push({ at, isCurrent });
+    if (at === NULL_ADDRESS) return;
+    const mark = this.#marks.add();
+    mark.at = at;
+    mark.isCurrent = isCurrent;
   }
 
   /** Reads state bytes, and then `done`: bytes read after the turn was done do not count. */
   #postStates(): void {
     this.#states.ensure(8 * this.#marks.length);
-    this.#marks.forEach(({ at }, i) => {
+    for (let i = 0; i < this.#marks.length; i++) {
+      const { at } = this.#marks.at(i);
       this.#batch.read(at - (at % 8), 8, this.#states, 8 * i);
-    });
+    }
     this.#postDone();
   }
 
@@ -290,10 +309,11 @@ export class Commit {
    * is done, marks change only to what is written here.
    */
   #postMarks(): void {
-    this.#marks.forEach((mark, i) => {
-      const { at } = mark;
-      if (this.#changeState(mark, i)) this.#batch.write(at, 1, this.#states, 8 * i + (at % 8));
-    });
+    for (let i = 0; i < this.#marks.length; i++) {
+      const mark = this.#marks.at(i);
+      const byte = 8 * i + (mark.at % 8);
+      if (this.#changeState(mark, i)) this.#batch.write(mark.at, 1, this.#states, byte);
+    }
   }
 
   /**
@@ -303,14 +323,7 @@ export class Commit {
   *#swapMarks(): Operation<boolean> {
     for (let attempt = 1; attempt <= MARK_ATTEMPTS_MAX; attempt++) {
       const batch = this.#clear();
-      // One CAS for each word: a second one would expect what the first has changed.
-      this.#marks = this.#marks.filter((mark, i) => {
-        const word = mark.at - (mark.at % 8);
-        const seen = wordIn(this.#states, 8 * i);
-        if (!this.#changeState(mark, i)) return false;
-        if (!this.#isPosted(word)) this.#postSwap(word, seen, wordIn(this.#states, 8 * i));
-        return true;
-      });
+      this.#marks.keep(this.#postMark);
       if (this.#marks.length === 0) return true;
       yield batch;
       if (this.#marks.length === this.#swapCount && this.#allSwapped()) return true;
@@ -321,6 +334,19 @@ export class Commit {
     }
     throw new StepwellError('SW_CONTENTION', 'the marks of records cannot be set');
   }
+
+  /** Posts the CAS of a mark; false if it is set already. */
+  readonly #postMark = (mark: Mark, i: number): boolean => {
+    const word = mark.at - (mark.at % 8);
+    const [low, high] = [lowHalf(this.#states, 8 * i), highHalf(this.#states, 8 * i)];
+    if (!this.#changeState(mark, i)) return false;
+    // One CAS for each word: a second one would expect what the first has changed.
+    if (this.#isPosted(word)) return true;
+    const at = this.#addSwap(word);
+    setWord(this.#swaps, at, low, high);
+    setWord(this.#swaps, at + 8, lowHalf(this.#states, 8 * i), highHalf(this.#states, 8 * i));
+    return true;
+  };
 
   #isPosted(word: Address): boolean {
     const { address, length } = this.#batch;
@@ -336,62 +362,79 @@ export class Commit {
 
   /** Log entries may be written at any time before the words that count them. */
   #postEntries(): void {
-    let sequence = this.#decided.before;
-    this.#decided.decisions.forEach((decision, i) => {
-      if (decision.event === 0) return;
+    const { before, decisions } = this.#decided;
+    let sequence = before;
+    for (let i = 0; i < decisions.length; i++) {
+      if (decisions[i].event === 0) continue;
       sequence++;
       const at = i * LOG_ENTRY_BYTES;
-      encodeEntry(decision, sequence, this.#written, at);
+      encodeEntry(decisions[i], sequence, this.#written, at);
       const entry = this.#pair.geometry.logEntry(sequence);
       this.#batch.write(entry, LOG_ENTRY_BYTES, this.#written, at);
-    });
+    }
   }
 
   #postChanges(): void {
     const { hashMailbox } = this.#pair.geometry;
-    const { before, decisions } = this.#decided;
-    const after = before + decisions.filter(({ event }) => event !== 0).length;
-    this.#postCount(PAIR.begun, after);
-    decisions.forEach((decision, i) => {
+    const { decisions } = this.#decided;
+    this.#postCount(PAIR.begun);
+    for (let i = 0; i < decisions.length; i++) {
       // An answered request has its header. If another write of the turn replaced its record, a
       // client may have freed the block, which may serve something else by now.
-      if (decision.event !== LOG_UPDATE || this.#isAnswered(i)) return;
+      if (decisions[i].event !== LOG_UPDATE || this.#isAnswered(i)) continue;
+      const header = decisionAt(i) + IN_DECISION.header;
       const seen = i * SEEN_BYTES + HEADER_AT;
-      this.#postWords(recordOf(decision), HEADER_BYTES, decisionAt(i) + IN_DECISION.header, seen);
-    });
-    for (const { last } of this.#changes) {
+      this.#postWords(recordOf(decisions[i]), HEADER_BYTES, header, seen);
+    }
+    for (let i = 0; i < this.#changes.length; i++) {
+      const { last } = this.#changes.at(i);
       const word = decisionAt(last) + IN_DECISION.word;
       this.#postWords(decisions[last].slot, 8, word, this.#slotAt(last));
     }
-    decisions.forEach(({ row }, i) => {
-      const [at, seen] = [decisionAt(i), i * SEEN_BYTES];
+    for (let i = 0; i < decisions.length; i++) {
+      const { row } = decisions[i];
+      const at = decisionAt(i);
+      const seen = i * SEEN_BYTES;
       const reply = hashMailbox.reply(row);
       this.#postWords(reply, REPLY_BYTES, at + IN_DECISION.reply, seen + REPLY_AT);
       this.#postWords(hashMailbox.answered(row), 8, at + IN_DECISION.number, seen + ANSWERED_AT);
-    });
-    this.#postCount(PAIR.committed, after);
+    }
+    this.#postCount(PAIR.committed);
   }
 
   /** Changes words from what was read at `seen` to what the record has, unless they are equal. */
   #postWords(to: Address, bytes: number, recordAt: number, seen: number): void {
+    const [from, wanted] = [this.#seen.i32, this.#record.i32];
     for (let at = 0; at < bytes; at += 8) {
-      const from = wordIn(this.#seen, seen + at);
-      const wanted = wordIn(this.#record, recordAt + at);
-      if (!isSame(from, wanted)) this.#postSwap(to + at, from, wanted);
+      const [a, b] = [(seen + at) >> 2, (recordAt + at) >> 2];
+      if (from[a] === wanted[b] && from[a + 1] === wanted[b + 1]) continue;
+      const swap = this.#addSwap(to + at);
+      setWord(this.#swaps, swap, from[a], from[a + 1]);
+      setWord(this.#swaps, swap + 8, wanted[b], wanted[b + 1]);
     }
   }
 
-  #postCount(word: number, to: number): void {
+  /** Counts the turn's changes. */
+  #postCount(word: number): void {
+    if (this.#events === 0) return;
     const { before } = this.#decided;
-    if (to > before) this.#postSwap(this.#at(word), wordOf(before), wordOf(to));
+    const at = this.#addSwap(this.#at(word));
+    writeInteger(this.#swaps, at, before);
+    writeInteger(this.#swaps, at + 8, before + this.#events);
   }
 
   #postSwap(word: Address, from: Word, to: Word): void {
-    const at = CAS_BYTES * this.#swapCount++;
-    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn swaps more than it made room for');
+    const at = this.#addSwap(word);
     setWord(this.#swaps, at, from.low, from.high);
     setWord(this.#swaps, at + 8, to.low, to.high);
+  }
+
+  /** Posts a CAS; returns where its words are to be put. */
+  #addSwap(word: Address): number {
+    const at = CAS_BYTES * this.#swapCount++;
+    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn swaps more than it made room for');
     this.#batch.cas(word, this.#swaps, at);
+    return at;
   }
 
   /** Retires the record of the turn before, which other servers may still be reading. */

@@ -89,19 +89,24 @@ export class HashServer {
    * does not know it, cannot decide anything any more.
    */
   *forestall(): Operation<void> {
-    const { base } = this.#pair.geometry;
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const turn = yield* this.recover();
-      const next = emptyTurnAfter(turn);
-      const words = new Scratch(2 * CAS_BYTES);
-      for (const at of [0, CAS_BYTES]) {
-        setWord(words, at, turn.low, turn.high);
-        setWord(words, at + 8, next.low, next.high);
-      }
-      yield new Batch().cas(base + PAIR.turn, words, 0).cas(base + PAIR.done, words, CAS_BYTES);
-      if (swapped(words, 0)) return;
+      if (yield* this.forestallAfter(turn)) return;
     }
     throw new StepwellError('SW_CONTENTION', 'servers that were overtaken go on and on');
+  }
+
+  /** The same unless something was decided after this turn, which is done; then false. */
+  *forestallAfter(turn: Word): Operation<boolean> {
+    const { base } = this.#pair.geometry;
+    const next = emptyTurnAfter(turn);
+    const words = new Scratch(2 * CAS_BYTES);
+    for (const at of [0, CAS_BYTES]) {
+      setWord(words, at, turn.low, turn.high);
+      setWord(words, at + 8, next.low, next.high);
+    }
+    yield new Batch().cas(base + PAIR.turn, words, 0).cas(base + PAIR.done, words, CAS_BYTES);
+    return swapped(words, 0);
   }
 
   /**

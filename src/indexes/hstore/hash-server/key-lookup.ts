@@ -9,6 +9,7 @@ import {
   type Address,
   Batch,
   CAS_BYTES,
+  highHalf,
   type Operation,
   Scratch,
   swapped,
@@ -18,9 +19,11 @@ import { firstMatch, postLongRecords, postRecords } from '../../substrates/claim
 import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
-import { type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { bucketIn } from '../protocol/geometry.ts';
+import { emptyRequest, type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
+import { Reused } from '../protocol/reused.ts';
 import {
   BUCKET_BYTES,
   isEmpty,
@@ -29,16 +32,26 @@ import {
   recordOf,
   signatureOf,
   unitsOfSlot,
-  VALID,
 } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
-import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
+import { CHAINED_BUCKET_UNITS, type Decision, emptyDecision } from '../protocol/turn.ts';
+
+/** Before a bucket is chained, so many are read. With this many keys in each the table grows. */
+const BUCKETS_SAMPLED = 256;
+const CROWDED = 4;
+
+/** A slot as it was read. */
+interface FoundSlot {
+  slot: Address;
+  low: number;
+  high: number;
+}
 
 /** A request in the mailbox, and what the server has read for it. Later turns reuse the object. */
 export class PostedRequest {
-  row = 0;
-  number = 0;
-  request!: HashRequest;
+  readonly request: HashRequest = emptyRequest();
+  /** What the turn decides on it. */
+  readonly decision: Decision = emptyDecision();
   /** The first bucket of its chain, and the last one that was read. */
   bucket: Address = 0;
   last: Address = 0;
@@ -49,7 +62,7 @@ export class PostedRequest {
   /** The request's key, and the record headers of the candidates. */
   readonly frame = new Request(BUCKET_BYTES);
   /** In `first`: the slots of its chain with the signature, and the first empty one or 0. */
-  readonly candidates: NamedSlot[] = [];
+  readonly candidates = new Reused<FoundSlot>(() => ({ slot: 0, low: 0, high: 0 }));
   empty: Address = 0;
   readonly guard = new CycleGuard();
   /** The key's slot and its record's version, after the requests that this turn has decided. */
@@ -58,15 +71,15 @@ export class PostedRequest {
   /** Whether that record has expired, so that the key counts as absent. */
   isExpired = false;
 
-  begin(
-    { row, number }: Unanswered,
-    request: HashRequest,
-    bucket: Address,
-    first: PostedRequest = this,
-  ): void {
-    this.row = row;
-    this.number = number;
-    this.request = request;
+  /** With the request decoded. */
+  begin({ row, number }: Unanswered, bucket: Address, first: PostedRequest = this): void {
+    this.decision.row = row;
+    this.decision.number = number;
+    this.decision.event = 0;
+    this.decision.slot = 0;
+    this.decision.low = 0;
+    this.decision.high = 0;
+    this.decision.header.fill(0);
     this.bucket = bucket;
     this.last = bucket;
     this.first = first;
@@ -98,24 +111,30 @@ export class KeyLookup {
   }
 
   /** Reads keys, chains and headers; requests with one `first` share a chain. Raises TableLost. */
-  *read(posted: readonly PostedRequest[]): Operation<void> {
+  *read(posted: Reused<PostedRequest>): Operation<void> {
     const { generation } = this.#pair.geometry;
+    const { length } = posted;
     const batch = this.#batch.clear();
-    for (const one of posted) postKey(one, batch);
+    for (let i = 0; i < length; i++) postKey(posted.at(i), batch);
     for (let open = true; open; batch.clear()) {
-      for (const one of posted) if (one.hasMore) postBucket(one, batch);
+      for (let i = 0; i < length; i++) if (posted.at(i).hasMore) postBucket(posted.at(i), batch);
       yield batch;
       open = false;
-      for (const one of posted) {
+      for (let i = 0; i < length; i++) {
+        const one = posted.at(i);
         if (one.hasMore) takeBucket(one, generation);
         open ||= one.hasMore;
       }
     }
-    for (const one of posted) if (one.first === one) postHeads(one, batch);
+    for (let i = 0; i < length; i++) {
+      const one = posted.at(i);
+      if (one.first === one) postHeads(one, batch);
+    }
     if (batch.length === 0) return;
     yield batch;
     batch.clear();
-    for (const { frame } of posted) {
+    for (let i = 0; i < length; i++) {
+      const { frame } = posted.at(i);
       const isLong = frame.candidates.count > 0 && frame.candidates.mayBeLong;
       if (isLong) postLongRecords(frame, batch, SLOT_UNITS_MAX);
     }
@@ -126,7 +145,8 @@ export class KeyLookup {
   match(one: PostedRequest): void {
     const { request, frame } = one;
     const isNamed = request.operation !== OP_REMOVE_FOUND || this.#isKeyOf(one);
-    one.match = isNamed ? one.candidates[firstMatch(frame)] : undefined;
+    const candidate = isNamed ? firstMatch(frame) : -1;
+    one.match = candidate < 0 ? undefined : one.candidates.at(candidate);
     one.version = one.match ? frame.found.version : 0;
     one.isExpired = one.match !== undefined && this.#records.isExpired(frame);
   }
@@ -143,16 +163,20 @@ export class KeyLookup {
   /**
    * An empty slot for a new key. If the chain is full, it first links an empty bucket to its end,
    * which may stay empty. If the server dies before it has linked the bucket, a sweep frees that.
-   * 'full' when there is no memory for a bucket; 'overtaken' when another server has linked one.
+   * 'crowded' when the table should grow instead; 'full' when there is no memory for a bucket;
+   * 'overtaken' when another server has linked one.
    */
-  *emptySlot({ empty, last }: PostedRequest): Operation<Address | 'full' | 'overtaken'> {
+  *emptySlot(posted: PostedRequest): Operation<Address | 'crowded' | 'full' | 'overtaken'> {
+    const { empty, last, request } = posted;
     if (empty !== 0) return empty;
+    if (yield* this.#isCrowded(request.h1)) return 'crowded';
     const bucket = yield* this.#pair.allocate(CHAINED_BUCKET_UNITS);
     if (bucket === undefined) return 'full';
+    const { mark } = this.#pair.geometry;
     const words = new Scratch(BUCKET_BYTES + CAS_BYTES);
-    writeInteger(words, NEXT, VALID);
-    writeInteger(words, BUCKET_BYTES, VALID);
-    writeInteger(words, BUCKET_BYTES + 8, bucket + VALID);
+    writeInteger(words, NEXT, mark);
+    writeInteger(words, BUCKET_BYTES, mark);
+    writeInteger(words, BUCKET_BYTES + 8, bucket + mark);
     yield new Batch().write(bucket, BUCKET_BYTES, words, 0).cas(last + NEXT, words, BUCKET_BYTES);
     if (swapped(words, BUCKET_BYTES)) {
       this.#pair.chained++;
@@ -160,6 +184,25 @@ export class KeyLookup {
     }
     this.#pair.discard(bucket, CHAINED_BUCKET_UNITS);
     return 'overtaken';
+  }
+
+  /** Whether the table may grow, and the buckets around a full one have many keys, too. */
+  *#isCrowded(h1: number): Operation<boolean> {
+    const { geometry, wasJustFull } = this.#pair;
+    const { buckets, shape } = geometry;
+    if (buckets >= shape.bucketsMax || wasJustFull) return false;
+    const count = Math.min(BUCKETS_SAMPLED, buckets);
+    const bucket = bucketIn(h1, buckets);
+    const words = new Scratch(count * BUCKET_BYTES);
+    const first = geometry.bucket(bucket - (bucket % count));
+    yield this.#batch.clear().read(first, count * BUCKET_BYTES, words, 0);
+    let used = 0;
+    for (let at = 0; at < count * BUCKET_BYTES; at += BUCKET_BYTES) {
+      for (let slot = at; slot < at + NEXT; slot += 8) {
+        if (!isEmpty(highHalf(words, slot))) used++;
+      }
+    }
+    return used >= CROWDED * count;
   }
 }
 
@@ -183,10 +226,15 @@ function takeBucket(one: PostedRequest, generation: number): void {
   const signature = signatureOf(one.request.h2);
   for (let at = 0; at < NEXT; at += 8) {
     const slot = one.last + at;
-    const [low, high] = [i32[at >> 2], i32[(at >> 2) + 1]];
-    if (!isEmpty(high)) {
-      if (high >>> 24 === signature) one.candidates.push({ slot, low, high });
-    } else if (one.empty === 0) one.empty = slot;
+    const high = i32[(at >> 2) + 1];
+    if (isEmpty(high)) {
+      if (one.empty === 0) one.empty = slot;
+    } else if (high >>> 24 === signature) {
+      const candidate = one.candidates.add();
+      candidate.slot = slot;
+      candidate.low = i32[at >> 2];
+      candidate.high = high;
+    }
   }
   if (next !== 0) one.last = next;
   one.hasMore = next !== 0;
@@ -198,10 +246,11 @@ function postHeads({ frame, candidates }: PostedRequest, batch: Batch): void {
   if (candidates.length === 0) return;
   const headUnits = unitsOf(headBytes(frame.keyBytes));
   frame.ensureCandidates(candidates.length);
-  candidates.forEach((slot, i) => {
+  for (let i = 0; i < candidates.length; i++) {
+    const slot = candidates.at(i);
     frame.candidates.records[i] = recordOf(slot);
     frame.candidates.units[i] = Math.min(unitsOfSlot(slot.high), headUnits);
-  });
+  }
   postRecords(frame, batch, SLOT_UNITS_MAX);
 }
 

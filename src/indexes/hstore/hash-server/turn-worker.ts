@@ -8,17 +8,18 @@ import {
   decodeRequest,
   type HashReply,
   type HashRequest,
-  headerOf,
   IF_SLOT,
   isRemoval,
   OP_WRITE,
   OUT_OF_MEMORY,
+  setHeader,
 } from '../protocol/hash-messages.ts';
-import { holderIn } from '../protocol/lease.ts';
+import { holdingIn } from '../protocol/lease.ts';
 import { LOG_DELETE, LOG_INSERT, LOG_UPDATE } from '../protocol/log.ts';
 import { postBodies, type Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/pair-state.ts';
+import { Reused } from '../protocol/reused.ts';
 import { type NamedSlot, signatureOf, slotWord, vacated } from '../protocol/slot.ts';
 import {
   countOfTurn,
@@ -27,7 +28,7 @@ import {
   type RecordBlock,
   unitsOfRecord,
 } from '../protocol/turn.ts';
-import { isSame, type Word, wordIn } from '../protocol/word.ts';
+import { isSame, isWordIn, type Word, wordIn } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
@@ -48,6 +49,8 @@ export interface TurnResult {
   released?: boolean;
   /** The generation of a lost table, which must be rebuilt before anything can be answered. */
   lost?: number;
+  /** The generation of a table that is to grow before anything can be answered. */
+  crowded?: number;
   /** Another server decided first: nothing of this turn has happened. */
   isOvertaken?: boolean;
   /** What the last doorbell read, for the worker's next turn. */
@@ -106,8 +109,9 @@ export class TurnWorker {
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
-  /** The requests of a turn. The objects are reused, and made when a turn first needs them. */
-  readonly #posted: PostedRequest[] = [];
+  /** The requests that the last look has found, and those of a turn. */
+  readonly #unanswered = new Reused<Unanswered>(() => ({ row: 0, number: 0 }));
+  readonly #posted = new Reused<PostedRequest>(() => new PostedRequest());
   /** Rows of the mailbox that the last look has read. */
   #rows = 0;
 
@@ -123,27 +127,26 @@ export class TurnWorker {
     const look = begun ?? (yield* this.look());
     if (!look.isHolder) return OVERTAKEN;
     if (look.lost !== undefined) return { answers: [], lost: look.lost };
-    const waiting = this.#waiting(look.turn);
-    if (waiting.length === 0) return NOTHING;
+    this.#findUnanswered(look.turn);
+    const { length: waiting } = this.#unanswered;
+    if (waiting === 0) return NOTHING;
     const { geometry } = this.#pair;
     const { spare } = options;
-    const isMore = waiting.length > geometry.turnMax;
-    let chosen = isMore ? waiting.slice(0, geometry.turnMax) : waiting;
+    const most = Math.min(waiting, geometry.turnMax);
     // A client that could not allocate its spare block has just found the pool full.
     const isFull =
       spare !== undefined && (geometry.isOwnRecord(spare.address) || this.#pair.wasJustFull);
     // A turn for the client's own request alone needs no block but the one that the client has.
-    const isSpare = chosen.length === 1 && chosen[0].row === spare?.row && spare.address !== 0;
+    const isSpare = waiting === 1 && spare?.address !== 0 && this.#waits(spare?.row);
     let block: RecordBlock | undefined =
       isFull || isSpare
         ? spare
-        : ((yield* this.#allocate(chosen.length)) ?? (yield* this.#allocate(geometry.turnMax)));
+        : ((yield* this.#allocate(most)) ?? (yield* this.#allocate(geometry.turnMax)));
     if (block === undefined) this.#pair.noteFull();
     block ??= spare;
-    if (block === spare) chosen = waiting.filter(({ row }) => row === spare?.row);
-    if (block === undefined || chosen.length === 0) return NOTHING;
+    if (block === undefined || (block === spare && !this.#waits(spare?.row))) return NOTHING;
     try {
-      return yield* this.#answer(look, chosen, waiting, block, options, isLast);
+      return yield* this.#answer(look, block, options, isLast);
     } finally {
       if (block !== spare && block.address !== 0) {
         this.#pair.discard(block.address, block.units);
@@ -157,25 +160,28 @@ export class TurnWorker {
     return address === undefined ? undefined : { address, units };
   }
 
-  /** Answers the chosen requests. Once the pair owns the block, its address is 0. */
+  /**
+   * Answers the requests that wait, or with the spare block only the client's own. Once the pair
+   * owns the block, its address is 0.
+   */
   *#answer(
     look: Look,
-    chosen: readonly Unanswered[],
-    waiting: readonly Unanswered[],
     block: RecordBlock,
     { release, spare }: TurnOptions,
     isLast: boolean,
   ): Operation<TurnResult> {
-    const posted = yield* this.#take(look, chosen);
-    if (posted === undefined) return OVERTAKEN;
-    const decided = yield* this.#decide(posted, look.committed);
-    if (decided.isOvertaken || decided.lost !== undefined) return decided;
-    const { answers } = decided;
-    const releases = release && answers.length === waiting.length;
+    const waiting = this.#unanswered.length;
     // A server process always goes on, a client only while its own request waits. If another server
     // has answered that, the client reads its reply.
-    const isOwn = ({ row }: { row: number }) => row === spare?.row;
-    const goesOn = spare === undefined || (waiting.some(isOwn) && !answers.some(isOwn));
+    const mayGoOn = spare === undefined || this.#waits(spare.row);
+    if (!(yield* this.#take(look, block === spare ? spare.row : undefined))) return OVERTAKEN;
+    const lost = yield* this.#read();
+    if (lost !== undefined) return { answers: [], lost };
+    const decided = yield* this.#decide(look.committed);
+    const { answers, crowded, isOvertaken } = decided;
+    if (crowded !== undefined || isOvertaken) return decided;
+    const releases = release && answers.length === waiting;
+    const goesOn = mayGoOn && !answers.some(({ row }) => row === spare?.row);
     const looksAhead = goesOn && !isLast && !releases;
     const ahead = looksAhead ? (batch: Batch) => this.#postLook(batch) : undefined;
     const { address, units } = block;
@@ -197,29 +203,40 @@ export class TurnWorker {
     return { answers, released: releases && isDone, next };
   }
 
-  *#decide(posted: readonly PostedRequest[], committed: number): Operation<TurnResult> {
+  /** Reads what the decisions need. Returns the generation of a table that was lost. */
+  *#read(): Operation<number | undefined> {
     try {
-      yield* this.#lookup.read(posted);
+      yield* this.#lookup.read(this.#posted);
+      return undefined;
     } catch (error) {
       if (!(error instanceof TableLost)) throw error;
       yield* reportLost(this.#pair.geometry, error.generation);
-      return { answers: [], lost: error.generation };
+      return error.generation;
     }
-    const answers: Decision[] = [];
+  }
+
+  /** The next turn reuses the decisions. */
+  *#decide(committed: number): Operation<TurnResult> {
+    const { generation } = this.#pair.geometry;
+    const answers: Decision[] = new Array(this.#posted.length);
+    let count = 0;
     let sequence = committed;
-    for (const one of posted) {
-      const { first } = one;
+    for (let i = 0; i < this.#posted.length; i++) {
+      const one = this.#posted.at(i);
+      const { first, decision } = one;
       if (first === one) this.#lookup.match(one);
       else if (!follows(one)) continue;
-      const decision = yield* decide(this.#lookup, one, sequence + 1);
-      if (decision === undefined) return OVERTAKEN;
-      answers.push(decision);
+      const outcome = yield* decide(this.#lookup, one, sequence + 1);
+      if (outcome === 'overtaken') return OVERTAKEN;
+      if (outcome === 'crowded') return { answers: [], crowded: generation };
+      answers[count++] = decision;
       if (decision.event === 0) continue;
       sequence++;
       first.match = decision;
       first.version = decision.reply.version;
       first.isExpired = false;
     }
+    answers.length = count;
     return { answers };
   }
 
@@ -276,11 +293,11 @@ export class TurnWorker {
     }
     const turn = wordIn(this.#words, PAIR.turn);
     const { isLost, generation } = tableStateIn(this.#words, PAIR.table);
-    if (!isSame(turn, wordIn(this.#words, PAIR.done)) || generation !== geometry.generation) {
+    if (!isWordIn(this.#words, PAIR.done, turn) || generation !== geometry.generation) {
       return undefined;
     }
     const committed = readInteger(this.#words, PAIR.committed);
-    const holder = holderIn(this.#words, PAIR.hashLease);
+    const holder = holdingIn(this.#words, PAIR.hashLease);
     const isHolder = hashLease.isForTurns(holder);
     const isAlone = isHolder && !holder.yields;
     return { turn, committed, lost: isLost ? generation : undefined, isHolder, isAlone };
@@ -290,63 +307,79 @@ export class TurnWorker {
    * The requests that wait. Each turn begins at another row. Otherwise clients in low rows that
    * keep asking for one bucket would starve the others.
    */
-  #waiting(turn: Word): Unanswered[] {
+  #findUnanswered(turn: Word): void {
     const { hashMailbox: mailbox } = this.#pair.geometry;
-    const waiting: Unanswered[] = [];
+    this.#unanswered.length = 0;
     const first = countOfTurn(turn);
     for (let i = 0; i < this.#rows; i++) {
       const row = (first + i) % this.#rows;
       const number = readInteger(this.#words, NUMBERS + 8 * row);
-      const answered = readInteger(this.#words, NUMBERS + 8 * (mailbox.rows + row));
-      if (number !== answered) waiting.push({ row, number });
+      if (number === readInteger(this.#words, NUMBERS + 8 * (mailbox.rows + row))) continue;
+      const one = this.#unanswered.add();
+      one.row = row;
+      one.number = number;
     }
-    return waiting;
+  }
+
+  #waits(row: number | undefined): boolean {
+    for (let i = 0; i < this.#unanswered.length; i++) {
+      if (this.#unanswered.at(i).row === row) return true;
+    }
+    return false;
   }
 
   /**
-   * Takes the requests of this turn: for each bucket the first one, and further writes of the same
-   * key. Undefined if there was another turn meanwhile: an answered row can be written again, so a
-   * body that was read may mix two requests.
+   * Takes the requests of this turn, all or that of one row: for each bucket the first one, and
+   * further writes of the same key. False if there was another turn meanwhile: an answered row can
+   * be written again, so a body that was read may mix two requests.
    */
-  *#take({ turn }: Look, chosen: readonly Unanswered[]): Operation<PostedRequest[] | undefined> {
+  *#take({ turn }: Look, only: number | undefined): Operation<boolean> {
+    const { geometry } = this.#pair;
+    const chosen = this.#unanswered;
+    if (only === undefined) chosen.length = Math.min(chosen.length, geometry.turnMax);
+    else chosen.keep(({ row }) => row === only);
     const isWhole = this.#rows <= ROWS_READ_WHOLE;
     if (!isWhole) {
-      const { geometry } = this.#pair;
       const batch = postBodies(geometry.hashMailbox, chosen, this.#bodies, this.#batch.clear());
       yield batch.read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
     }
-    if (!isSame(wordIn(this.#words, TURN_AGAIN), turn)) return undefined;
-    const posted: PostedRequest[] = [];
+    if (!isWordIn(this.#words, TURN_AGAIN, turn)) return false;
+    this.#posted.length = 0;
     for (let i = 0; i < chosen.length; i++) {
-      const request = decodeRequest(this.#bodies, (isWhole ? chosen[i].row : i) * BODY_BYTES);
-      const bucket = this.#pair.geometry.bucketOf(request);
-      const first = posted.find((one) => one.bucket === bucket);
-      if (first && !mayFollow(first.request, request)) continue;
-      this.#posted[posted.length] ??= new PostedRequest();
-      const one = this.#posted[posted.length];
-      one.begin(chosen[i], request, bucket, first);
-      posted.push(one);
+      const at = (isWhole ? chosen.at(i).row : i) * BODY_BYTES;
+      const one = this.#posted.add();
+      const request = decodeRequest(this.#bodies, at, one.request);
+      const bucket = geometry.bucketOf(request);
+      const first = this.#firstOf(bucket);
+      if (first && !mayFollow(first.request, request)) this.#posted.length--;
+      else one.begin(chosen.at(i), bucket, first);
     }
-    return posted;
+    return true;
+  }
+
+  /** The first request of a bucket, but for the last one, which is not known yet. */
+  #firstOf(bucket: Address): PostedRequest | undefined {
+    for (let i = 0; i < this.#posted.length - 1; i++) {
+      if (this.#posted.at(i).bucket === bucket) return this.#posted.at(i);
+    }
+    return undefined;
   }
 }
 
-const NO_WORD: Word = { low: 0, high: 0 };
-const NO_HEADER: readonly number[] = [];
-
 /**
  * Decides a request. Its first one (`PostedRequest.first`) knows which slot has the key. A change
- * gets the number `sequence`. Undefined if another server has decided a turn meanwhile.
+ * gets the number `sequence`. Nothing is decided if another server has decided a turn meanwhile, or
+ * the table is to grow.
  */
 function* decide(
   lookup: KeyLookup,
   posted: PostedRequest,
   sequence: number,
-): Operation<Decision | undefined> {
+): Operation<'decided' | 'overtaken' | 'crowded'> {
   const { request, first } = posted;
   const { match, version } = first;
   if (refuses(request, first)) {
-    return decisionOf(posted, replyOf(REFUSED, first.isExpired ? undefined : match, version, 0));
+    return reply(posted, REFUSED, first.isExpired ? undefined : match, version);
   }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
   // A slot without a length is empty.
@@ -354,40 +387,43 @@ function* decide(
   invariant(isNamed, 'a request is to store a record of no length');
   if (match === undefined) {
     const slot = yield* lookup.emptySlot(first);
-    if (slot === 'full') return decisionOf(posted, replyOf(OUT_OF_MEMORY, match, version, 0));
-    if (slot === 'overtaken') return undefined;
-    const reply = replyOf(INSERTED, match, request.firstVersion, sequence);
-    return decisionOf(posted, reply, LOG_INSERT, slot, record);
+    if (slot === 'full') return reply(posted, OUT_OF_MEMORY, match, version);
+    if (slot === 'overtaken' || slot === 'crowded') return slot;
+    change(posted, LOG_INSERT, slot, record);
+    return reply(posted, INSERTED, match, request.firstVersion, sequence);
   }
   if (isRemoval(request.operation)) {
-    const reply = replyOf(REPLACED, match, version, sequence);
-    return decisionOf(posted, reply, LOG_DELETE, match.slot, vacated(sequence));
+    change(posted, LOG_DELETE, match.slot, vacated(sequence));
+    return reply(posted, REPLACED, match, version, sequence);
   }
   // A replacement's version is known only now: until now no client could read its header.
-  const reply = replyOf(REPLACED, match, (version + 1) >>> 0, sequence);
-  const header = headerOf(request, reply.version);
-  return decisionOf(posted, reply, LOG_UPDATE, match.slot, record, header);
+  const next = (version + 1) >>> 0;
+  change(posted, LOG_UPDATE, match.slot, record);
+  setHeader(posted.decision.header, request, next);
+  return reply(posted, REPLACED, match, next, sequence);
 }
 
-/** With event 0 nothing changes. */
-function decisionOf(
-  { row, number }: PostedRequest,
-  reply: HashReply,
-  event = 0,
-  slot: Address = 0,
-  { low, high }: Word = NO_WORD,
-  header: readonly number[] = NO_HEADER,
-): Decision {
-  return { row, number, reply, event, slot, low, high, header };
+function change({ decision }: PostedRequest, event: number, slot: Address, word: Word): void {
+  const { low, high } = word;
+  decision.event = event;
+  decision.slot = slot;
+  decision.low = low;
+  decision.high = high;
 }
 
-function replyOf(
+function reply(
+  { decision: { reply } }: PostedRequest,
   outcome: HashReply['outcome'],
   match: NamedSlot | undefined,
   version: number,
-  sequence: number,
-): HashReply {
-  return { outcome, version, oldLow: match?.low ?? 0, oldHigh: match?.high ?? 0, sequence };
+  sequence = 0,
+): 'decided' {
+  reply.outcome = outcome;
+  reply.version = version;
+  reply.oldLow = match?.low ?? 0;
+  reply.oldHigh = match?.high ?? 0;
+  reply.sequence = sequence;
+  return 'decided';
 }
 
 /**

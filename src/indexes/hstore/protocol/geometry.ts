@@ -2,7 +2,7 @@ import { invariant } from '../../../errors.ts';
 import type { KeyHash } from '../../../records/hash.ts';
 import type { Address } from '../../../verbs/index.ts';
 import type { HStoreShape } from './parameters.ts';
-import { BUCKET_BYTES } from './slot.ts';
+import { BUCKET_BYTES, markOf } from './slot.ts';
 
 const LINE = 64;
 
@@ -91,6 +91,31 @@ function wholeLines(bytes: number): number {
   return Math.ceil(bytes / LINE) * LINE;
 }
 
+/** A generation of the table counts rebuilds and, in units of this, how often it has grown. */
+const GROWTH = 2 ** 40;
+
+export function growthOf(generation: number): number {
+  return Math.floor(generation / GROWTH);
+}
+
+/** The generation after this one: of a table of twice its size, or of the same. */
+export function generationAfter(generation: number, grows: boolean): number {
+  return generation + 1 + (grows ? GROWTH : 0);
+}
+
+/** Buckets of a pair's table of this generation. */
+export function bucketsOf({ buckets }: HStoreShape, generation: number): number {
+  return buckets * 2 ** growthOf(generation);
+}
+
+/**
+ * The bucket of a hash, by its highest bits. When the table doubles, two adjacent buckets share the
+ * keys of one.
+ */
+export function bucketIn(h1: number, buckets: number): number {
+  return buckets === 1 ? 0 : h1 >>> Math.clz32(buckets - 1);
+}
+
 /** Buckets of a segment of the table: a region is not always as large as a table. */
 export const SEGMENT_BUCKETS = 16_384;
 
@@ -105,8 +130,10 @@ export class PairGeometry {
   readonly skiplistMailbox: MailboxGeometry;
   /** Addresses of the table's segments: known when the index is open. */
   readonly segments: Address[] = [];
-  /** Which table these segments are. */
+  /** Which table these segments are, how many buckets it has, and the mark of each. */
   generation = 0;
+  buckets = 0;
+  mark = 0;
   readonly segmentTable: Address;
   readonly #log: Address;
   readonly #ownRecords: Address;
@@ -124,8 +151,15 @@ export class PairGeometry {
     this.skiplistMailbox = new MailboxGeometry(behind, shape.rows);
     this.#log = behind + this.skiplistMailbox.bytes;
     this.segmentTable = this.#log + LOG_ENTRY_BYTES * shape.log;
-    this.#ownRecords = this.segmentTable + wholeLines(8 * segmentCount(shape));
+    this.#ownRecords = this.segmentTable + wholeLines(8 * segmentCount(shape.bucketsMax));
     this.end = this.#ownRecords + clients * OWN_RECORDS * OWN_RECORD_BYTES;
+  }
+
+  /** From now on the segments are those of this table. */
+  use(generation: number): void {
+    this.generation = generation;
+    this.buckets = bucketsOf(this.shape, generation);
+    this.mark = markOf(growthOf(generation));
   }
 
   /** The places for records of turns that a client has. */
@@ -161,7 +195,7 @@ export class PairGeometry {
   }
 
   bucketOf({ h1 }: Pick<KeyHash, 'h1'>): Address {
-    return this.bucket((h1 >>> 0) & (this.shape.buckets - 1));
+    return this.bucket(bucketIn(h1, this.buckets));
   }
 }
 
@@ -174,12 +208,12 @@ export function pairGeometries(shape: HStoreShape, root: Address, clients: numbe
   return pairs;
 }
 
-export function segmentCount({ buckets }: HStoreShape): number {
+export function segmentCount(buckets: number): number {
   return Math.ceil(buckets / SEGMENT_BUCKETS);
 }
 
 /** Buckets of each segment. */
-export function segmentBuckets({ buckets }: HStoreShape): number {
+export function segmentBuckets(buckets: number): number {
   return Math.min(buckets, SEGMENT_BUCKETS);
 }
 

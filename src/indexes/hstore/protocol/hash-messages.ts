@@ -12,7 +12,7 @@ import {
   setWord,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { type Condition, type Outcome, REFUSED } from '../../contract.ts';
+import { ALWAYS, type Condition, type Outcome, REFUSED } from '../../contract.ts';
 import { type Request, recordChecksum } from '../../substrates/request.ts';
 import { recordOf } from './slot.ts';
 
@@ -95,8 +95,31 @@ export function encodeRequest(
   i32[word + 13] = slotHigh;
 }
 
+export function emptyRequest(): HashRequest {
+  return {
+    operation: 0,
+    condition: ALWAYS,
+    units: 0,
+    keyBytes: 0,
+    block: 0,
+    h1: 0,
+    h2: 0,
+    expectedVersion: 0,
+    firstVersion: 0,
+    sealedBody: 0,
+    valueBytes: 0,
+    kind: 0,
+    slotLow: 0,
+    slotHigh: 0,
+  };
+}
+
 /** Decodes a row whose request is complete. Raises SW_POOL_CORRUPT. */
-export function decodeRequest(words: Scratch, at: number): HashRequest {
+export function decodeRequest(
+  words: Scratch,
+  at: number,
+  request: HashRequest = emptyRequest(),
+): HashRequest {
   const { i32 } = words;
   const word = at >> 2;
   const operation = i32[word] & 0xff;
@@ -106,28 +129,30 @@ export function decodeRequest(words: Scratch, at: number): HashRequest {
     keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX,
     `a request with a key of ${keyBytes} bytes`,
   );
-  return {
-    operation,
-    condition: ((i32[word] >>> 8) & 0xff) as HashRequest['condition'],
-    units: (i32[word] >>> 16) & 0xff,
-    keyBytes,
-    block: readInteger(words, at + 8),
-    h1: i32[word + 4],
-    h2: i32[word + 5],
-    expectedVersion: i32[word + 6] >>> 0,
-    firstVersion: i32[word + 7] >>> 0,
-    sealedBody: i32[word + 8],
-    valueBytes: i32[word + 9],
-    kind: i32[word + 10],
-    slotLow: i32[word + 12],
-    slotHigh: i32[word + 13],
-  };
+  request.operation = operation;
+  request.condition = ((i32[word] >>> 8) & 0xff) as HashRequest['condition'];
+  request.units = (i32[word] >>> 16) & 0xff;
+  request.keyBytes = keyBytes;
+  request.block = readInteger(words, at + 8);
+  request.h1 = i32[word + 4];
+  request.h2 = i32[word + 5];
+  request.expectedVersion = i32[word + 6] >>> 0;
+  request.firstVersion = i32[word + 7] >>> 0;
+  request.sealedBody = i32[word + 8];
+  request.valueBytes = i32[word + 9];
+  request.kind = i32[word + 10];
+  request.slotLow = i32[word + 12];
+  request.slotHigh = i32[word + 13];
+  return request;
 }
 
-/** The header that the record of a request has at `version`; see records/layout.ts. */
-export function headerOf(request: HashRequest, version: number): readonly number[] {
+/** Sets the header that the record of a request has at `version`; see records/layout.ts. */
+export function setHeader(header: Int32Array, request: HashRequest, version: number): void {
   const { sealedBody, valueBytes, kind } = request;
-  return [recordChecksum(sealedBody, valueBytes, kind, version), valueBytes, kind, version];
+  header[0] = recordChecksum(sealedBody, valueBytes, kind, version);
+  header[1] = valueBytes;
+  header[2] = kind;
+  header[3] = version;
 }
 
 /** Bits of the sequence that a reply tells; the committed one, read beside it, tells the others. */

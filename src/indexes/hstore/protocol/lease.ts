@@ -19,12 +19,8 @@ const TOKEN_SHIFT = CLIENT_BITS + 2;
 const ELECTED_AT = 16;
 const ELECTED = 0x64_65_74_63_65_6c_45n;
 
-/** What the word of a lease says. */
-export interface Holder {
-  /** As it was read, for a CAS. */
-  readonly word: bigint;
-  /** Whether it was seen to stand still for long enough to be overtaken. */
-  readonly stands?: boolean;
+/** Whose a lease is. */
+export interface Holding {
   /** 0: the lease is free. */
   readonly client: number;
   /** Whether it is a server process: it beats, and a client that it keeps waiting may end it. */
@@ -35,11 +31,23 @@ export interface Holder {
   readonly token: number;
 }
 
+/** What the word of a lease says. */
+export interface Holder extends Holding {
+  /** As it was read, for a CAS. */
+  readonly word: bigint;
+  /** Whether it was seen to stand still for long enough to be overtaken. */
+  readonly stands?: boolean;
+}
+
 /** The holder, of a word that was READ. */
 export function holderIn(words: Scratch, at: number): Holder {
+  return { ...holdingIn(words, at), word: BigInt.asUintN(64, words.i64[at >> 3]) };
+}
+
+/** The same without what a CAS needs, which would be garbage of every turn. */
+export function holdingIn(words: Scratch, at: number): Holding {
   const [low, high] = [lowHalf(words, at), highHalf(words, at)];
   return {
-    word: BigInt.asUintN(64, words.i64[at >> 3]),
     client: low & (SERVES - 1),
     serves: (low & SERVES) !== 0,
     yields: (low & YIELDS) !== 0,
@@ -94,7 +102,7 @@ export class Lease {
   }
 
   /** Whether this client has the lease, and not for anything but turns. */
-  isForTurns({ client, serves, yields, token }: Holder): boolean {
+  isForTurns({ client, serves, yields, token }: Holding): boolean {
     if (client !== this.own) return false;
     return serves || (token === 0 && yields === this.#yields);
   }
@@ -123,6 +131,11 @@ export class Lease {
     // Before the word has a token: see `refuseUnelected`.
     if (token !== 0) yield* control.store(this.address + ELECTED_AT, ELECTED);
     return yield* this.#takeFrom(held, wordOf(this.own, true, token));
+  }
+
+  /** Keeps what was taken for turns: from now on others do not overtake this client. */
+  *keep(): Operation<boolean> {
+    return yield* control.swap(this.address, BigInt(this.forTurns), wordOf(this.own, false, 0));
   }
 
   *#takeFrom(held: Holder, wanted: bigint): Operation<boolean> {

@@ -40,14 +40,15 @@ export function* readUnanswered(
 /** Adds the READs of the requests in these rows: one behind the other from the beginning. */
 export function postBodies(
   geometry: MailboxGeometry,
-  rows: readonly Unanswered[],
+  rows: { readonly length: number; at(i: number): Unanswered | undefined },
   bodies: Scratch,
   batch: Batch,
 ): Batch {
   bodies.ensure(BODY_BYTES * rows.length);
-  rows.forEach(({ row }, i) => {
+  for (let i = 0; i < rows.length; i++) {
+    const { row } = rows.at(i) as Unanswered;
     batch.read(geometry.body(row), BODY_BYTES, bodies, BODY_BYTES * i);
-  });
+  }
   return batch;
 }
 

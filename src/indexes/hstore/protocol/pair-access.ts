@@ -27,8 +27,12 @@ export class PairAccess {
   patience: Patience = PATIENCE;
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;
-  /** As a server: buckets that this client chained, and decisions of others that it did again. */
+  /**
+   * As a server: buckets that this client chained, how often it has doubled the table, and
+   * decisions of others that it did again.
+   */
   chained = 0;
+  grown = 0;
   repeated = 0;
   /** Whether this client holds the hash server's lease for a repair. */
   holds = false;

@@ -1,7 +1,7 @@
 import { invariant, StepwellError } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
-import { PAIR, PAIR_STATE_BYTES, type PairGeometry, segmentCount } from './geometry.ts';
+import { bucketsOf, PAIR, PAIR_STATE_BYTES, type PairGeometry, segmentCount } from './geometry.ts';
 import { type Holder, holderIn } from './lease.ts';
 import { type Word, wordIn } from './word.ts';
 
@@ -83,25 +83,31 @@ export function stateIn(words: Scratch): PairState {
   return { holder, begun, committed, table, turn, progress, skiplist };
 }
 
-/** Reports that the table of this generation is lost, unless another client has, or built one. */
-export function* reportLost({ base }: PairGeometry, generation: number): Operation<void> {
+/** Reports that the table of this generation is lost. False if another client has, or built one. */
+export function* reportLost({ base }: PairGeometry, generation: number): Operation<boolean> {
   const whole = BigInt(wholeTable(generation));
-  yield* control.swap(base + PAIR.table, whole, whole + 1n);
+  return yield* control.swap(base + PAIR.table, whole, whole + 1n);
+}
+
+/** Takes back an own report. The next client that reads a lost bucket reports it again. */
+export function* withdrawReport({ base }: PairGeometry, generation: number): Operation<void> {
+  const whole = BigInt(wholeTable(generation));
+  yield* control.swap(base + PAIR.table, whole + 1n, whole);
 }
 
 /**
  * Reads where the segments of the table are. While a new table is being published these may be of
- * both; those of the new one are complete then.
+ * both; those of the new one are complete then, and their marks differ if it has grown.
  */
 export function* loadSegments(geometry: PairGeometry): Operation<void> {
-  const count = segmentCount(geometry.shape);
-  const words = new Scratch(8 * count);
   const { table } = yield* readState({ geometry });
+  const count = segmentCount(bucketsOf(geometry.shape, table.generation));
+  const words = new Scratch(8 * count);
   yield new Batch().read(geometry.segmentTable, 8 * count, words, 0);
   for (let i = 0; i < count; i++) {
     const segment = readInteger(words, 8 * i);
     invariant(segment > 0, 'the hash table lacks a segment');
     geometry.segments[i] = segment;
   }
-  geometry.generation = table.generation;
+  geometry.use(table.generation);
 }

@@ -4,12 +4,13 @@ import { inRange, powerInRange } from '../../substrates/parameters.ts';
  * Parameters of an HStore index, in the order in which the catalog keeps them:
  *
  *   pairs       of a hash server and a skiplist server; keys are spread over them by their hash
- *   buckets     of a pair's hash table, a power of two; a full one is chained, none is split
+ *   buckets     of a pair's hash table at first, a power of two; a full one is chained
  *   rows        requests that can wait in a mailbox at once
  *   log         entries that a pair's log keeps, a power of two
  *   partitions  of a skiplist
  *   sync        1: a write returns when the skiplist server has applied it (HStore (sync))
  *   seed        of the key hash, so that a client cannot prepare keys that collide
+ *   bucketsMax  of a pair's hash table when it has grown, a power of two
  */
 export const HSTORE_PARAMETER_NAMES = [
   'pairs',
@@ -19,14 +20,14 @@ export const HSTORE_PARAMETER_NAMES = [
   'partitions',
   'sync',
   'seed',
+  'bucketsMax',
 ] as const;
 
 export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number], number>>;
 
 const BUCKETS_MAX = 2 ** 24;
-/** Bytes of a pool for each bucket: the table is larger than needed, because it never grows. */
-const POOL_BYTES_PER_BUCKET = 1024;
-const DEFAULT_BUCKETS_MAX = 2 ** 22;
+/** Bytes of a pool for each bucket of a new table, and of one that has grown as far as it can. */
+const POOL_BYTES_PER_BUCKET = { first: 2 ** 14, last: 2 ** 10 };
 /** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
 const ROWS_MAX = 4096;
 const DEFAULT_ROWS_MIN = 1024;
@@ -38,19 +39,20 @@ export function hstoreShape(
   seed: number,
 ): HStoreShape {
   const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
+  const { first, last } = POOL_BYTES_PER_BUCKET;
+  const wanted = wishes.buckets ?? bucketsFor(poolBytes / pairs / first);
+  const buckets = powerInRange('buckets', wanted, 1, BUCKETS_MAX);
+  // A table whose size was chosen does not grow.
+  const most = wishes.buckets ?? Math.max(buckets, bucketsFor(poolBytes / pairs / last));
   return {
     pairs,
-    buckets: powerInRange(
-      'buckets',
-      wishes.buckets ?? bucketsFor(poolBytes / pairs),
-      1,
-      BUCKETS_MAX,
-    ),
+    buckets,
     rows: inRange('rows', wishes.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
     log: powerInRange('log', wishes.log ?? 4096, 2, 2 ** 20),
     partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
     sync: inRange('sync', wishes.sync ?? 0, 0, 1),
     seed,
+    bucketsMax: powerInRange('bucketsMax', wishes.bucketsMax ?? most, buckets, BUCKETS_MAX),
   };
 }
 
@@ -59,7 +61,6 @@ function rowsFor(poolBytes: number): number {
   return Math.min(ROWS_MAX, Math.max(DEFAULT_ROWS_MIN, wanted));
 }
 
-function bucketsFor(poolBytes: number): number {
-  const wanted = Math.floor(Math.log2(Math.max(1, poolBytes / POOL_BYTES_PER_BUCKET)));
-  return Math.min(DEFAULT_BUCKETS_MAX, 2 ** wanted);
+function bucketsFor(wanted: number): number {
+  return Math.min(BUCKETS_MAX, 2 ** Math.floor(Math.log2(Math.max(1, wanted))));
 }

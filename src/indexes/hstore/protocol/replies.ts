@@ -58,8 +58,8 @@ export class Replies {
   /** The request stands in the mailbox from now on. */
   expect(row: number, number: number): Ticket {
     invariant(this.#in(row) === undefined, 'two requests of a client wait in one row');
-    const [heard, looks] = [this.#news, this.#looks];
-    const ticket: Ticket = { row, number, reply: undefined, heard, asked: 0, looks };
+    const heard = this.#news;
+    const ticket: Ticket = { row, number, reply: undefined, heard, asked: 0, looks: this.#looks };
     this.#waiting.push(ticket);
     return ticket;
   }
@@ -67,18 +67,22 @@ export class Replies {
   /** Its operation has ended, whichever way. */
   forget(ticket: Ticket): void {
     const at = this.#waiting.indexOf(ticket);
-    if (at >= 0) this.#waiting.splice(at, 1);
+    invariant(at >= 0, 'a request waits no more, and its operation has not ended');
+    const last = this.#waiting.pop() as Ticket;
+    if (last !== ticket) this.#waiting[at] = last;
   }
 
   #in(row: number): Ticket | undefined {
-    return this.#waiting.find((ticket) => ticket.row === row);
+    for (const ticket of this.#waiting) if (ticket.row === row) return ticket;
+    return undefined;
   }
 
   /** An answer of this client as the server, which stands in the pool. */
   answer(row: number, number: number, reply: HashReply): void {
     this.#news++;
     const ticket = this.#in(row);
-    if (ticket?.number === number) ticket.reply = reply;
+    // A copy: the server's next turn reuses its decisions.
+    if (ticket?.number === number) ticket.reply = { ...reply };
   }
 
   /** Whether the ticket's operation is to look, and not to wait for what others bring. */

@@ -7,12 +7,14 @@ import type { Word } from './word.ts';
  * the key's, so most misses cost no READ.
  *
  * The last word of a bucket is the address of the next bucket of its chain. Its lowest bit marks a
- * bucket: a bucket whose memory was lost reads as zeros, and is not an empty one.
+ * bucket: a bucket whose memory was lost reads as zeros, and is not an empty one. Five more bits
+ * count how often the table has grown, so that a client that knows a smaller table does not take a
+ * bucket of a larger one for its own.
  */
 export const SLOTS = 7;
 export const BUCKET_BYTES = 64;
 export const NEXT = 8 * SLOTS;
-export const VALID = 1;
+const MARK_BITS = 63;
 
 const ADDRESS_HIGH_BITS = 16;
 const LOW_VALUES = 2 ** 32;
@@ -63,11 +65,17 @@ export function vacated(sequence: number): Word {
   return { low: sequence | 0, high };
 }
 
-export function isValid(nextLow: number): boolean {
-  return (nextLow & VALID) !== 0;
+/** The mark of a bucket of a table that has grown so often. */
+export function markOf(growth: number): number {
+  return 2 * growth + 1;
+}
+
+/** The mark in the low half of a bucket's last word; 0 for a lost bucket. */
+export function markIn(nextLow: number): number {
+  return nextLow & MARK_BITS;
 }
 
 /** Address of the next bucket of a chain, 0 at its end. */
 export function nextOf(low: number, high: number): Address {
-  return high * LOW_VALUES + ((low & ~VALID) >>> 0);
+  return high * LOW_VALUES + ((low & ~MARK_BITS) >>> 0);
 }

@@ -1,9 +1,18 @@
 import { invariant } from '../../../errors.ts';
 import { type Address, Frame, type Operation, type Scratch } from '../../../verbs/index.ts';
-import { type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
+import { growthOf, type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
 import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
-import { BUCKET_BYTES, isEmpty, isValid, type NamedSlot, NEXT, nextOf, SLOTS } from './slot.ts';
+import {
+  BUCKET_BYTES,
+  isEmpty,
+  markIn,
+  markOf,
+  type NamedSlot,
+  NEXT,
+  nextOf,
+  SLOTS,
+} from './slot.ts';
 
 /** Buckets that are read together when a walk may stop behind any of them. */
 export const STEP_BUCKETS = 64;
@@ -13,7 +22,7 @@ const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */
 export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): Address {
   const word = (at + NEXT) >> 2;
-  if (!isValid(i32[word])) throw new TableLost(generation);
+  if (markIn(i32[word]) !== markOf(growthOf(generation))) throw new TableLost(generation);
   return nextOf(i32[word], i32[word + 1]);
 }
 
@@ -77,7 +86,7 @@ export function* walkSlots(
   { geometry, meanwhile }: PairAccess,
   visit: (slots: readonly NamedSlot[]) => Operation<void>,
 ): Operation<void> {
-  const { buckets } = geometry.shape;
+  const { buckets } = geometry;
   const frame = new Frame(0);
   for (let first = 0; first < buckets; first += WIDE_STEP_BUCKETS) {
     const count = Math.min(WIDE_STEP_BUCKETS, buckets - first);

@@ -1,5 +1,5 @@
 import { invariant } from '../../../errors.ts';
-import { sizeClassOf } from '../../../records/layout.ts';
+import { HEADER_BYTES, sizeClassOf } from '../../../records/layout.ts';
 import {
   type Address,
   readInteger,
@@ -8,8 +8,9 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
+import { REFUSED } from '../../contract.ts';
 import { decodeReply, encodeReply, type HashReply } from './hash-messages.ts';
-import type { LogEntry } from './log.ts';
+import type { Reused } from './reused.ts';
 import type { Word } from './word.ts';
 
 const POINTER_HIGH_BITS = 10;
@@ -67,12 +68,22 @@ const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
 /** A turn's decision on one request: a change, with event 0 for none, and the reply. */
-export interface Decision extends LogEntry {
+export interface Decision {
   row: number;
   number: number;
-  reply: HashReply;
+  event: number;
+  slot: Address;
+  low: number;
+  high: number;
+  readonly reply: HashReply;
   /** The header that the new record of an update gets. */
-  header: readonly number[];
+  readonly header: Int32Array;
+}
+
+export function emptyDecision(): Decision {
+  const reply: HashReply = { outcome: REFUSED, version: 0, oldLow: 0, oldHigh: 0, sequence: 0 };
+  const header = new Int32Array(HEADER_BYTES / 4);
+  return { row: 0, number: 0, event: 0, slot: 0, low: 0, high: 0, reply, header };
 }
 
 /**
@@ -96,16 +107,16 @@ export interface NetChange {
   last: number;
 }
 
-export function netChangesOf(decisions: readonly Decision[]): NetChange[] {
-  const changes: NetChange[] = [];
+export function noteNetChanges(decisions: readonly Decision[], changes: Reused<NetChange>): void {
+  changes.length = 0;
   for (let i = 0; i < decisions.length; i++) {
     const { event, slot } = decisions[i];
     if (event === 0) continue;
-    const known = changes.find(({ last }) => decisions[last].slot === slot);
-    if (known) known.last = i;
-    else changes.push({ first: i, last: i });
+    let known = 0;
+    while (known < changes.length && decisions[changes.at(known).last].slot !== slot) known++;
+    if (known === changes.length) changes.add().first = i;
+    changes.at(known).last = i;
   }
-  return changes;
 }
 
 /** Lines of the block of a turn with this many decisions. */
@@ -131,7 +142,8 @@ export const IN_DECISION = { number: 8, word: 24, reply: 32, header: 64 } as con
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {
   writeInteger(words, 0, decisions.length);
   writeInteger(words, 8, before);
-  decisions.forEach(({ row, number, reply, event, slot, low, high, header }, i) => {
+  for (let i = 0; i < decisions.length; i++) {
+    const { row, number, reply, event, slot, low, high, header } = decisions[i];
     const start = decisionAt(i);
     setWord(words, start, row | (event << 16), 0);
     writeInteger(words, start + IN_DECISION.number, number);
@@ -139,7 +151,7 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
     setWord(words, start + IN_DECISION.word, low, high);
     encodeReply(reply, number, words, start + IN_DECISION.reply);
     words.i32.set(header, (start + IN_DECISION.header) >> 2);
-  });
+  }
 }
 
 /**
@@ -163,7 +175,7 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
       low: i32[word + 6],
       high: i32[word + 7],
       reply: decodeReply(words, start + IN_DECISION.reply, before),
-      header: [...i32.subarray(word + 16, word + 20)],
+      header: i32.slice(word + 16, word + 20),
     };
   });
   if (decisions.some(({ row }) => row >= rows)) return damaged;

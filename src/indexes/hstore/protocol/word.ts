@@ -15,6 +15,11 @@ export function wordOf(value: number): Word {
   return { low: value | 0, high: Math.floor(value / 2 ** 32) };
 }
 
+/** Whether this word stands at `at`. */
+export function isWordIn(words: Scratch, at: number, { low, high }: Word): boolean {
+  return lowHalf(words, at) === low && highHalf(words, at) === high;
+}
+
 export function isSame(one: Word, other: Word): boolean {
   return one.low === other.low && one.high === other.high;
 }

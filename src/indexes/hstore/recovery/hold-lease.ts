@@ -44,6 +44,47 @@ export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>):
 }
 
 /**
+ * Work in two parts. At the first one others may overtake this client, if it is stopped; then the
+ * second one is left out. There `isUnchanged` tells whether nothing was decided since the first one
+ * began. From then on nothing is, on the ground of what was there before. A server process does
+ * both as the holder of its lease.
+ */
+export function* inTwoParts(
+  pair: Pair,
+  what: string,
+  first: () => Operation<void>,
+  second: (isUnchanged: () => Operation<boolean>) => Operation<void>,
+): Operation<void> {
+  const { hashLease, hashServer } = pair;
+  const { client, serves } = yield* hashLease.holder();
+  const isServer = serves && client === hashLease.own;
+  let isKept = isServer;
+  const parts = function* (): Operation<void> {
+    const before = yield* hashServer.recover();
+    yield* first();
+    if (!isServer) isKept = yield* hashLease.keep();
+    if (!isKept) return;
+    yield* second(() => hashServer.forestallAfter(before));
+  };
+  if (isServer) return yield* holding(pair, what, parts);
+  yield* takingTurns(pair, what);
+  pair.holds = true;
+  try {
+    yield* parts();
+  } finally {
+    pair.holds = false;
+    if (isKept) yield* hashLease.release();
+    else yield* hashLease.releaseTurns();
+  }
+}
+
+function* takingTurns(pair: Pair, what: string): Operation<void> {
+  yield* pair.waitFor('hash', what, function* ({ holder }, waiting) {
+    return (yield* pair.hashLease.takeForTurns(waiting.seen(holder))) || undefined;
+  });
+}
+
+/**
  * Reads something while no client writes, as the holder of a lease for turns: others overtake a
  * client that is stopped at it. Undefined when they may have, because a turn was done since. The
  * work beats, so that others do not take it for standing still.
@@ -54,9 +95,7 @@ export function* readingAlone<T>(
   work: () => Operation<T>,
 ): Operation<T | undefined> {
   const { hashLease, hashServer } = pair;
-  yield* pair.waitFor('hash', what, function* ({ holder }, waiting) {
-    return (yield* hashLease.takeForTurns(waiting.seen(holder))) || undefined;
-  });
+  yield* takingTurns(pair, what);
   try {
     const before = yield* hashServer.recover();
     const value = yield* work();

@@ -4,15 +4,15 @@ import { KeyHash } from '../../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
-import { type PairGeometry, pairOf } from '../protocol/geometry.ts';
-import { loadSegments, readState, reportLost } from '../protocol/pair-state.ts';
+import { generationAfter, type PairGeometry, pairOf } from '../protocol/geometry.ts';
+import { loadSegments, readState, reportLost, withdrawReport } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-heads.ts';
 import { BUCKET_BYTES, NEXT, signatureOf, slotWord } from '../protocol/slot.ts';
 import type { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import type { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
 import { SlotMap } from '../skiplist-server/slot-map.ts';
-import { tryHolding } from './hold-lease.ts';
+import { inTwoParts, tryHolding } from './hold-lease.ts';
 import { TableImage } from './table-image.ts';
 
 const OLD_BUCKETS_PER_BATCH = 1024;
@@ -70,7 +70,8 @@ function* rebuildTable(pair: Pair): Operation<void> {
   const { geometry, skiplist } = pair;
   const { table, committed } = yield* readState(pair);
   if (!table.isLost) return yield* loadSegments(geometry);
-  const image = new TableImage(pair);
+  const next = generationAfter(table.generation, false);
+  const image = new TableImage(pair, next);
   let known: SkiplistImage | undefined;
   try {
     yield* image.allocate();
@@ -84,9 +85,51 @@ function* rebuildTable(pair: Pair): Operation<void> {
     throw error;
   }
   yield* unmarkBuckets(geometry);
-  yield* image.publish(table.generation + 1);
+  yield* image.publish();
   // Unless an interleaved operation has already built a skiplist of the new table.
-  if (skiplist.image === known) skiplist.generation = table.generation + 1;
+  if (skiplist.image === known) skiplist.generation = next;
+}
+
+/**
+ * Doubles the table of generation `met`, from the records. GETs go on while the new table is built;
+ * writes wait. A client that is stopped at that is overtaken, and its table is given up. After a
+ * crash in the midst of publishing, the table is lost: the next client builds it, of the old size.
+ * In a full pool chains get longer.
+ */
+export function* growTable(pair: Pair, met: number): Operation<void> {
+  const { geometry } = pair;
+  const image = new TableImage(pair, generationAfter(met, true));
+  let isNeeded = false;
+  let isPublished = false;
+  const build = function* (): Operation<void> {
+    const { table } = yield* readState(pair);
+    isNeeded = table.generation === met && geometry.generation === met && !table.isLost;
+    if (!isNeeded) return;
+    yield* image.allocate();
+    yield* fromRecords(pair, image);
+    yield* image.write();
+  };
+  const publish = function* (isUnchanged: () => Operation<boolean>): Operation<void> {
+    // A lost table has no turns. If it was lost before, its builder knows no better.
+    if (!isNeeded || !(yield* reportLost(geometry, met))) return;
+    if (geometry.generation !== met || !(yield* isUnchanged())) {
+      yield* withdrawReport(geometry, met);
+      return;
+    }
+    // What follows cannot be taken back.
+    isPublished = true;
+    yield* unmarkBuckets(geometry);
+    yield* image.publish();
+    pair.grown++;
+  };
+  try {
+    yield* inTwoParts(pair, 'the hash table is to grow', build, publish);
+  } catch (error) {
+    if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+    pair.noteFull();
+  } finally {
+    if (!isPublished) yield* image.discard();
+  }
 }
 
 /**
@@ -129,7 +172,7 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
 }
 
 function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
-  const { buckets } = geometry.shape;
+  const { buckets } = geometry;
   const none = new Scratch(8);
   for (let first = 0; first < buckets; first += OLD_BUCKETS_PER_BATCH) {
     const batch = new Batch();

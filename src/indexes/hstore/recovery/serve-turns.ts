@@ -1,11 +1,12 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { SpareBlock, TurnResult } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
-import { restoreTable } from './rebuild-table.ts';
+import { growTable, restoreTable } from './rebuild-table.ts';
 
 /**
  * Turns as the hash server, with a lease that was taken for turns: as long as `goesOn` says, then
- * it is given back. They end when the table is lost; it is there again afterwards.
+ * it is given back. They end when the table is lost; it is there again afterwards. They also end
+ * when the table is to grow, and it does.
  */
 export function* servingTurns(
   pair: Pair,
@@ -20,12 +21,14 @@ export function* servingTurns(
     last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       released = result.released ?? false;
-      return result.lost === undefined && (yield* goesOn(result));
+      const isTable = result.lost === undefined && result.crowded === undefined;
+      return isTable && (yield* goesOn(result));
     });
   } finally {
     replies.serving--;
     if (!released) yield* pair.hashLease.releaseTurns();
   }
   if (last.lost !== undefined) yield* restoreTable(pair, last.lost);
+  if (last.crowded !== undefined) yield* growTable(pair, last.crowded);
   return last;
 }

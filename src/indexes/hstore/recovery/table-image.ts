@@ -8,10 +8,18 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { PAIR, SEGMENT_BUCKETS, segmentBuckets, segmentCount } from '../protocol/geometry.ts';
+import {
+  bucketIn,
+  bucketsOf,
+  growthOf,
+  PAIR,
+  SEGMENT_BUCKETS,
+  segmentBuckets,
+  segmentCount,
+} from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
-import { BUCKET_BYTES, emptySlotIn, isEmpty, NEXT, VALID } from '../protocol/slot.ts';
+import { BUCKET_BYTES, emptySlotIn, isEmpty, markOf, NEXT } from '../protocol/slot.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
 /** Bytes of one WRITE. */
@@ -28,6 +36,9 @@ interface BucketAt {
 /** A hash table as it is built in private memory, at the addresses where it will stand. */
 export class TableImage {
   readonly #pair: PairAccess;
+  readonly #generation: number;
+  readonly #buckets: number;
+  readonly #mark: number;
   readonly #segmentBytes: number;
   readonly #segments: Address[] = [];
   /** By segment, of those that have a slot. */
@@ -36,23 +47,26 @@ export class TableImage {
   readonly #last = new Map<number, BucketAt>();
   readonly #chained: BucketAt[] = [];
 
-  constructor(pair: PairAccess) {
+  constructor(pair: PairAccess, generation: number) {
     this.#pair = pair;
-    this.#segmentBytes = segmentBuckets(pair.geometry.shape) * BUCKET_BYTES;
+    this.#generation = generation;
+    this.#buckets = bucketsOf(pair.geometry.shape, generation);
+    this.#mark = markOf(growthOf(generation));
+    this.#segmentBytes = segmentBuckets(this.#buckets) * BUCKET_BYTES;
   }
 
   /** Takes memory for the segments: new memory, because others may read the old one yet. */
   *allocate(): Operation<void> {
-    const { geometry, pool, catalog } = this.#pair;
+    const { pool, catalog } = this.#pair;
     const units = Math.ceil(this.#segmentBytes / UNIT_BYTES);
-    for (let i = 0; i < segmentCount(geometry.shape); i++) {
+    for (let i = 0; i < segmentCount(this.#buckets); i++) {
       this.#segments.push(yield* pool.allocator.spans.allocate(catalog, units));
     }
   }
 
   /** Puts a slot into the chain of its key; returns where it will stand. */
   *put(h1: number, low: number, high: number): Operation<Address> {
-    const bucket = (h1 >>> 0) & (this.#pair.geometry.shape.buckets - 1);
+    const bucket = bucketIn(h1, this.#buckets);
     let last = this.#lastOf(bucket);
     if (emptySlotIn(last.image, last.at) < 0) last = yield* this.#chain(bucket, last);
     const slot = emptySlotIn(last.image, last.at);
@@ -66,7 +80,7 @@ export class TableImage {
     if (last) return last;
     const segment = Math.floor(bucket / SEGMENT_BUCKETS);
     const at = BUCKET_BYTES * (bucket % SEGMENT_BUCKETS);
-    this.#images[segment] ??= emptyBuckets(this.#segmentBytes);
+    this.#images[segment] ??= emptyBuckets(this.#segmentBytes, this.#mark);
     return { address: this.#segments[segment] + at, image: this.#images[segment], at };
   }
 
@@ -74,8 +88,8 @@ export class TableImage {
   *#chain(bucket: number, last: BucketAt): Operation<BucketAt> {
     const { pool, catalog } = this.#pair;
     const address = yield* pool.allocator.allocate(catalog, CHAINED_BUCKET_UNITS);
-    const chained = { address, image: emptyBuckets(BUCKET_BYTES), at: 0 };
-    writeInteger(last.image, last.at + NEXT, address + VALID);
+    const chained = { address, image: emptyBuckets(BUCKET_BYTES, this.#mark), at: 0 };
+    writeInteger(last.image, last.at + NEXT, address + this.#mark);
     this.#last.set(bucket, chained);
     this.#chained.push(chained);
     return chained;
@@ -94,7 +108,7 @@ export class TableImage {
   /** Writes it where no client looks yet. */
   *write(): Operation<void> {
     const bytes = this.#segmentBytes;
-    const empty = emptyBuckets(bytes);
+    const empty = emptyBuckets(bytes, this.#mark);
     for (const [i, segment] of this.#segments.entries()) {
       for (let at = 0; at < bytes; at += WRITE_BYTES) {
         const some = Math.min(WRITE_BYTES, bytes - at);
@@ -112,16 +126,16 @@ export class TableImage {
   }
 
   /** Says where the segments are, and then that they are the table of this generation. */
-  *publish(generation: number): Operation<void> {
+  *publish(): Operation<void> {
     const { geometry } = this.#pair;
-    const isWhole = this.#segments.length === segmentCount(geometry.shape);
+    const isWhole = this.#segments.length === segmentCount(this.#buckets);
     invariant(isWhole, 'a hash table is published that lacks a segment');
     const bytes = 8 * this.#segments.length;
     const words = new Scratch(bytes + 8);
     this.#segments.forEach((segment, i) => {
       writeInteger(words, 8 * i, segment);
     });
-    writeInteger(words, bytes, wholeTable(generation));
+    writeInteger(words, bytes, wholeTable(this.#generation));
     yield new Batch()
       .write(geometry.segmentTable, bytes, words, 0)
       .write(geometry.base + PAIR.table, 8, words, bytes);
@@ -129,8 +143,8 @@ export class TableImage {
   }
 }
 
-function emptyBuckets(bytes: number): Scratch {
+function emptyBuckets(bytes: number, mark: number): Scratch {
   const image = new Scratch(bytes);
-  for (let at = NEXT; at < bytes; at += BUCKET_BYTES) writeInteger(image, at, VALID);
+  for (let at = NEXT; at < bytes; at += BUCKET_BYTES) writeInteger(image, at, mark);
   return image;
 }

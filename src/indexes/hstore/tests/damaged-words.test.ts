@@ -4,7 +4,7 @@ import { throwsCode } from '../../../store/tests/support/codes.ts';
 import type { Address } from '../../../verbs/index.ts';
 import { eachReachable } from '../../sweep.ts';
 import { BODY_BYTES, PAIR, type PairGeometry } from '../protocol/geometry.ts';
-import { NEXT, VALID } from '../protocol/slot.ts';
+import { markOf, NEXT } from '../protocol/slot.ts';
 import { turnAfter } from '../protocol/turn.ts';
 import { answerScans } from '../skiplist-server/skiplist-server.ts';
 import { type Client, get, newClient, put, SHAPE, scanned } from './support/clients.ts';
@@ -26,7 +26,7 @@ test('a chain of buckets that leads back into itself ends every call', (t) => {
   const { client, geometry } = sample(t);
   for (let i = 0; i < SHAPE.buckets; i++) {
     const bucket = geometry.bucket(i);
-    store(client, bucket + NEXT, BigInt(bucket + VALID));
+    store(client, bucket + NEXT, BigInt(bucket + markOf(0)));
   }
   const { pool, index } = client;
   throwsCode('SW_POOL_CORRUPT', () => get(client, 'absent'));

@@ -40,7 +40,7 @@ function fill(client: Client): Map<string, string> {
 function loseTable({ pool, index }: Client, buckets = SHAPE.buckets): void {
   const { geometry } = index.table.pairs[0];
   assert.equal(geometry.segments.length, 1);
-  assert.ok(buckets <= segmentBuckets(geometry.shape));
+  assert.ok(buckets <= segmentBuckets(geometry.buckets));
   const nothing = new Uint8Array(buckets * BUCKET_BYTES);
   pool.run(control.writeBytes(geometry.segments[0], nothing));
 }
