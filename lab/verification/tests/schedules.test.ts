@@ -82,8 +82,8 @@ const ELSEWHERE = CANARIES.filter(({ name, kind, index }) => {
   const isElsewhere = kind ? [CHIME, HSTORE, HOPSCOTCH].includes(kind) : index !== undefined;
   return isElsewhere || name.startsWith('CHIME');
 });
-// Random programs seldom compact without memory, or twice within an append, or die between two verbs
-// of it: exhaustive scopes and sephash-pads.test.ts catch these.
+// Random programs seldom compact without memory, or twice within an append, or die between two
+// verbs of it: exhaustive scopes and sephash-pads.test.ts catch these.
 const RARE = [sepHashHastyCompactionCanary, sepHashLateMarkCanary, sepHashNamelessPadCanary];
 const OTHERS = CANARIES.filter((canary) => !ELSEWHERE.includes(canary) && !RARE.includes(canary));
 for (const canary of OTHERS) {

@@ -145,7 +145,7 @@ test('a split that nobody has told the directory of outlives merges of its first
   const writing = writer.index.write(requestFor(writer, `k${before}`, `v${before}`), ALWAYS);
   for (let batch = writing.next().value as Batch; ; batch = writing.next().value as Batch) {
     writer.pool.fabric.execute(batch);
-    // The halves, the filter, and the metadata that publish them: the writer dies before it goes on.
+    // The halves, the filter, and the metadata that publish them: then the writer dies.
     if (kindsOf(batch) === 'WRITE WRITE WRITE WRITE WRITE WRITE CAS') break;
   }
   const isLow = (key: string) => (requestFor(other, key).hash.h1 & 1) === 0;
