@@ -2,7 +2,6 @@ import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { IF_ABSENT, IF_PRESENT } from '../../src/indexes/contract.ts';
 import { shapeOf } from '../../src/indexes/traversal/count.ts';
 import type { Operation } from '../../src/verbs/index.ts';
-import { growthsOf } from '../support/counters.ts';
 import type { OwnIndex } from '../support/own-index.ts';
 import { table } from '../support/text.ts';
 import { keyOf, loaded, valueFor } from './loaded.ts';
@@ -27,10 +26,11 @@ export interface TripsRow {
   uncached: Trips;
 }
 
-/** Only operations that resize nothing count. */
+/** Of all operations, whether they hop, split or merge or not. */
 interface Trips {
   fewest: number;
   mean: number;
+  most: number;
 }
 
 export function measureTrips(seed: number): TripsRow[] {
@@ -58,14 +58,13 @@ function tripsOf({ pool, index }: OwnIndex, kind: Kind, forgetful: boolean): Tri
     pool.enter();
     pool.run(operationOn(index as ChimeIndex, 'search', record));
     if (forgetful) tree.cache.forget();
-    const growths = growthsOf(index as ChimeIndex);
     const before = rows[0];
     pool.run(operationOn(index as ChimeIndex, kind, record));
-    if (growthsOf(index as ChimeIndex) === growths) trips.push(rows[0] - before);
+    trips.push(rows[0] - before);
     pool.exit();
   }
   const sum = trips.reduce((all, one) => all + one, 0);
-  return { fewest: Math.min(...trips), mean: sum / trips.length };
+  return { fewest: Math.min(...trips), mean: sum / trips.length, most: Math.max(...trips) };
 }
 
 function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<unknown> {
@@ -84,16 +83,58 @@ function operationOn(index: ChimeIndex, kind: Kind, record: number): Operation<u
 }
 
 export function describeTrips(rows: readonly TripsRow[]): string {
-  const head = ['h', 'operation', 'cached', 'mean', 'published', 'uncached', 'mean', 'published'];
+  const place = ['mean', 'most', 'published'];
+  const head = ['h', 'operation', 'cached', ...place, 'uncached', ...place];
   const cells = rows.map(({ height, kind, cached, uncached }) => [
     String(height),
     kind,
     String(cached.fewest),
     cached.mean.toFixed(2),
+    String(cached.most),
     CACHED[kind],
     String(uncached.fewest),
     uncached.mean.toFixed(2),
+    String(uncached.most),
     UNCACHED[kind],
   ]);
-  return `Round trips (CHIME, Table 1)\n${table(head, cells, 2)}`;
+  return `Round trips (CHIME, Table 1), with hops, splits and merges\n${table(head, cells, 2)}`;
+}
+
+/** Insertions of one client by their round trips, into a tree that grows; and those that split. */
+export interface Insertions {
+  records: number;
+  counts: Record<number, number>;
+  splits: Record<number, number>;
+}
+
+/** New keys in random order, with the shape of the paper, all internal nodes cached. */
+export function measureInsertions(records: number, seed: number): Insertions {
+  const { pool, index } = loaded(records, { span: 64, neighbourhood: 8 }, seed);
+  const { rows } = pool.fabric.traffic;
+  const counts: Record<number, number> = {};
+  const splits: Record<number, number> = {};
+  for (let i = 0; i < records; i++) {
+    pool.enter();
+    const begun = rows[0];
+    const { splits: before } = (index as ChimeIndex).counters;
+    pool.run(operationOn(index as ChimeIndex, 'insert', records + i));
+    const trips = rows[0] - begun;
+    counts[trips] = (counts[trips] ?? 0) + 1;
+    if ((index as ChimeIndex).counters.splits > before) splits[trips] = (splits[trips] ?? 0) + 1;
+    pool.exit();
+  }
+  return { records, counts, splits };
+}
+
+export function describeInsertions({ records, counts, splits }: Insertions): string {
+  const cells = Object.entries(counts).map(([trips, count]) => [
+    trips,
+    `${((100 * count) / records).toFixed(2)} %`,
+    `${((100 * (splits[Number(trips)] ?? 0)) / records).toFixed(2)} %`,
+  ]);
+  const sum = Object.entries(counts).reduce((all, [trips, n]) => all + Number(trips) * n, 0);
+  return (
+    `${records} insertions, mean ${(sum / records).toFixed(3)} (Table 1: 3 without splits)\n` +
+    table(['round trips', 'insertions', 'that split'], cells, 0)
+  );
 }

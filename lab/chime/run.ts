@@ -5,7 +5,12 @@ import { parseOptions } from '../support/options.ts';
 import { describeHotspots, measureHotspots } from './hotspot-rates.ts';
 import { describeLoad, describeTables, measureLoad, measureTables } from './load-at-split.ts';
 import { describeMemory, measureMemory } from './memory.ts';
-import { describeTrips, measureTrips } from './round-trips.ts';
+import {
+  describeInsertions,
+  describeTrips,
+  measureInsertions,
+  measureTrips,
+} from './round-trips.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 100_000, minimum: 2000, help: 'keys in each tree' },
@@ -18,6 +23,8 @@ export async function main(argv: string[]): Promise<void> {
   const { records, seed } = options;
   const trips = measureTrips(seed);
   console.log(`${describeTrips(trips)}\n`);
+  const insertions = measureInsertions(Math.min(records, 20_000), seed);
+  console.log(`${describeInsertions(insertions)}\n`);
   const tables = measureTables(seed);
   console.log(`${describeTables(tables)}\n`);
   const load = measureLoad(records, seed);
@@ -27,7 +34,16 @@ export async function main(argv: string[]): Promise<void> {
   const hotspots = measureHotspots(records, seed);
   console.log(describeHotspots(hotspots));
   if (options.json !== '') {
-    const whole = { options, machine: describeMachine(), trips, tables, load, memory, hotspots };
+    const whole = {
+      options,
+      machine: describeMachine(),
+      trips,
+      insertions,
+      tables,
+      load,
+      memory,
+      hotspots,
+    };
     writeFileSync(options.json, `${JSON.stringify(whole, null, 2)}\n`);
   }
 }

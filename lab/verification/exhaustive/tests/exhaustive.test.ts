@@ -63,6 +63,12 @@ test('a SepHash write that returns before its filter bit is set is caught in put
   assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'put-search'), { canary }).failure);
 });
 
+test('a SepHash append that changes the filter behind its entry is caught in insert-insert', () => {
+  const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash append'));
+  assert.ok(canary);
+  assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'insert-insert'), { canary }).failure);
+});
+
 test('a SepHash compaction without a grace period is caught in compact-late-walk', () => {
   const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash compaction'));
   assert.ok(canary);

@@ -22,10 +22,10 @@ import {
   VACANCY_AT,
 } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
-import type { LeafRequest } from './leaf-request.ts';
+import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { lockLeaf, unlock } from './lock-leaf.ts';
 import { makeRoom, noteEmptied } from './make-room.ts';
-import { imageOf, postEntries } from './read-leaf.ts';
+import { imageOf } from './read-leaf.ts';
 
 /** Words that a split writes besides entries and replicas: sequence twice, vacancy, two owners. */
 const WORDS_WRITTEN = 5;
@@ -55,11 +55,11 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     request.intent.ensure(bytes);
     for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
     if (!client.maySplit(request)) return NULL_ADDRESS;
+    const image = request.words.i32.subarray(IMAGE_AT >> 2, (IMAGE_AT + geometry.leafBytes) >> 2);
+    const before = image.slice();
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
-    // Failed hops have changed the image: read the leaf again.
-    if (request.moves > 0) {
-      yield postEntries(client, request, 0, geometry.shape.span, request.batch.clear());
-    }
+    // Hops that did not make room have changed the image, not the leaf.
+    if (request.moves > 0) image.set(before);
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
     refuseDamaged(client, request);
     // From here on both blocks stay: if this client dies or fails, another one reads them.
