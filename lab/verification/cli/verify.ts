@@ -12,9 +12,9 @@ export const verify = defineCommand({
   summary: 'Look for schedules and crashes that break an index',
   details:
     "  Runs an index's operations one verb at a time, in private memory: first every\n" +
-    '  schedule and every client crash of small scopes, then random ones of larger programs\n' +
-    '  until the time is up. Checks that the history is linearizable, the structure intact,\n' +
-    '  no freed block in use, and that every operation finishes.\n' +
+    '  schedule and every client crash of small scopes, then random ones of larger\n' +
+    '  programs until the time is up. Checks that the history is linearizable, the\n' +
+    '  structure intact, no freed block in use, and that every operation finishes.\n' +
     '  Exits with 1 on a failure, and prints a short history and how to repeat it.',
   options: {
     minutes: { value: 'M', read: parseMinutes, about: 'Minutes to run in all (default: 1)' },
