@@ -211,7 +211,7 @@ export class NodeServer implements NodeContext {
     }
     // A session that ended here may have been declared dead since then.
     if (this.#ended.has(session)) {
-      return new StepwellError('SW_TOO_MANY_CLIENTS', 'this session has ended');
+      return new StepwellError('SW_TOO_MANY_CLIENTS', 'this session was here before');
     }
     if (this.#erasing) {
       return new StepwellError('SW_TOO_MANY_CLIENTS', 'its memory is being erased');
