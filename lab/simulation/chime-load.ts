@@ -8,28 +8,28 @@ import { doubled, type IndexKind, type TimedIndex } from './index-kind.ts';
 import { registeredKind } from './registered-kind.ts';
 import { type Saturation, saturate } from './saturation.ts';
 
-/** CHIME section 5.1: machines, one of them with the memory; sizes of keys, values and leaves. */
+/** From CHIME section 5.1: compute nodes, then the sizes of keys, values and leaves. */
 const COMPUTE_NODES = 10;
 export const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
 const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 };
 export const CHIME_HARDWARE: string = CONNECTX6.name;
-/** Hundreds of clients keep chunks for several sizes of blocks each. */
+/** Enough for hundreds of clients, each of which keeps chunks for several block sizes. */
 const POOL_BYTES = 2 ** 30;
-/** The paper's are 60 million. */
+/** The paper loads 60 million. */
 export const RECORDS = 60_000;
-/** The paper's 30 MB are 3.3 % of its records, in entries of 16 bytes. */
+/** The paper's 30 MB hold 16-byte entries for 3.3 % of its records. */
 export const HOTSPOTS = 2048;
 export const ZIPF = 0.99;
 
-/** What a run has that another has not. */
+/** What varies from run to run. */
 export interface ChimeLoad {
   clients: number;
   coroutines?: number;
   /** Parameters of the tree. */
   wishes?: Readonly<Record<string, number>>;
-  /** A double instead of the tree. */
+  /** Search with a test double instead of the tree itself. */
   plain?: PlainReads;
-  /** Keys in the hotspot buffer, one for all clients: the paper's is one for a compute node. */
+  /** Keys in the hotspot buffer. All clients share one; in the paper, each compute node has one. */
   hotspots?: number;
   theta?: number;
   /** Share of updates; the rest are searches. */

@@ -17,15 +17,15 @@ import type { Operation } from '../../src/verbs/index.ts';
 
 /** How a search without the tree's techniques reads a leaf. */
 export interface PlainReads {
-  /** All of it, as a B+ tree does (Sherman); else the neighbourhood of the key. */
+  /** Reads the whole leaf, as a B+ tree does (Sherman); otherwise only the key's neighbourhood. */
   whole: boolean;
-  /** Its header in a round trip of its own, as metadata that are not next to the entries. */
+  /** Reads the header in a separate round trip, as if it were not stored next to the entries. */
   apart: boolean;
 }
 
 /**
- * A double of the tree, for the comparison only: it reads leaves as the steps of the paper's factor
- * analysis do before CHIME's techniques are added (Figure 15a), always with the metadata.
+ * A test double of the tree, for comparison only. It reads leaves as the first steps of the paper's
+ * factor analysis do (Figure 15a), before CHIME's techniques are added. It always reads the header.
  */
 export class PlainlyReadTree extends ChimeIndex {
   readonly #reads: PlainReads;

@@ -3,12 +3,12 @@ import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
 import type { Kind } from './operations.ts';
 
-/** RACE Figure 21: throughput of 16 coroutines to that of one. It does not grow beyond 8. */
+/** RACE Figure 21: speedup of 16 coroutines over one. Throughput is flat from 8 coroutines on. */
 const GAIN_OF_16: Record<Kind, number> = { insert: 2.2, search: 2.6, delete: 2.7, update: 2.4 };
 
 const COROUTINES = [1, 2, 4, 8, 16] as const;
 
-/** One client thread with more and more coroutines. */
+/** One client thread with an increasing number of coroutines. */
 export const coroutines: Experiment = {
   name: 'coroutines',
   run(settings) {

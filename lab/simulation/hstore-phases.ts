@@ -1,9 +1,9 @@
 import type { Batch, Operation } from '../../src/verbs/index.ts';
 
-/** Time that operations have spent in each of their phases, in nanoseconds. */
+/** Nanoseconds that operations have spent in each phase. */
 export type Phases = Record<string, number>;
 
-/** Runs an operation and adds up the time of its batches by phase. */
+/** Runs an operation and adds the time of each of its batches to that of its phase. */
 export function* timed<T>(
   operation: Operation<T>,
   now: () => number,
@@ -21,12 +21,12 @@ export function* timed<T>(
   return step.value;
 }
 
-/** Records are read many in one doorbell, and before that their keys. */
+/** A scan reads the keys first, then many records with one doorbell. */
 export function phaseOfScan(batch: Batch): string {
   return batch.length >= 50 ? 'records' : 'index';
 }
 
-/** A GET reads one bucket, then what it names. */
+/** A GET reads one bucket, then the records that the bucket points to. */
 export function phaseOfGet(): (batch: Batch) => string {
   let batches = 0;
   return () => (batches++ === 0 ? 'index' : 'records');

@@ -5,27 +5,27 @@ import type { FailureKind } from './checks/failure.ts';
 import type { ScenarioOptions } from './schedules/swarm.ts';
 import type { Subject } from './subjects/subject.ts';
 
-/** What near reads go by: a canary changes it. */
+/** What near reads rely on, for a canary to replace. */
 export interface NearParts {
   index: NearIndex;
   section: NearSection;
 }
 
-/** A planted bug, in an index or the pool: changes one client's attachment before it is used. */
+/** A bug planted in an index or the pool. It changes one client's attachment before first use. */
 export interface Canary {
   name: string;
   /** The checker that must catch it. */
   caughtBy: FailureKind;
-  /** What the bug needs in order to show. */
+  /** The scenario in which the bug shows. */
   scenario?: ScenarioOptions;
-  /** Its actions look wrong by themselves, so only their consequences count. */
+  /** Skips the grace check, which the bug fails at once, so that its consequences must be found. */
   consequencesOnly?: boolean;
-  /** The only kind of index that has the bug; every kind has it when left out. */
+  /** The only kind of index that has the bug; by default every kind has it. */
   kind?: IndexKind;
-  /** Returns the index with the bug. A method, so that it may name the class of its kind. */
+  /** Returns the index with the bug. A method, so that it may name its kind's own class. */
   index?(index: Index, pool: LocalPool): Index;
   pool?: (pool: LocalPool) => void;
-  /** What near reads go by, or how they read, with the bug. */
+  /** Plants the bug in what near reads rely on (`near`) or in how they read (`nearReads`). */
   near?: (parts: NearParts) => NearParts;
   nearReads?: (reads: NearReads) => NearReads;
 }
@@ -37,7 +37,7 @@ export function planted(index: Index, pool: LocalPool, canary: Canary | undefine
   return canary?.index?.(index, pool) ?? index;
 }
 
-/** Whether the bug shows in this index: one in the pool shows in all. */
+/** Whether the subject's index has the bug. A bug without a kind is in all of them. */
 export function isIn({ kind }: Canary, subject: Subject): boolean {
   return kind === undefined || kind === subject.kind;
 }

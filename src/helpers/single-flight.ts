@@ -10,46 +10,46 @@ import { Waiting, type WaitOptions } from './waiting.ts';
 
 /** How long a load may take before another client begins one, when the caller does not say. */
 const LOAD_MS = 30_000;
-/** How late a leader can be and still learn that no other one has led since. */
+/** How late a leader may be and still find out whether another one has led since. */
 const KEPT_MS = 3_600_000;
 
 /** Options of `getOrSet`. */
 export interface GetOrSetOptions extends WaitOptions {
   /**
-   * How long a loaded value is fresh, in milliseconds; reads do not prolong it. Default: the
-   * lifetime of the store. All callers should name the same for a key.
+   * How long a loaded value is fresh, in milliseconds; reads do not extend it. Default: the
+   * lifetime of the store. All callers should pass the same for a key.
    */
   ttlMs?: number;
   /**
-   * For so many milliseconds after `ttlMs` the value is returned although it is not fresh, while
-   * one client loads another one behind the scenes. Needs `ttlMs`. Default 0.
+   * How many milliseconds after `ttlMs` the stale value is still returned, while one client loads
+   * a new one in the background. Needs `ttlMs`. Default 0.
    */
   staleMs?: number;
   /**
-   * How long a load may take: then another client may begin one, and so it may as soon as the
-   * process that loads has died. A late value is stored only if no other client has begun a load
-   * since. Default 30,000.
+   * How long a load may take, in milliseconds. After that, or as soon as the loading process has
+   * died, another client may begin a load. A late value is stored only if no other client has begun
+   * a load since. Default 30,000.
    */
   loadMs?: number;
   /**
-   * Hears of a load behind the scenes that failed; the next caller tries again. What it throws
-   * itself becomes a warning of the process.
+   * Called when a background load fails; the next caller tries again. An error that it throws
+   * becomes a process warning.
    */
   onRefreshError?: (error: unknown) => void;
 }
 
-/** Loads a value that is absent. `signal` is that of the options. */
+/** Loads a value. `signal` is that of the options, or undefined for a background load. */
 export type Load<V> = (signal: AbortSignal | undefined) => V | Promise<V>;
 
 /**
  * The flight of a key: which client loads its value. `flight` names the load.
  *
- *   lead   Any caller, if there is no flight, or that of a client that is gone or late. It becomes
- *          the flight. Then it looks for the value once more, and loads it.
- *   keep   The leader that has loaded, if its flight is still the one. It puts `until` off by
- *          `loadMs`. Then it stores the value if the key is as it was: absent, or of the version
- *          that was stale. So another write that overtook it is not overwritten.
- *   land   The leader of the flight, if that is still the one. It removes it.
+ *   lead   By any caller, if there is no flight, or its client is dead or late. The caller's flight
+ *          replaces it. Then the caller looks for the value once more, and loads it.
+ *   keep   By the leader after its load, if its flight is still current. It extends `until` to
+ *          `loadMs` from now. Then it stores the value if the key has not changed: still absent, or
+ *          of the version that was stale. So it overwrites no write that came in between.
+ *   land   By the leader, if its flight is still current. It removes the flight.
  *
  *   A client that dies before `lead` has changed nothing. One that dies between `lead` and `land`
  *   is gone: the next caller finds the value, or leads. After `land` the value is there.
@@ -153,7 +153,7 @@ class Caller<V, W extends V> {
 
   async #loadAbsent(): Promise<V> {
     try {
-      // Another leader may have stored it and landed after this caller had looked.
+      // Another leader may have stored the value and landed after this caller's last look.
       const found = await this.#store.get(this.#key);
       if (found !== undefined) return found;
       refuseAborted(this.#options.signal);
@@ -168,7 +168,7 @@ class Caller<V, W extends V> {
     }
   }
 
-  /** Unless another client does it. */
+  /** Loads a new value for a stale one, unless another client does. */
   async #refresh(version: number): Promise<void> {
     if (!(await this.#lead())) return;
     try {
@@ -213,7 +213,7 @@ class Caller<V, W extends V> {
   }
 }
 
-/** Whether the flight of this name is the one from now on. */
+/** Makes this flight the current one if it may be; returns whether it did. */
 export function lead(
   state: unknown,
   { now, self, isGone }: StateLook,
@@ -225,7 +225,7 @@ export function lead(
   return { result: true, ...flying(flight, self, now + loadMs) };
 }
 
-/** When a leader was told that it may store what it has loaded; undefined if it may not. */
+/** If the leader may store what it has loaded, the time of this permission; else undefined. */
 export function keep(
   state: unknown,
   { now, self }: StateLook,
@@ -247,7 +247,7 @@ export function land(state: unknown, flight: string): StateChange<boolean> {
   return { result: true, next: null };
 }
 
-/** Undefined for anything that is no flight; `lead` overwrites it. */
+/** Undefined if the state is not a valid flight; `lead` then overwrites it. */
 function flightIn(state: unknown): Flight | undefined {
   if (state === undefined || !isRecord(state)) return undefined;
   const { flight, client, until } = state as Partial<Flight>;

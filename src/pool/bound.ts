@@ -4,11 +4,11 @@ import { control } from './control.ts';
 import { STORE_WORDS_BYTES } from './layout.ts';
 import type { Allocator } from './memory/allocator.ts';
 
-/** In the order of their numbers in the pool. */
+/** The pool stores an index into this list. */
 export const EVICTIONS = ['none', 'lru', 'lfu', 'adaptive'] as const;
 type Eviction = (typeof EVICTIONS)[number];
 
-/** The most that a store may hold, and which records go when it is full. */
+/** How much a store may hold, and which records it evicts when it is full. */
 export interface BoundSettings {
   readonly unit: 'records' | 'bytes';
   readonly limit: number;
@@ -42,7 +42,7 @@ const UNIT_SHIFT = 4;
 const HISTORY_SHIFT = 8;
 const FOUR_BITS = 15;
 
-/** Allocates a bounded store's block, zeroed. Returns the words that say so behind the catalog. */
+/** Allocates a bounded store's block, zeroed. Returns the words for the store's line. */
 export function* makeBound(
   allocator: Allocator,
   clientsMax: number,
@@ -56,7 +56,7 @@ export function* makeBound(
   return encodeBound({ ...settings, block, historyBits });
 }
 
-/** A history as long as there are records, within limits. */
+/** Sizes the history to the expected number of records, within limits. */
 export function historyBitsFor({ unit, limit }: Pick<BoundSettings, 'unit' | 'limit'>): number {
   const records = unit === 'records' ? limit : limit / BYTES_PER_RECORD;
   const bits = Math.ceil(Math.log2(Math.max(1, records)));
@@ -68,7 +68,7 @@ function unitsOf(clientsMax: number, historyBits: number): number {
   return (ledgerBytes(clientsMax) + history) / UNIT_BYTES;
 }
 
-/** Bytes of all lines, with that of the correction, which is the last one. */
+/** Bytes of all lines, including the correction, which comes last. */
 export function ledgerBytes(clientsMax: number): number {
   return (clientsMax + 1) * LEDGER_LINE_BYTES;
 }
@@ -83,7 +83,7 @@ export function historyOf(clientsMax: number, bound: Bound): Address | undefined
   return bound.historyBits === 0 ? undefined : bound.block + ledgerBytes(clientsMax);
 }
 
-/** Where the block of a bounded store stands, and how many lines it has. */
+/** Address of a bounded store's block, and its size. */
 export function blockOfBound(
   clientsMax: number,
   { block, historyBits }: Bound,
@@ -93,9 +93,9 @@ export function blockOfBound(
 
 function encodeBound(bound: Bound): Uint8Array {
   const { limit, block } = bound;
-  // A line of zeros says that there is no bound.
+  // A line of zeros means that the store has no bound.
   const isSane = limit >= 1 && Number.isSafeInteger(limit) && block > 0;
-  invariant(isSane, 'a store gets a bound that none can read');
+  invariant(isSane, 'a bound must be readable after it is written');
   const words = new DataView(new ArrayBuffer(STORE_WORDS_BYTES));
   words.setBigUint64(LIMIT, BigInt(bound.limit), true);
   words.setBigUint64(BOUND, BigInt(kindOf(bound)), true);
@@ -109,8 +109,8 @@ function kindOf({ unit, eviction, historyBits }: Omit<Bound, 'limit' | 'block'>)
 }
 
 /**
- * The bound that a store's line says; undefined when it has none. Whether its block is one of the
- * store's the caller finds out. Raises SW_POOL_CORRUPT for one that no creator wrote.
+ * The bound in a store's line; undefined if the store has none. The caller must check that the
+ * block belongs to the store. Raises SW_POOL_CORRUPT for a bound that no creator writes.
  */
 export function decodeBound(line: Uint8Array): Bound | undefined {
   const words = new DataView(line.buffer, line.byteOffset, line.length);
@@ -128,6 +128,6 @@ export function decodeBound(line: Uint8Array): Bound | undefined {
     eviction !== undefined &&
     kind === kindOf({ unit, eviction, historyBits }) &&
     (eviction === 'adaptive' ? isWithin : historyBits === 0);
-  invariant(isSane, `a store is bounded by ${limit}, as ${kind}`);
+  invariant(isSane, `a store has a damaged bound: limit ${limit}, kind ${kind}`);
   return { unit, limit, eviction, block, historyBits };
 }

@@ -7,21 +7,21 @@ import type { PoolMemory } from './memory/chunk-memory.ts';
 import { type OpenStore, storeDropped } from './open-stores.ts';
 import { Pool } from './pool.ts';
 
-/** Operations between two quiescent points, which share the cost of an announcement. */
+/** Operations from one quiescent point to the next; they share the cost of its announcement. */
 const OPERATIONS_PER_QUIESCENCE = 64;
-/** The same in a full pool, where other clients lack what this one has retired. */
+/** The same in a full pool, where other clients need the memory that this one has retired. */
 const TIGHT_OPERATIONS = 16;
 const IDLE_COLLECT_MS = 25;
 const LIVENESS_INTERVAL_MS = 50;
 
 /**
- * A client's attachment to a pool whose verbs finish at once: each operation runs to its end where
- * it begins, and housekeeping runs between two operations and when the event loop turns.
+ * A client's attachment to a pool whose verbs finish at once. Each operation runs to completion in
+ * the call that starts it. Housekeeping runs between operations and when the event loop turns.
  */
 export class LocalPool extends Pool {
   readonly fabric: Fabric;
   #inFlight = 0;
-  /** What waits until no operation is in flight. */
+  /** To run when no operation is in flight. */
   #afterwards: (() => void) | undefined;
   #budget = 0;
   #burst: NodeJS.Immediate | undefined;
@@ -29,7 +29,7 @@ export class LocalPool extends Pool {
   #telling: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** Clients that share a thread, in a simulation, name themselves by `thread`. */
+  /** `thread` identifies a client that shares its thread with others, in a simulation. */
   constructor(
     fabric: Fabric,
     parameters: PoolParameters,
@@ -55,8 +55,8 @@ export class LocalPool extends Pool {
   }
 
   /**
-   * Begins an operation. Between two operations of a client nothing of the pool is held, so this is
-   * where the client announces epochs; while operations nest (a callback inside a read), it is not.
+   * Begins an operation. Between operations a client holds no references into the pool, so it
+   * announces epochs here, unless the operation is nested (in a callback inside a read).
    */
   enter(): void {
     if (this.#inFlight === 0 && --this.#budget < 0) this.#quiesce();
@@ -101,8 +101,8 @@ export class LocalPool extends Pool {
   }
 
   /**
-   * Runs when the event loop has turned, or a timer's work has ended. This thread may be busy with
-   * other things before the next turn. With nothing in flight, it must hold back no other client.
+   * Runs when the event loop has turned, or a timer's work has ended. The thread may now be busy
+   * elsewhere for long, so with nothing in flight the client must not hold back the epoch.
    */
   rest(): void {
     clearImmediate(this.#burst);
@@ -120,7 +120,7 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Also after the last operations, and when memory that this client holds has come free. */
+  /** Publishes figures also after the last operations, and when retired memory has been freed. */
   #tellLater(): void {
     const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;
@@ -155,8 +155,8 @@ export class LocalPool extends Pool {
   }
 
   /**
-   * Stores may have been dropped, or the pool destroyed, in this thread: the next operation looks.
-   * Between operations the client gives up at once what it has of dropped stores.
+   * Call when a client of this thread may have dropped stores or destroyed the pool. The next
+   * operation checks. If none is in flight, this client frees its parts of dropped stores at once.
    */
   lookAgain(): void {
     this.#budget = 0;
@@ -172,7 +172,7 @@ export class LocalPool extends Pool {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    // The next operation is refused, not the one after many.
+    // Makes `enter` refuse the very next operation.
     this.#budget = 0;
     clearImmediate(this.#burst);
     clearTimeout(this.#idle);

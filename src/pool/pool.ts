@@ -19,18 +19,18 @@ import { recycleEmptied, unlockEmptied } from './memory/emptied-chunks.ts';
 import { OpenStores } from './open-stores.ts';
 import { UnwaitedWrites } from './unwaited-writes.ts';
 
-/** Most chunks recycled at one quiescent point, so that no operation waits for more. */
+/** Maximum chunks to recycle at a quiescent point. Bounds how long an operation waits for that. */
 const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
-/** For an epoch that stands still: a process that waits for a processor is no laggard yet. */
+/** Attempts while the epoch does not advance: a client may only be waiting for a CPU. */
 const STANDSTILL_ATTEMPTS = 500;
-/** How long a leaving client waits for the others to let go of what it retired. */
+/** How long a leaving client waits for the epochs that free what it retired. */
 const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;
 
 /**
- * A client's attachment to a pool: its tables and its protocols, as operations. A driver runs them,
- * and decides when: `LocalPool` on shared memory, `RemotePool` over a network.
+ * A client's attachment to a pool: its tables, and its protocols as operations. A driver decides
+ * when to run them: `LocalPool` on shared memory, `RemotePool` over a network.
  */
 export class Pool {
   readonly layout: PoolLayout;
@@ -48,13 +48,13 @@ export class Pool {
   readonly timer: Timer = { now: () => performance.now() };
   /** WRITEs that this client's operations do not wait for. */
   readonly unwaited = new UnwaitedWrites();
-  /** Counts what this client does, for those who watch the pool. */
+  /** Counts this client's operations, for monitoring. */
   readonly meter = new Meter();
-  /** Names the client that sweeps: see indexes/sweep.ts. */
+  /** The word that names the client that is sweeping: see indexes/sweep.ts. */
   readonly sweeper: HolderWord;
-  /** Milliseconds, at least, from one search for lagging clients to the next. */
+  /** Minimum time between two checks of lagging clients, in milliseconds. */
   readonly #livenessIntervalMs: number;
-  /** Whether this client may write to nothing but its row: it cleans up after no other. */
+  /** Whether this client may write only to its own row. It then cleans up after no other client. */
   readonly #readOnly: boolean;
   /** The epoch in which this client last waited for others without success. */
   #stoodStillAt = 0;
@@ -90,8 +90,8 @@ export class Pool {
   }
 
   /**
-   * Cleans up after clients that are gone, so that a row is free, and takes one. It can then finish
-   * what dead clients were doing under locks, which takes an intent slot.
+   * Cleans up after dead clients, so that a row is free, and takes one. Then cleans up again: the
+   * client now has intent slots, which it needs to finish what dead clients did under locks.
    */
   *joining(name: string): Operation<void> {
     yield* this.recovering(() => true);
@@ -100,15 +100,15 @@ export class Pool {
     yield* this.recovering(() => true);
   }
 
-  /** Milliseconds until there is something to tell; Infinity when there is nothing. */
+  /** Milliseconds until this client must publish its figures; Infinity if nothing has changed. */
   get tellsInMs(): number {
-    // An idle client has claimed nothing. Skipping the sum matters: each turn of the loop asks.
+    // An idle client has claimed nothing. Skip the sum, because each turn of the event loop asks.
     const claimed = this.reclamation.online ? this.allocator.claimedUnits : 0;
     this.meter.noteHeld(claimed, this.reclamation.waitingUnits);
     return this.meter.dueInMs;
   }
 
-  /** Publishes what this client has done and holds, unless it has left the pool. */
+  /** Publishes what this client has done and what memory it holds, unless it has left the pool. */
   *telling(): Operation<void> {
     const { id } = this.membership;
     this.meter.noteHeld(this.allocator.claimedUnits, this.reclamation.waitingUnits);
@@ -125,12 +125,12 @@ export class Pool {
     }
   }
 
-  /** For an idle client: frees what it retired, and recycles chunks that this empties. */
+  /** For an idle client: frees what it has retired, and recycles the chunks that this empties. */
   *collectIdle(): Operation<void> {
     const { allocator, reclamation } = this;
     if (reclamation.retired > 0) yield* reclamation.collect();
     if (reclamation.retired > 0 || !allocator.hasEmptied) return;
-    // No caller would see an error here: the next operation raises it.
+    // No caller would see an error from here; the next operation raises it.
     if (!(yield* this.usable())) return;
     allocator.leaveChunks();
     yield* reclamation.duringEpoch(() => recycleEmptied(this, EMPTIED_AT_ONCE));
@@ -142,8 +142,8 @@ export class Pool {
   }
 
   /**
-   * Stores may have been closed, or dropped by another client of this thread: gives up at once what
-   * this client has of them. Only between operations.
+   * Call when stores may have been closed, or dropped by another client of this thread. Frees at
+   * once what this client has of them. Only between operations.
    */
   *lettingGo(): Operation<void> {
     yield* this.reclamation.goOffline();
@@ -151,16 +151,16 @@ export class Pool {
     yield* this.stores.lookAgain();
   }
 
-  /** Whether this client may go on: it was not declared dead, nor the pool destroyed. */
+  /** False if this client has been declared dead or the pool has been destroyed. */
   *usable(): Operation<boolean> {
     if ((yield* control.load(SUPERBLOCK.destroyed)) !== 0n) return false;
     return yield* this.membership.holdsRow();
   }
 
   /**
-   * Tries to bring back memory after SW_POOL_FULL, only between operations. Gives back what this
-   * client has claimed ahead, frees what it has retired, and recycles chunks of any store and size
-   * that have no block in use. True when something may have come free.
+   * Tries to free memory after SW_POOL_FULL. Only between operations. Gives back what this client
+   * has claimed ahead, frees what it has retired, and recycles chunks of any store and size that
+   * have no block in use. True if something may have been freed.
    */
   *reclaiming(): Operation<boolean> {
     const { allocator, reclamation } = this;
@@ -172,8 +172,8 @@ export class Pool {
   }
 
   /**
-   * As `reclaiming`, when nothing else has helped: also tries chunks again that it has tried
-   * without success. True when there are such chunks, of which some may have free blocks by now.
+   * Like `reclaiming`, as a last resort: also retries chunks in which it has found nothing to claim
+   * or recycle. True if there may be such chunks: some may have free blocks by now.
    */
   *reclaimingAnew(): Operation<boolean> {
     if (!this.chunks.survey.forgetVain()) return false;
@@ -182,24 +182,25 @@ export class Pool {
   }
 
   /**
-   * Frees what this client has retired, only between operations. True when less waits than before,
-   * or nothing.
+   * Frees what this client has retired. Only between operations. True if fewer blocks are waiting
+   * than before, or none.
    */
   *ripening(): Operation<boolean> {
     const { reclamation } = this;
-    // `quiesce` may free some, too.
+    // `quiesce` may free some as well.
     const before = reclamation.retired;
     yield* reclamation.quiesce();
     if (reclamation.retired === 0) return true;
     yield* reclamation.collect();
-    return reclamation.retired < before || (yield* this.#outwaiting(before));
+    return reclamation.retired < before || (yield* this.#waitingForEpochs(before));
   }
 
   /**
-   * Stays idle until fewer than `most` blocks and chunks wait. False when other clients hold them
-   * back: it gives up when the epoch stands still, at once if it did so at the last call.
+   * Goes offline until fewer than `most` retired blocks and chunks are waiting. False if other
+   * clients hold them back: it gives up if the epoch does not advance, and after one attempt if it
+   * gave up in this epoch before.
    */
-  *#outwaiting(most: number): Operation<boolean> {
+  *#waitingForEpochs(most: number): Operation<boolean> {
     const { reclamation } = this;
     let epoch = yield* reclamation.readEpoch();
     const attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
@@ -221,7 +222,7 @@ export class Pool {
   }
 
   /**
-   * Is idle until it is this epoch: only between operations. False when a client stands still.
+   * Waits offline for this epoch. Only between operations. False if a client does not advance.
    */
   *reaching(epoch: number): Operation<boolean> {
     const { reclamation } = this;
@@ -240,10 +241,10 @@ export class Pool {
     return now >= epoch;
   }
 
-  /** Looks whether the clients that hold back the epoch are still there. */
+  /** Recovers those clients that hold back the epoch and are dead. */
   *recoverLagging(): Operation<void> {
     if (this.reclamation.lagging.length === 0) return;
-    // A busy client lags now and then; asking the system about it each time would cost more.
+    // A busy client lags now and then; asking the system about it every time would cost too much.
     const now = performance.now();
     if (now - this.#askedAt < this.#livenessIntervalMs) return;
     this.#askedAt = now;
@@ -251,7 +252,7 @@ export class Pool {
     yield* this.recovering((row) => lagging.has(row.id));
   }
 
-  /** Cleans up after those clients that are gone and that `concerns` says. */
+  /** Cleans up after the dead clients among those for which `concerns` returns true. */
   *recovering(concerns: (row: ClientRow) => boolean): Operation<void> {
     if (this.#readOnly) return;
     for (const row of yield* this.membership.rows()) {
@@ -261,10 +262,10 @@ export class Pool {
   }
 
   /**
-   * Cleans up after a dead client. It first does what the client was doing under locks: nothing
-   * that the client was about to link may be swept. That may fail, so the row is claimed only
-   * afterwards. The next client to meet a half-done change without locks finishes it. A sweep
-   * brings back the blocks that the dead client had claimed or retired.
+   * Cleans up after a dead client. First finishes what the client was doing under locks, because a
+   * sweep must not free what the client was about to link. This may fail, so the row is claimed
+   * only afterwards. The next client to meet a half-done change without locks finishes it. A sweep
+   * frees the blocks that the dead client had claimed or retired.
    */
   *#takeOver(row: ClientRow): Operation<void> {
     if (!(yield* this.repairs.settleRow(row))) return;
@@ -281,16 +282,16 @@ export class Pool {
   }
 
   /**
-   * Counts a client that leaves unreachable blocks in use, in every store that its row names. This
-   * comes before its row is free: if the recoverer dies in between, the client is counted twice,
-   * but blocks are never left uncounted.
+   * Counts a client that leaves unreachable blocks in use, in every store that its row names. Runs
+   * before the row is freed. If this client dies in between, the dead client is counted twice, but
+   * never left uncounted.
    */
   *#bury(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
     for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
   }
 
-  /** Undoes or finishes what a client that is gone had begun with chunks that it owned. */
+  /** Undoes or finishes the chunk changes of a client that owned chunks when it died or left. */
   *#settleChunks(owner: number, incarnation: number): Operation<void> {
     for (const chunk of yield* this.chunks.settleOwned(owner, incarnation)) {
       yield* unlockEmptied(this, chunk, owner);
@@ -298,15 +299,15 @@ export class Pool {
   }
 
   /**
-   * The pool's part of `close`; call it only between operations. It does nothing if this client was
-   * declared dead while it stood still. Its row may be another client's by now, whose announced
-   * epoch must not be cleared, and the blocks that it had cached may be in use.
+   * The pool's part of `close`; call it only between operations. Does nothing if this client was
+   * declared dead while it was paused. Its row may now be another client's, whose announced epoch
+   * must not be cleared, and the blocks that it had cached may be in use.
    */
   *departing(): Operation<void> {
     if (!(yield* this.membership.holdsRow())) return;
     yield* this.reclamation.goOffline();
-    // An operation failed under its lock. The row is kept, as a dead client's, until the thread
-    // ends: then others do what its intent says.
+    // An operation has failed while it held a lock. Keep the row until the thread ends: other
+    // clients then treat this client as dead and finish its intent.
     if (!this.intents.areFree) return;
     for (let i = 0; this.reclamation.retired > 0 && i < DEPARTURE_ATTEMPTS; i++) {
       yield* this.reclamation.collect();

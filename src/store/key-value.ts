@@ -1,18 +1,18 @@
 /**
- * Any byte string is a key, the empty one too. A string is its UTF-8 bytes. At most 65,535 bytes.
+ * Any byte string of at most 65,535 bytes, even an empty one. A string stands for its UTF-8 bytes.
  */
 export type Key = string | Uint8Array;
 
-/** A string is its UTF-8 bytes; at most 64 MiB. */
+/** At most 64 MiB. A string stands for its UTF-8 bytes. */
 export type Value = string | Uint8Array;
 
 /**
  * How values come back. `auto` (the default) returns what was put: a string for a string, bytes for
- * bytes. `utf8` and `bytes` always decode so, whichever client wrote the value.
+ * bytes. `utf8` always returns a string and `bytes` always bytes, whichever client wrote the value.
  */
 export type Encoding = 'auto' | 'utf8' | 'bytes';
 
-/** The type that a key or value is read as; `auto` tells only at run time. */
+/** The type that a key or value is read as; with `auto` it is known only at run time. */
 export type Decoded<E extends Encoding> = E extends 'utf8'
   ? string
   : E extends 'bytes'
@@ -21,14 +21,14 @@ export type Decoded<E extends Encoding> = E extends 'utf8'
 
 /**
  * Formats in which a store keeps values of any type. `json` is text, also for other clients. `v8`
- * is Node's structured clone: Maps, Sets, Dates, bigints, typed arrays, circles; only Node reads
- * it. `msgpack` is MessagePack by the optional peer `msgpackr`, which other languages read.
+ * is Node's structured clone: Maps, Sets, Dates, bigints, typed arrays, circular references; only
+ * Node reads it. `msgpack` is MessagePack, which other languages read; needs the peer `msgpackr`.
  */
 export type ValueFormat = 'json' | 'v8' | 'msgpack';
 
 /**
- * A format of the caller's own. What it raises becomes the `cause` of SW_INVALID_VALUE (`encode`)
- * or SW_UNDECODABLE (`decode`). All clients of a store should have the same.
+ * A custom format. An error that it throws becomes the `cause` of SW_INVALID_VALUE (`encode`) or
+ * SW_UNDECODABLE (`decode`). All clients of a store should use the same one.
  */
 export interface ValueCodec<V> {
   /** Text or bytes that `decode` understands; text is stored as its UTF-8 bytes. */
@@ -38,8 +38,8 @@ export interface ValueCodec<V> {
 }
 
 /**
- * A value that callers share, such as one of a near cache: plain data is read-only all the way
- * down. Maps, dates and other values that are no plain data stay as they are.
+ * A value that callers share, such as one from a near cache: plain data is read-only at every
+ * level. Maps, dates and other values that are not plain data are left as they are.
  */
 export type Shared<V> = 0 extends 1 & V
   ? V

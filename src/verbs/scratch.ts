@@ -13,7 +13,7 @@ export class Scratch {
     this.#replace(bytes);
   }
 
-  /** For the native string codecs, which only a Buffer offers; made when first asked for. */
+  /** For the native string codecs, which only a Buffer offers. Created on first use. */
   get buffer(): Buffer {
     this.#buffer ??= Buffer.from(this.u8.buffer, this.u8.byteOffset, this.u8.length);
     return this.#buffer;
@@ -24,7 +24,7 @@ export class Scratch {
     if (bytes > this.u8.length) this.#replace(Math.max(bytes, 2 * this.u8.length));
   }
 
-  /** A small one is a part of Node's pool of buffers: memory of its own takes ten times as long. */
+  /** Takes small ones from Node's buffer pool: a separate allocation takes ten times as long. */
   #replace(bytes: number): void {
     const size = Math.ceil(bytes / 64) * 64;
     const { buffer: memory, byteOffset: at } = Buffer.allocUnsafe(size).fill(0);

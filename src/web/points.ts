@@ -1,6 +1,6 @@
 import type { PoolFigures } from '../store/watching/figures.ts';
 
-/** A moment of the past, for the charts; null is a gap. */
+/** A past moment, for the charts; null is a gap. */
 export interface Point {
   /** Milliseconds since 1970. */
   at: number;
@@ -19,7 +19,7 @@ export interface Point {
 
 const POINTS_MAX = 1800;
 
-/** The last half hour, a point a second. */
+/** The last half hour, one point a second. */
 export class History {
   readonly #points: Point[] = [];
 
@@ -46,7 +46,7 @@ export class History {
     if (this.#points.length > POINTS_MAX) this.#points.shift();
   }
 
-  /** Those behind a time. */
+  /** The points after a time. */
   after(at: number): Point[] {
     return this.#points.filter((point) => point.at > at);
   }

@@ -3,9 +3,9 @@ import type { PeerSettings } from '../protocol.ts';
 import type { SyncPeer } from './peer.ts';
 
 /**
- * Runs lmdb with its defaults: no compression, and noSync only when asked for. On tmpfs a sync
- * writes nothing, but its calls took a tenth of a putSync when this was written. The map has its
- * final size, so no growth is timed. putSync is one transaction per call.
+ * Runs lmdb with its defaults: no compression, and noSync only on request. On tmpfs a sync writes
+ * nothing, but the sync system calls took about a tenth of putSync's time when this was written.
+ * The map has its final size from the start, so no growth is timed. Each putSync is a transaction.
  */
 class LmdbPeer implements SyncPeer {
   readonly kind = 'sync';
@@ -23,11 +23,11 @@ class LmdbPeer implements SyncPeer {
     this.#db.putSync(key, value);
   }
 
-  /** One transaction for all: what its users do for bulk. */
+  /** One transaction for all entries, as lmdb users load in bulk. */
   setMany(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void {
     this.#db.transactionSync(() => {
       for (const [key, value] of entries) {
-        // Keys are strings here as everywhere else; it copies both.
+        // As in `set`, keys are strings. lmdb copies key and value.
         this.#db.putSync(Buffer.from(key).toString('latin1'), Buffer.from(value));
       }
     });

@@ -1,25 +1,25 @@
 import { type ChildProcess, type SpawnOptions, spawn, spawnSync } from 'node:child_process';
 
 const PREFIX = '10.77.0.';
-/** A link-layer address that nobody has: what is sent to it is lost, as behind a dead switch. */
+/** A link-layer address that no host has: frames sent to it are lost, as behind a dead switch. */
 const NOWHERE = '02:00:00:00:00:99';
 
-/** Where processes run: each host has an address, and may be cut off where networks can be made. */
+/** Hosts that processes run on. Each has an address; with network namespaces it can be cut off. */
 export interface Hosts {
-  /** Why hosts cannot be cut off; undefined where they can. */
+  /** Why hosts cannot be cut off; undefined if they can. */
   readonly uncuttable: string | undefined;
   add(name: string): string;
   spawn(host: string, words: readonly string[], options: SpawnOptions): ChildProcess;
-  /** Nothing goes in or out any more, and nobody is told. */
+  /** Silently drops all traffic of the host, in both directions. */
   cut(host: string): void;
   heal(host: string): void;
-  /** What `from` sends to `to` is lost; other ways stay. */
+  /** Drops what `from` sends to `to`, and nothing else. */
   cutBetween(from: string, to: string): void;
   healBetween(from: string, to: string): void;
   close(): void;
 }
 
-/** All on loopback. */
+/** All hosts on loopback. */
 export function loopbackHosts(uncuttable: string): Hosts {
   const cannot = () => {
     throw new Error(uncuttable);
@@ -36,7 +36,7 @@ export function loopbackHosts(uncuttable: string): Hosts {
   };
 }
 
-/** Each host in a network namespace of its own, all on one bridge; or loopback, with the reason. */
+/** One network namespace per host, all on one bridge. Falls back to loopback, with the reason. */
 export function makeHosts(): Hosts {
   const tag = `sw${process.pid.toString(36)}`;
   const tried = spawnSync('ip', ['netns', 'add', `${tag}-switch`], { encoding: 'utf8' });
@@ -57,12 +57,12 @@ function ip(...words: string[]): void {
   if (status !== 0) throw new Error(`ip ${words.join(' ')}: ${stderr.trim()}`);
 }
 
-/** Nothing stays in a namespace that goes. */
+/** Kills a process in a namespace that is about to be deleted. */
 function endNow(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // It has already exited.
   }
 }
 

@@ -6,11 +6,11 @@ import type { NetworkReport, NetworkTask } from './client-process.ts';
 import type { Hosts } from './hosts.ts';
 
 const EXTENSION = extname(import.meta.url);
-/** Sources or compiled, as this file is. */
+/** Child processes run from the sources or compiled, just as this file does. */
 const RUNTIME = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 const fileOf = (path: string) => fileURLToPath(new URL(`${path}${EXTENSION}`, import.meta.url));
 
-/** One process on a host, which can be killed, stopped and started again. */
+/** A process on a host, which can be killed, paused and restarted. */
 export class HostProcess {
   readonly host: string;
   readonly #hosts: Hosts;
@@ -26,7 +26,7 @@ export class HostProcess {
     this.#env = env;
   }
 
-  /** `stepwell` with these words. */
+  /** The `stepwell` command with these arguments. */
   static program(hosts: Hosts, host: string, words: readonly string[], env: NodeJS.ProcessEnv) {
     return new HostProcess(hosts, host, [fileOf('../../../src/cli/main'), ...words], env);
   }
@@ -42,7 +42,7 @@ export class HostProcess {
     });
   }
 
-  /** Runs it to its end; resolves with what it said. Rejects when it failed or was killed. */
+  /** Runs the process to its end; resolves with its stdout. Rejects if it failed or was killed. */
   async output(): Promise<string> {
     this.#spawn();
     let text = '';
@@ -54,7 +54,7 @@ export class HostProcess {
     throw new Error(`a process on ${this.host} ended with ${code}: ${this.complaints}${text}`);
   }
 
-  /** Resolves when it has said something on its output. */
+  /** Resolves at the first output or message of the process. */
   async start(): Promise<void> {
     this.#spawn();
     const ended = once(this.child, 'exit').then(([code]) => {
@@ -81,13 +81,13 @@ export class HostProcess {
     if (!this.running) return;
     const closed = once(this.child, 'close');
     this.child.kill(name);
-    // A stopped process ends by nothing but this.
+    // A process stopped by SIGSTOP handles the signal only after SIGCONT.
     if (name !== 'SIGKILL') this.child.kill('SIGCONT');
     await closed;
   }
 }
 
-/** A client of the campaign, and what it has reported. */
+/** A client of the campaign, with the counts that it has reported. */
 export class ClientProcess extends HostProcess {
   readonly task: NetworkTask;
   answered = 0;
@@ -107,27 +107,27 @@ export class ClientProcess extends HostProcess {
     await starting;
   }
 
-  /** Resolves when so many more calls were answered. */
-  async progress(calls: number, patienceMs: number): Promise<void> {
+  /** Resolves when `calls` more calls have been answered; rejects after `timeoutMs`. */
+  async progress(calls: number, timeoutMs: number): Promise<void> {
     const goal = this.answered + calls;
     const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), patienceMs);
+    const timer = setTimeout(() => late.abort(), timeoutMs);
     try {
       while (this.answered < goal) {
-        if (!this.running) throw new Error(`the client ended: ${this.complaints}`);
+        if (!this.running) throw new Error(`the client exited: ${this.complaints}`);
         await once(this.child, 'message', { signal: late.signal });
       }
     } catch (cause) {
       if (!late.signal.aborted) throw cause;
       const met = JSON.stringify([...this.errors]);
-      const text = `client ${this.task.number} stands still for ${patienceMs} ms; met ${met}`;
+      const text = `client ${this.task.number} made no progress in ${timeoutMs} ms; met ${met}`;
       throw new Error(text, { cause });
     } finally {
       clearTimeout(timer);
     }
   }
 
-  /** Lets the calls under way end. */
+  /** Ends the client after the calls that it has in flight. */
   async finish(): Promise<void> {
     if (!this.running) return;
     const closed = once(this.child, 'close');

@@ -1,4 +1,4 @@
-/** Kill, pause and partition of memory nodes, index servers and clients, until the time is over. */
+/** Kills, pauses and partitions memory nodes, index servers and clients until the time is up. */
 import { INDEX_NAMES, kindNamed } from '../../../src/indexes/kinds.ts';
 import type { IndexName } from '../../../src/store/api.ts';
 import { parseOptions } from '../../support/options.ts';
@@ -6,9 +6,9 @@ import { Campaign } from './campaign.ts';
 import { loopbackHosts, makeHosts } from './hosts.ts';
 
 const SPEC = {
-  minutes: { kind: 'integer', fallback: 2, help: 'begin no round after so long' },
-  rounds: { kind: 'integer', fallback: 0, help: 'end after so many rounds; 0 for no bound' },
-  seed: { kind: 'integer', fallback: 0, help: 'of the first round; 0 draws one' },
+  minutes: { kind: 'integer', fallback: 2, help: 'begin no round after this long' },
+  rounds: { kind: 'integer', fallback: 0, help: 'end after this many rounds; 0 for no limit' },
+  seed: { kind: 'integer', fallback: 0, help: 'seed of the first round; 0 for a random one' },
   index: {
     kind: 'text',
     fallback: 'race',
@@ -16,11 +16,11 @@ const SPEC = {
   },
   nodes: { kind: 'integer', fallback: 2, minimum: 1, help: 'memory nodes' },
   clients: { kind: 'integer', fallback: 3, minimum: 1, help: 'client processes' },
-  faults: { kind: 'integer', fallback: 8, minimum: 0, help: 'of a round' },
-  keys: { kind: 'integer', fallback: 24, minimum: 1, help: 'that all clients share' },
-  canary: { kind: 'flag', help: 'one client lies: the run must fail' },
-  ucx: { kind: 'flag', help: 'verbs by UCX over TCP' },
-  loopback: { kind: 'flag', help: 'no network namespaces, and no partitions' },
+  faults: { kind: 'integer', fallback: 8, minimum: 0, help: 'faults in each round' },
+  keys: { kind: 'integer', fallback: 24, minimum: 1, help: 'keys that all clients share' },
+  canary: { kind: 'flag', help: 'make one client lie: the run must fail' },
+  ucx: { kind: 'flag', help: 'issue verbs through UCX, over TCP' },
+  loopback: { kind: 'flag', help: 'use no network namespaces, and so no partitions' },
 } as const;
 
 export async function main(argv: string[]): Promise<void> {
@@ -51,7 +51,7 @@ export async function main(argv: string[]): Promise<void> {
       const again = argv.filter(
         (word, i) => !/^--(seed|rounds)/.test(word) && !/^--(seed|rounds)$/.test(argv[i - 1] ?? ''),
       );
-      console.error(`FAILED. Again (timing differs from run to run):`);
+      console.error(`FAILED. To repeat it (timing differs from run to run):`);
       console.error(`  ${command} ${again.join(' ')} --seed ${seed} --rounds 1`);
       throw error;
     } finally {

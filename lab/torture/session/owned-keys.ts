@@ -7,15 +7,15 @@ import { FULL, TestedStore, Violation } from './tested-store.ts';
 const LOCK_TRIES = 8;
 const MANY_MAX = 40;
 
-/** Operations on keys that the worker owns: it knows exactly what each must answer. */
+/** Operations on keys that the worker owns, so that it knows exactly what each must return. */
 export class OwnedKeys extends TestedStore {
-  /** Acts on a key that no other worker writes meanwhile, if one is free. */
+  /** Locks a free key, if any, against writes by other workers, and runs `act` on it. */
   withOne(act: (key: number) => void): void {
     const key = this.#lockAny();
     if (key === undefined) return;
     this.oracle.setRow(this.row, ROW.doingKey, key);
     act(key);
-    // Only on success: after a failure its state is evidence.
+    // Only on success: after a failure the key's state is evidence.
     this.oracle.unlock(key);
   }
 
@@ -124,7 +124,7 @@ export class OwnedKeys extends TestedStore {
     }
   }
 
-  /** An operation on the key may or may not have taken place: sees which, and notes it. */
+  /** Finds out whether an interrupted operation on the key took effect, and notes it. */
   resolve(key: number): void {
     const word = this.oracle.word(key);
     const got = this.store.get(this.spell(key));
@@ -156,7 +156,7 @@ export class OwnedKeys extends TestedStore {
     return makeValue({ key, attempt, tag: base });
   }
 
-  /** One write by `act`, which tells whether it has written, and must answer so. */
+  /** One write. `act` returns whether it has written, which must equal `must`. */
   #write(key: number, must: boolean, act: (name: Key, value: Value) => boolean): void {
     const value = this.#beginWrite(key);
     const written = this.unlessFull(() => act(this.spell(key), value));
@@ -167,11 +167,11 @@ export class OwnedKeys extends TestedStore {
     else if (this.random.below(4) === 0) this.check(key, 'get after a write');
   }
 
-  /** One removal by `act`, which checks its own answer. */
+  /** One removal. `act` checks the result itself. */
   #remove(key: number, act: (name: Key, old: Value | undefined) => void): void {
     const old = this.#value(key);
     if (old !== undefined) this.oracle.beginDelete(key);
-    // An index that appends may need memory for a deletion too.
+    // A log-structured index may need memory even to delete.
     const isFull = this.unlessFull(() => act(this.spell(key), old)) === FULL;
     if (old !== undefined) {
       if (isFull) this.resolve(key);

@@ -34,7 +34,7 @@ function bug(name: string, caughtBy: FailureKind, plant: LeafBug['plant']): Leaf
   return { name, caughtBy, plant };
 }
 
-/** A bug in what each request of a client posts. */
+/** A bug planted by `change` in every request that a client makes. */
 export function inRequests<R extends LeafRequest, C extends { newRequest(): R }>(
   change: (request: R, client: C) => void,
 ): (client: C) => void {
@@ -50,7 +50,7 @@ export function inRequests<R extends LeafRequest, C extends { newRequest(): R }>
 
 type Posts = (address: Address, bytes: number, scratch: Scratch, offset: number) => Batch;
 
-/** Where a batch posts READs, which `instead` may post otherwise. */
+/** Replaces how a batch posts READs. `instead` gets the original and returns the replacement. */
 function onReads(batch: Batch, instead: (post: Posts) => Posts): void {
   batch.read = instead(batch.read.bind(batch));
 }
@@ -61,7 +61,7 @@ function onWrites(batch: Batch, instead: (post: Posts) => Posts): void {
 
 const LAST_AT = IMAGE_AT + IDENTITY_AT;
 
-/** Both sequences of a search are read at one end of it. */
+/** A search reads both sequence words before its entries, or both after them. */
 function bracketAt(end: typeof FIRST_SEQUENCE_AT | typeof LAST_AT): LeafBug['plant'] {
   return inRequests(({ batch }: LeafRequest) => {
     onReads(batch, (post) => {
@@ -77,7 +77,7 @@ function bracketAt(end: typeof FIRST_SEQUENCE_AT | typeof LAST_AT): LeafBug['pla
   });
 }
 
-/** A repair takes the lock first, and copies the intent beside its writes. */
+/** A repair takes over the lock before it copies the intent; the copy goes with its writes. */
 export function copyLate({ repairs }: Pool): void {
   const { takeOver } = repairs;
   repairs.takeOver = (intent, word) => {
@@ -94,15 +94,15 @@ export function copyLate({ repairs }: Pool): void {
   };
 }
 
-/** A row is given away although a lock names an intent of it. */
+/** A dead client's row is given away although a lock still names an intent in it. */
 export function settleNothing({ repairs }: Pool): void {
-  // biome-ignore lint/correctness/useYield: nothing is read, that is the bug
+  // biome-ignore lint/correctness/useYield: the bug is that nothing is read
   repairs.settleRow = function* () {
     return true;
   };
 }
 
-/** Bugs that any index of such leaves can have. */
+/** Bugs that any index with these leaves can have. */
 export const LEAF_BUGS: readonly LeafBug[] = [
   bug('items are believed without their checksums', 'linearizability', ({ sums }) => {
     sums.holds = () => true;

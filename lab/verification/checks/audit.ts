@@ -8,7 +8,7 @@ import { VerificationFailure } from './failure.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 import { checkHistory } from './linearizability.ts';
 
-/** All retired blocks must come free once every client is idle and the dead are recovered. */
+/** Once every client is idle and dead ones are recovered, all retired blocks must be freed. */
 export function auditReclamation(living: readonly LocalPool[]): void {
   for (const pool of living) {
     pool.recoverGone();
@@ -19,12 +19,12 @@ export function auditReclamation(living: readonly LocalPool[]): void {
     const { retired } = pool.reclamation;
     if (retired > 0) {
       const name = `client ${pool.membership.id}`;
-      throw new VerificationFailure('liveness', `${retired} blocks of ${name} never come free`);
+      throw new VerificationFailure('liveness', `${retired} blocks of ${name} are never freed`);
     }
   }
 }
 
-/** Whether the structure is whole, as a client sees it that has just come. */
+/** Whether the structure is intact, as seen by a client that has just attached. */
 export function auditStructure(pool: LocalPool): void {
   const open = (entry: CatalogEntry) => openIndex(pool, entry);
   pool.enter();
@@ -33,7 +33,7 @@ export function auditStructure(pool: LocalPool): void {
   if (problems.length > 0) throw new VerificationFailure('structure', problems.join('; '));
 }
 
-/** Searches every key once more: what it finds has to fit the history. */
+/** Searches every key once more, and logs the results, which must fit the history. */
 export function auditKeys(pool: LocalPool, index: Index, log: CallLog): void {
   const caller = new Caller('audit', index, log);
   log.keys.forEach((_, key) => {
@@ -41,7 +41,7 @@ export function auditKeys(pool: LocalPool, index: Index, log: CallLog): void {
   });
 }
 
-/** Whether the calls on every key could have happened one after the other. */
+/** Whether, for each key, the calls on it could have happened one after the other. */
 export function auditHistories(records: readonly CallRecord[], keys: readonly string[]): void {
   for (let key = 0; key < keys.length; key++) {
     const ofKey = records.filter(

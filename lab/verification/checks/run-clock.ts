@@ -1,17 +1,17 @@
 /** Milliseconds from one deadline of a run to the next. */
 const PERIOD = 1_000_000;
-/** So much later it is at each turn of a sweep, so that one is due: see expiry-sweep.ts. */
+/** How far the clock advances to make a sweep's next step due: see expiry-sweep.ts. */
 const TURN_MS = 100;
 
-/** A record that slides was used: it may be there until `deadline`. */
+/** A use of a record with sliding expiry: the record may live until `deadline`. */
 interface Use {
   at: number;
   deadline: number;
 }
 
 /**
- * The time of day in a run, the same for all its clients. It moves by jumps, each over the next
- * deadline of records, and by steps that pass none.
+ * The wall clock of a run, shared by all its clients. It advances in jumps, each past the next
+ * deadline of records, and in small steps that pass no deadline.
  */
 export class RunClock {
   /** When each deadline was passed, in steps of the run. */
@@ -29,10 +29,10 @@ export class RunClock {
     return (this.#passed.length + 1) * PERIOD;
   }
 
-  /** How long a record that slides lives behind a use: to the second deadline from then on. */
+  /** Lifetime of a record with sliding expiry after a use: it outlives one deadline, not two. */
   readonly span: number = 1.75 * PERIOD;
 
-  /** Where that ends if the use is now. */
+  /** When such a record expires if it is used now. */
   get slidingDeadline(): number {
     return this.deadline + PERIOD;
   }
@@ -42,19 +42,19 @@ export class RunClock {
     this.#passed.push(at);
   }
 
-  /** Lets the next turn of a sweep be due. */
+  /** Makes the next step of a sweep due. */
   turn(): void {
     this.#turns++;
   }
 
-  /** In which step a deadline was passed: infinity for never. */
+  /** The step of the run in which a deadline was passed; Infinity if it was not. */
   passedAt(deadline: number): number {
     return this.#passed[deadline / PERIOD - 1] ?? Number.POSITIVE_INFINITY;
   }
 
   /**
-   * A client has found the record in this step; returns what to call when its use is noted, maybe
-   * under a lock that it has waited for. That counts only if the record is still there then.
+   * A client has found the record in step `at`. Returns a function to call when the client notes
+   * the use, perhaps later, under a lock. It extends the expiry only if the record is still alive.
    */
   use(record: string, at: number): () => void {
     const use: Use = { at, deadline: this.slidingDeadline };
@@ -66,7 +66,7 @@ export class RunClock {
     };
   }
 
-  /** Until when a record may be there that expires at `deadline` if it is not used before. */
+  /** When a record expires at the latest: `deadline`, or later by uses before step `before`. */
   lastDeadline(record: string, deadline: number, before: number): number {
     const uses = this.#uses.get(record)?.filter(({ at }) => at < before) ?? [];
     return Math.max(deadline, ...uses.map((use) => use.deadline));

@@ -9,21 +9,21 @@ import { type Plan, planOf, type Result, search, type Verification } from './sea
 export const verify = defineCommand({
   name: 'verify',
   arguments: '[index]',
-  summary: 'Look for schedules and crashes under which an index goes wrong',
+  summary: 'Look for schedules and crashes that break an index',
   details:
-    "  Runs an index's operations a verb at a time, in memory of its own: first every\n" +
-    '  schedule, and every crash of a client, of small scopes; then random ones of larger\n' +
-    '  programs until the time is over. Checks that the history is linearizable, the\n' +
-    '  structure whole, no freed block in use, and that all get to an end.\n' +
-    '  Exits with 1 when something fails, and prints a short history and how to repeat it.',
+    "  Runs an index's operations one verb at a time, in private memory: first every\n" +
+    '  schedule and every client crash of small scopes, then random ones of larger\n' +
+    '  programs until the time is up. Checks that the history is linearizable, the\n' +
+    '  structure intact, no freed block in use, and that every operation finishes.\n' +
+    '  Exits with 1 on a failure, and prints a short history and how to repeat it.',
   options: {
-    minutes: { value: 'M', read: parseMinutes, about: 'Time for all of it (default: 1)' },
-    scope: { value: 'NAMES', about: 'Only these scopes: quick, all, or names with commas' },
-    seed: { value: 'A[..B]', read: parseSeeds, about: 'Only random schedules, of these seeds' },
-    policy: { value: 'NAME', about: 'One way to choose who goes on (default: all in turn)' },
-    schedule: { value: 'N', read: parseCount(0), about: "Another schedule of a seed's program" },
-    keep: { value: 'IDS', read: parseIds, about: "Only these calls of a seed's program" },
-    'crash-free': { about: 'Let nobody die' },
+    minutes: { value: 'M', read: parseMinutes, about: 'Minutes to run in all (default: 1)' },
+    scope: { value: 'NAMES', about: 'Only these scopes: quick, all, or comma-separated names' },
+    seed: { value: 'A[..B]', read: parseSeeds, about: 'Only random schedules, with these seeds' },
+    policy: { value: 'NAME', about: 'Only this way to choose who runs next (default: all)' },
+    schedule: { value: 'N', read: parseCount(0), about: "Run this schedule of a seed's program" },
+    keep: { value: 'IDS', read: parseIds, about: "Keep only these calls of a seed's program" },
+    'crash-free': { about: 'Let no client crash' },
     canary: { value: 'NAME', about: 'Plant a known bug, which must be found' },
     list: { about: 'Print the indexes, or the scopes, policies and canaries of one' },
     json: { about: 'Print the result as JSON' },
@@ -55,7 +55,7 @@ export const verify = defineCommand({
     await context.stdout.line(
       options.json ? JSON.stringify(result, null, 2) : describe(result, plan, style),
     );
-    // A canary that lives is a checker that cannot be trusted.
+    // With a canary, the exit code is 1 either way: found, or missed by the checkers.
     const fine = result.failure === undefined && plan.canary === undefined;
     return fine ? EXIT.ok : EXIT.negative;
   },

@@ -3,10 +3,10 @@ import type { Batch } from '../../../src/verbs/index.ts';
 import { type AdversaryFabric, Execution, WHOLE, WORD } from './adversary.ts';
 
 const LINE = 64;
-/** Longer READs and WRITEs (tables) come mostly in whole lines, to keep schedules short. */
+/** Longer READs and WRITEs (tables) are mostly cut into whole lines, to keep schedules short. */
 const MOSTLY_LINES_BYTES = 256;
 
-/** A batch that chance cuts into pieces and puts in an order that the contract allows. */
+/** Cuts a batch into random pieces, and runs them in a random order that the contract allows. */
 export class RandomExecution {
   readonly #execution: Execution;
   readonly #prng: Prng;
@@ -20,14 +20,14 @@ export class RandomExecution {
     return this.#execution.finished;
   }
 
-  /** Whether a piece of it has happened. */
+  /** Whether any piece of the batch has been executed. */
   begun = false;
 
   get paused(): boolean {
     return this.#execution.paused;
   }
 
-  /** Lets one piece happen. */
+  /** Executes one piece. */
   step(): void {
     this.begun = true;
     const rows = this.#execution.openRows();

@@ -4,16 +4,16 @@ import { type AdapterValues, spaceOf } from '../space.ts';
 
 export type { AdapterValues };
 
-/** Where Next.js writes the tags of a page. */
+/** The header of a cached page that lists its tags. */
 const TAGS_HEADER = 'x-next-cache-tags';
-/** How long it is known that a tag was revalidated: no entry of Next.js is served for longer. */
+/** How long a tag's revalidation is remembered: Next.js serves no entry for longer than that. */
 const YEAR_MS = 365 * 86_400_000;
 
 /** Options of `nextCacheHandler`. */
 export interface NextCacheOptions {
-  /** In front of each key: one for each build, since a new build must not read an old one's. */
+  /** Prefix of each key. Use one per build: a build must not read the entries of an older one. */
   prefix?: string;
-  /** How long entries live to which Next.js gives no end. Default: that of the store. */
+  /** How long entries live that Next.js gives no expiry. Default: the store's lifetime. */
   ttlMs?: number;
   /** How entries are stored; they hold Buffers and Maps. Default `v8`. */
   values?: AdapterValues<NextCacheEntry>;
@@ -27,7 +27,7 @@ export interface NextCacheEntry {
   cacheControl?: { revalidate: number | false; expire: number | undefined };
 }
 
-/** What is used of the context that Next.js gives with a call. */
+/** The fields that are used of the context that Next.js passes with a call. */
 interface Context {
   kind?: string;
   tags?: string[];
@@ -35,7 +35,7 @@ interface Context {
   cacheControl?: NextCacheEntry['cacheControl'];
 }
 
-/** When a tag was revalidated: entries from before are stale, or absent, from then on. */
+/** From when on entries that are older than a tag's revalidation are stale, or count as absent. */
 interface Revalidated {
   stale?: number;
   expired?: number;
@@ -50,14 +50,14 @@ export interface NextCacheHandler {
 }
 
 /**
- * The class that `cacheHandler` in `next.config` names a file for. All processes that serve a
- * build then have one cache of pages, routes and fetches, and `revalidateTag` and `revalidatePath`
- * hold for all of them at once.
+ * Makes the class that the file named by `cacheHandler` in `next.config` exports. All processes
+ * that serve a build then share one cache of pages, routes and fetches, and `revalidateTag` and
+ * `revalidatePath` take effect in all of them at once.
  *
  *     export default nextCacheHandler(openSync('shm:my-app', { store: 'next' }));
  *
- * After a profile revalidates a tag (`revalidateTag(tag, 'max')`), Next.js renders a page with that
- * tag again before it answers, but answers a fetch with the stale entry once more.
+ * After a revalidation with a profile (`revalidateTag(tag, 'max')`), Next.js renders a page with
+ * that tag again before it answers, but answers a fetch with the stale entry once more.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT, SW_INVALID_KEY.
  */
@@ -93,7 +93,7 @@ export function nextCacheHandler(
       const since = (at: number | undefined) => at !== undefined && at >= entry.lastModified;
       if (found.some(({ expired = now + 1 }) => expired <= now && since(expired))) return null;
       if (!found.some(({ stale }) => since(stale))) return entry;
-      // To Next.js a fetch of long ago is stale, and a page of -1 is to be rendered first.
+      // Next.js treats an old fetch as stale, and renders a page again if its date is -1.
       return { ...entry, lastModified: isFetch ? 1 : -1 };
     }
 
@@ -116,7 +116,7 @@ export function nextCacheHandler(
   };
 }
 
-/** A fetch's tags come with the question, those of a page stand in its headers. */
+/** The tags of a fetch come with the request; those of a page are in its headers. */
 function tagsOf({ value }: NextCacheEntry, { tags = [], softTags = [] }: Context): string[] {
   if (value?.kind === 'FETCH') return [...tags, ...softTags];
   const header = value?.headers?.[TAGS_HEADER];

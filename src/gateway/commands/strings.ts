@@ -36,7 +36,7 @@ export const get: Command = {
   },
 };
 
-/** Keys that are looked up together. */
+/** Keys looked up at a time. */
 const BATCH_KEYS = 256;
 
 export const mget: Command = {
@@ -91,7 +91,7 @@ export const getdel: Command = {
 
 export const getex: Command = {
   name: 'getex',
-  summary: 'Returns a value, and sets or takes away (PERSIST) when its key expires.',
+  summary: 'Returns the value of a key, and sets or removes (PERSIST) its expiry.',
   group: 'string',
   arity: -2,
   flags: ['write', 'fast'],
@@ -136,7 +136,7 @@ function parseGetexOptions(request: Request): GetexOptions {
 
 export const set: Command = {
   name: 'set',
-  summary: 'Sets a key; with a time to live, if it is absent (NX) or present (XX); returns (GET).',
+  summary: 'Sets a key: with an expiry, if absent (NX) or present (XX), returning the old (GET).',
   group: 'string',
   arity: -3,
   flags: ['write', 'denyoom'],
@@ -177,7 +177,7 @@ function parseSetOptions(request: Request): WriteOptions {
       at++;
     } else throw new ReplyError(SYNTAX_ERROR);
   }
-  // A wrong option is told before a wrong time.
+  // Parsed last: as in Redis, a syntax error takes precedence over an invalid time.
   if (time !== undefined) options.expiresAt = time();
   return options;
 }
@@ -202,7 +202,7 @@ export const psetex = setting('psetex', 'milliseconds', { seconds: false, absolu
 function setting(name: string, unitName: string, unit: TimeUnit): Command {
   return {
     name,
-    summary: `Sets a key that expires after so many ${unitName}.`,
+    summary: `Sets a key and its time to live in ${unitName}.`,
     group: 'string',
     arity: 4,
     flags: ['write', 'denyoom'],
@@ -232,7 +232,7 @@ export const getset: Command = {
 
 export const mset: Command = {
   name: 'mset',
-  summary: 'Sets several keys. Other processes of the pool see them set one by one.',
+  summary: 'Sets several keys. Other clients of the pool see them change one by one.',
   group: 'string',
   arity: -3,
   flags: ['write', 'denyoom'],
@@ -256,7 +256,7 @@ export const msetnx: Command = {
   alone: true,
   *run(request, context) {
     const { store } = context;
-    // The last value counts for a key that is named twice.
+    // If a key is given twice, its last value counts.
     const entries = new Map(
       entriesOf(request).map(([key, value]) => [key.toString('latin1'), { key, value }]),
     );
@@ -267,7 +267,7 @@ export const msetnx: Command = {
       areNew &&= yield* store.insert(key, value);
       if (areNew) inserted.push(key);
     }
-    // Another process was faster with one of them.
+    // Another client has set one of the keys in the meantime.
     if (!areNew) yield* store.deleteMany(inserted);
     context.reply.integer(areNew ? 1 : 0);
     if (areNew) for (const key of inserted) yield* context.changed('$', 'set', key);
@@ -311,7 +311,7 @@ function reading(name: string, summary: string): Command {
       const end = parseInteger(request[3]);
       const found = yield* store.read(request[1], (bytes) => {
         const { from, to } = rangeWithin(start, end, bytes.length);
-        // The bytes are the pool's own.
+        // `bytes` is memory of the pool, so copy it.
         return Buffer.from(bytes.subarray(from, to));
       });
       reply.bulk(found ?? '');
@@ -341,7 +341,7 @@ export const append: Command = {
 
 export const setrange: Command = {
   name: 'setrange',
-  summary: 'Overwrites bytes of a value from a place on; zeros fill the gap. Returns the length.',
+  summary: 'Overwrites a value from an offset on, after padding with zeros. Returns the length.',
   group: 'string',
   arity: 4,
   flags: ['write', 'denyoom'],
@@ -365,7 +365,7 @@ export const setrange: Command = {
   },
 };
 
-/** Raises the error of Redis for a value that would be longer than one can be set. */
+/** Raises Redis's error for a value longer than a request may set. */
 function checkLength(bytes: number, { server }: CommandContext): void {
   if (bytes <= requestLimits(server.limits.requestBytesMax).bulkBytesMax) return;
   throw new ReplyError('ERR string exceeds maximum allowed size (proto-max-bulk-len)');

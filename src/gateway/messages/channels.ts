@@ -65,7 +65,7 @@ export class Channels {
     }
   }
 
-  /** Sends a message to all that want it; returns how often it was sent. */
+  /** Sends a message to all its subscribers; returns how many times it was sent. */
   deliver(channel: Uint8Array, message: Uint8Array): number {
     let receivers = 0;
     const direct = this.#channels.get(Buffer.from(channel).toString('latin1'));
@@ -79,7 +79,7 @@ export class Channels {
   }
 }
 
-/** Each form is encoded once, however many there are that get it. */
+/** Encodes the message once for each protocol version. */
 function send(subscribers: ReadonlySet<Subscriber>, elements: (string | Uint8Array)[]): number {
   const encoded: Partial<Record<ProtocolVersion, Uint8Array>> = {};
   for (const subscriber of subscribers) {
@@ -90,7 +90,7 @@ function send(subscribers: ReadonlySet<Subscriber>, elements: (string | Uint8Arr
   return subscribers.size;
 }
 
-/** A message as it is sent: in RESP3 of a type of its own. */
+/** Encodes a message for subscribers. RESP3 has a separate type for it. */
 function pushFrame(protocol: ProtocolVersion, elements: (string | Uint8Array)[]): Uint8Array {
   const writer = new ReplyWriter();
   writer.protocol = protocol;

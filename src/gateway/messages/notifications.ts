@@ -1,13 +1,13 @@
 /** Kinds of events: of keys in general, and of strings. */
 export type EventKind = 'g' | '$';
 
-/** Kinds that Redis has; `A` names all of them. Events here are of `g` and `$`. */
+/** Redis's kinds of events; `A` stands for all of them. The gateway publishes only `g` and `$`. */
 const KINDS = 'g$lshzxetd';
 const ALL_CHARACTERS = `${KINDS}KEmnA`;
 
-/** What `notify-keyspace-events` says: which events are published, and by which channels. */
+/** The setting `notify-keyspace-events`: which events are published, and on which channels. */
 export class NotificationFlags {
-  /** In the order in which Redis tells them. */
+  /** The flags in the order in which Redis reports them. */
   readonly text: string;
   readonly byKey: boolean;
   readonly byEvent: boolean;
@@ -22,7 +22,7 @@ export class NotificationFlags {
     this.text = kinds + [...'KEm'].filter(has).join('');
   }
 
-  /** Undefined for characters that mean nothing. */
+  /** Undefined if the text has an unknown character. */
   static parse(text: string): NotificationFlags | undefined {
     const isKnown = [...text].every((character) => ALL_CHARACTERS.includes(character));
     return isKnown ? new NotificationFlags(text) : undefined;
@@ -38,7 +38,7 @@ export class NotificationFlags {
   }
 }
 
-/** The messages by which an event is published: a channel and a text for each that flags name. */
+/** The messages that publish an event: one per channel that the flags enable. */
 export function messagesOf(
   flags: NotificationFlags,
   { database, kind, event, key }: KeyEvent,

@@ -21,7 +21,7 @@ interface LiveSlot {
 
 /**
  * Verifies every invariant of a table: headers agree with the directory, every record is intact, in
- * a bucket of its key, under its fingerprint and length, and findable there once and only once.
+ * a bucket of its key, under its fingerprint and length, and a search finds it there exactly once.
  */
 export function* checkTable(table: RaceTable, sink: CheckSink): Operation<number> {
   const slots: LiveSlot[] = [];
@@ -53,7 +53,7 @@ function checkHeader(
   if (depth > table.directory.depth) {
     sink.problem(`${where}: local depth ${depth} exceeds the global depth`);
   } else if (table.directory.lookup(suffix) !== subtable) {
-    sink.problem(`${where}: the directory does not lead suffix ${suffix} here`);
+    sink.problem(`${where}: the directory maps suffix ${suffix} elsewhere`);
   } else if (suffix >= 2 ** depth) {
     sink.problem(`${where}: suffix ${suffix} is longer than its depth ${depth}`);
   }

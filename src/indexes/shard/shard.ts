@@ -62,7 +62,7 @@ const SHARD_MANIFEST: IndexManifest = {
 export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements PlacedIndex {
   readonly manifest = SHARD_MANIFEST;
   readonly partitions: Partitions;
-  /** The first table: with one memory node there is no other. */
+  /** The first table; the only one with a single memory node. */
   readonly table: ShardTable;
   readonly placement: NodePlacement;
   readonly #slots: readonly ShardSlots[];
@@ -86,7 +86,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     };
   }
 
-  /** The slots of the table that the request's key is in. */
+  /** The slots of the table that holds the request's key. */
   slotsOf(request: ShardRequest): ShardSlots {
     return this.#slots[this.partitions.tableOf(request).partition];
   }
@@ -104,7 +104,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     this.#delegates = delegation ?? this.#delegates;
   }
 
-  /** Begins an operation on a key: first, if tables were migrated, by looking them up again. */
+  /** Begins an operation on a key. Looks the tables up again if any has been migrated. */
   *#begin(request: ShardRequest): Operation<ShardTable> {
     if (!this.partitions.isCurrent) yield* this.partitions.refresh();
     request.begin();
@@ -129,9 +129,9 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   /**
-   * An entry that is not frozen is the key's: it is frozen before its bucket moves, to a new place
-   * or node. Chain nodes are given back without that, and after a migration so are the tables in
-   * their old place: see `proofEra`.
+   * An entry that is not frozen is the key's current one: movers freeze an entry before its bucket
+   * moves. Entries in chain nodes prove nothing, because chain nodes are freed unfrozen. So are the
+   * old tables after a migration: see `proofEra`.
    */
   prove(request: ShardRequest, proof: Proof): boolean {
     const { addresses, at, nodesAt, slotAt, words } = request;
@@ -143,7 +143,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return true;
   }
 
-  /** Migrations counted when this client looked its tables up; -1 until it does so again. */
+  /** The count of migrations if this client's tables are up to date; else -1. */
   get proofEra(): number {
     const { isCurrent, pool } = this.partitions;
     return isCurrent ? pool.reclamation.migrations : -1;
@@ -167,7 +167,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 
   *#writeTogether(group: readonly PlannedWrite<ShardRequest>[]): Operation<void> {
-    // All of one key.
+    // All writes of a group are to one key.
     const [{ request }] = group;
     const table = this.partitions.tableOf(request);
     yield* writeTogether(this.#protocol, group, (one, attempt) =>
@@ -185,7 +185,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   *#remove(request: ShardRequest, expected: number | undefined): Operation<boolean> {
     const removed = yield* removeSlot(this.#protocol, request, expected);
-    // Also one that had expired, for which the answer is no.
+    // Also counts an expired record, for which the call returns false.
     if (request.displaced) yield* this.#recordsChanged(request, -1);
     return removed;
   }
@@ -239,7 +239,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
   }
 }
 
-/** Without roots and lists of pieces: most blocks of a few lines are records. */
+/** Omits roots and piece lists, because most blocks of their sizes are records. */
 function tableUnits({ geometry, tables }: Partitions): number[] {
   const version = Math.max(...tables.map(({ segments }) => segments.version));
   const units = new Set<number>();
@@ -278,14 +278,14 @@ export function shapeFrom(parameters: IndexParameters): ShardShape {
 }
 
 /**
- * Takes back what pins chunks of a full pool and serves no key: claims of dead clients, with their
- * records, and chains of level 3 in which no key is any more. Without a sweep a claim stays until
- * its bucket is moved, and an empty chain until the client that makes the next resize closes it; a
- * full pool has no room for a resize.
+ * Frees what pins chunks of a full pool but serves no key: claims of dead clients, with their
+ * records, and empty chains of level 3. Without it a claim stays until its bucket moves, and an
+ * empty chain until the next resize closes it, but a full pool has no room for a resize.
  *
- * Claims go first, because a chain with a claim is not empty. A chain may be closed while others
- * insert, and a sweeper may die at any step: see overflow.ts. Returns how many claims and
- * chain nodes it took back. What dead clients have not reported is corrected meanwhile.
+ * Claims go first, because a chain with a claim is not empty. A chain may be closed while other
+ * clients insert, and this client may die at any step: see overflow.ts. Also recounts the records
+ * of each table, because dead clients have not reported all changes. Returns how many claims and
+ * chain nodes it freed.
  */
 function* compact(partitions: Partitions, grace: () => Operation<boolean>): Operation<number> {
   let changed = yield* withdrawAbandoned(
@@ -294,7 +294,7 @@ function* compact(partitions: Partitions, grace: () => Operation<boolean>): Oper
     grace,
   );
   for (const table of partitions.tables) {
-    // A table that is being migrated shares its chains with the places that it leaves.
+    // A table in migration shares its chains with its former segments.
     if (table.segments.former !== undefined) continue;
     changed += yield* closeEmptyChains(table);
     yield* recount(table);
@@ -302,9 +302,9 @@ function* compact(partitions: Partitions, grace: () => Operation<boolean>): Oper
   return changed;
 }
 
-/** Movers drop the claims that they have frozen. */
+/** Visits all claims except frozen ones, which their movers drop. */
 function* eachClaim(partitions: Partitions, visit: Parameters<EachClaim>[0]): Operation<void> {
-  // In the grace period a table may have been migrated, and its old memory be re-used.
+  // A table may have been migrated in the grace period, and its old memory reused.
   yield* partitions.refresh();
   for (const table of partitions.tables) {
     yield* eachBucket(table, ({ words, at, entries, address }) => {

@@ -4,10 +4,10 @@ import type { UnwaitedWrites } from '../unwaited-writes.ts';
 /**
  * Words of a client's row that no protocol reads: what the client has done so far, and how much
  * memory it has claimed ahead or retired. `TOLD_AT` is the wall-clock time in milliseconds at which
- * it wrote them, 0 in a row whose client never did.
+ * the client last published them; 0 if it never has.
  */
 const TOLD_AT = 48;
-/** A byte each: p50, p90, p99 and p99.9 of reads, then of writes; see `latencyCode`. */
+/** One byte each for p50, p90, p99 and p99.9 of reads, then of writes; see `latencyCode`. */
 const LATENCIES_AT = 56;
 const READS_AND_MISSES_AT = 104;
 const WRITES_AND_SCANNED_AT = 112;
@@ -17,20 +17,20 @@ const HELD_MAX = 2 ** 32 - 1;
 
 const QUANTILES = [0.5, 0.9, 0.99, 0.999] as const;
 
-/** Counts, each modulo 2^32: differences of two looks are right whatever has overflowed. */
+/** Counts modulo 2^32. The difference of two readings is right even after an overflow. */
 const READS = 0;
 const MISSES = 1;
 const WRITES = 2;
 const SCANNED = 3;
 
-/** How often the clients of stores tell, in milliseconds. */
+/** How often clients of stores publish their figures, in milliseconds. */
 export const TELL_EVERY_MS = 1000;
 /**
- * Operations from one that is timed to the next. A reading of the clock is a tenth of a search in
+ * One operation in this many is timed, because reading the clock costs a tenth of a search in
  * shared memory. A prime, so that it does not fall in step with quiescent points.
  */
 const TIMED_EVERY = 31;
-/** Percentiles cover a window of this many samples or this long, and the window before. */
+/** Percentiles cover two windows, each of this many samples or this long at most. */
 const SAMPLES_MAX = 2000;
 const WINDOW_MS = 10_000;
 
@@ -48,35 +48,35 @@ export interface Percentiles {
   p999: number;
 }
 
-/** What a client's row says of its operations. */
+/** A client's figures, as published in its row. */
 export interface ClientFigures {
   /** Milliseconds since 1970, by the client's clock. */
   toldAt: number;
-  /** Keys looked up, and those of them that were absent; modulo 2^32. */
+  /** Keys looked up, and how many of them were absent; modulo 2^32. */
   reads: number;
   misses: number;
   /** Operations that write or remove, whether or not they stored anything; modulo 2^32. */
   writes: number;
-  /** Records that walks and scans have met; modulo 2^32. */
+  /** Records visited by walks and scans; modulo 2^32. */
   scanned: number;
   /** Bytes of blocks that it has claimed but not used yet. */
   claimed: number;
-  /** Bytes of blocks and spans that it has retired and that wait for an epoch. */
+  /** Bytes of retired blocks and spans that are waiting for an epoch. */
   waiting: number;
-  /** Latencies of operations on one key, timed in the 10 to 20 seconds before `toldAt`. */
+  /** Latencies of recent single-key operations, usually of the 10 to 20 seconds before `toldAt`. */
   read: Percentiles;
   write: Percentiles;
 }
 
 /**
- * Counts what a client does, times some of it, and publishes that in the client's row. It uses
- * WRITEs that no operation waits for, at most once in `tellEveryMs`. An operation costs two
+ * Counts a client's operations, times some of them, and publishes the figures in the client's row,
+ * with WRITEs that no operation waits for, at most once in `tellEveryMs`. An operation costs two
  * additions and no verb.
  */
 export class Meter {
-  /** Infinity for clients that tell nothing, such as those of simulations. */
+  /** Infinity for clients that publish nothing, such as those of simulations. */
   tellEveryMs = Number.POSITIVE_INFINITY;
-  /** Operations from one that is timed to the next; 1 where each takes a round trip. */
+  /** One operation in this many is timed; 1 if each takes a round trip. */
   timedEvery = TIMED_EVERY;
   readonly #counts = new Uint32Array(4);
   readonly #words = new Int32Array(this.#counts.buffer);
@@ -106,14 +106,14 @@ export class Meter {
     timing.isWrite = isWrite;
   }
 
-  /** Call when an operation that is timed has ended. */
+  /** Call when a timed operation has ended. */
   end(timing: OperationTiming): void {
     const latencies = timing.isWrite ? this.#write : this.#read;
     latencies.add(1000 * (performance.now() - timing.startedAt));
     timing.startedAt = 0;
   }
 
-  /** Searches for keys that are not timed one by one. */
+  /** Counts searches that are not timed one by one. */
   countReads(count: number): void {
     this.#counts[READS] += count;
     this.#hasNews = true;
@@ -136,13 +136,13 @@ export class Meter {
     this.#hasNews = true;
   }
 
-  /** Milliseconds until there is something to tell; Infinity when there is nothing. */
+  /** Milliseconds until the figures are due; Infinity if nothing has changed. */
   get dueInMs(): number {
     if (!this.#hasNews) return Number.POSITIVE_INFINITY;
     return this.#toldAt + this.tellEveryMs - performance.now();
   }
 
-  /** Writes what was counted and noted into the row, the time last. */
+  /** Writes the figures into the row, the time last. */
   *tell(unwaited: UnwaitedWrites, row: number): Operation<void> {
     this.#hasNews = false;
     this.#toldAt = performance.now();
@@ -175,7 +175,7 @@ class RecentLatencies {
     this.#since = performance.now();
   }
 
-  /** The quantiles, a byte each. */
+  /** The quantiles, one byte each. */
   digest(): number {
     const counts = this.#current.map((count, code) => count + this.#former[code]);
     const total = counts.reduce((sum, count) => sum + count, 0);
@@ -192,7 +192,7 @@ class RecentLatencies {
   }
 }
 
-/** Reads the row that begins at `at`; undefined when its client has told nothing. */
+/** Reads the row that begins at `at`; undefined if its client has published nothing. */
 export function figuresIn(row: DataView, at: number): ClientFigures | undefined {
   const toldAt = row.getFloat64(at + TOLD_AT, true);
   if (!(toldAt > 0 && toldAt < Number.MAX_SAFE_INTEGER)) return undefined;
@@ -215,21 +215,21 @@ export function figuresIn(row: DataView, at: number): ClientFigures | undefined 
 }
 
 /**
- * Latencies as bytes: 8 steps for each doubling, from 0.05 microseconds to 3 minutes, each 9 %
- * above the one before. 0 stands for none.
+ * Number of byte codes for latencies: 8 steps for each doubling, from 0.05 microseconds to 3
+ * minutes, each 9 % above the one before. Code 0 means no sample.
  */
 export const LATENCY_CODES = 256;
 
 const STEPS_PER_DOUBLING = 8;
 const LEAST = 0.05;
 
-/** The byte for a latency; those beyond either end count as the end. */
+/** The code of a latency, clamped to the range. */
 export function latencyCode(microseconds: number): number {
   const steps = Math.floor(STEPS_PER_DOUBLING * Math.log2(Math.max(LEAST, microseconds) / LEAST));
   return Math.min(LATENCY_CODES - 1, 1 + steps);
 }
 
-/** Microseconds in the middle of what the byte stands for. */
+/** The middle of a code's interval, in microseconds. */
 export function latencyOf(code: number): number {
   return code === 0 ? 0 : LEAST * 2 ** ((code - 0.5) / STEPS_PER_DOUBLING);
 }

@@ -10,43 +10,43 @@ import {
   type StatOf,
 } from './process-stat.ts';
 
-/** Bits of the namespace that fit a row's state word. */
+/** Bits that a row's state word has for the namespace. */
 export const NAMESPACE_BITS = 22;
 const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 /**
- * The namespace of clients that come over the network: their thread is the tag of a session, their
- * start time the session. Only memory nodes can tell whether such a client is there.
+ * The namespace of network clients. Their thread id is the tag of their session, their start time
+ * the session. Only memory nodes can tell whether such a client is connected.
  */
 export const NETWORK_NAMESPACE = NAMESPACE_MASK;
 
 /**
- * What a client is for the operating system. A client is one thread: a worker may be terminated
- * while its process lives on.
+ * How the operating system knows a client. A client is a thread, not a process: a worker may be
+ * terminated while its process lives on.
  */
 export interface ThreadIdentity {
   pid: number;
   tid: number;
   /**
-   * When the thread started: tells a re-used pid from the old one. In clock ticks after boot; where
-   * only processes can be asked for, in seconds since 1970, of the process.
+   * When the thread started, to detect a reused id. In clock ticks since boot on Linux; elsewhere,
+   * when its process started, in seconds since 1970.
    */
   startTime: number;
   /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
   boot: number;
-  /** Process ids and start times of two namespaces cannot be compared. */
+  /** Ids and start times can be compared only within a namespace. */
   namespace: number;
 }
 
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
-/** `ps` computes when a process started from two clocks, on some systems. */
+/** On some systems `ps` computes the start time from two clocks, so it varies. */
 const START_SLACK_SECONDS = 2;
 
 /**
- * Off Linux only processes can be asked for. The main thread ends with its process, so in a file it
- * stands as thread `pid`; of any other thread (0) nothing tells that it was terminated while its
- * process lives on. Raises SW_UNSUPPORTED where the operating system does not tell (except for
- * `memory:` off Linux), SW_PERMISSION_DENIED where Node may not ask it.
+ * Outside Linux only processes can be looked up. The main thread ends with its process, so in a
+ * pool in a file its thread id is `pid`. Any other thread has id 0: nothing shows that it was
+ * terminated while its process lives on. Raises SW_UNSUPPORTED if the operating system does not
+ * tell (except for `memory:` outside Linux), SW_PERMISSION_DENIED if Node may not ask it.
  */
 export function currentThread(isInFile = false): ThreadIdentity {
   if (process.platform !== 'linux') {
@@ -86,9 +86,9 @@ function ownStart(pid: number): number {
 }
 
 /**
- * In a pid namespace without a /proc of its own the ids here are those of another namespace: they
- * name other processes to clients of this one, and to `kill`. Only threads of this process may be
- * compared then. A start time is told from the boot of the reader's time namespace, if any.
+ * A pid namespace without its own /proc shows the ids of another namespace. To clients in that
+ * pid namespace, and to `kill`, they mean other processes, so only threads of this process may then
+ * be compared. Start times count from the boot time of the reader's time namespace, if any.
  */
 function namespaceOf(pid: number): string {
   const ids = readlinkSync('/proc/self/ns/pid');
@@ -109,10 +109,10 @@ function noProc(cause: unknown): StepwellError {
 }
 
 /**
- * Whether the thread can still issue verbs, asked of the operating system. It counts as gone only
- * when the system says that there is no such thread. A full table of open files proves nothing, nor
- * does a /proc that hides others. Threads of another pid namespace cannot be asked about, not even
- * when they name another boot: a container may have been given that id.
+ * Asks the operating system whether the thread can still issue verbs. The thread is gone only if
+ * the system says that there is no such thread. Running out of file descriptors proves nothing,
+ * nor does a /proc that hides other users' processes. Threads of another namespace cannot be
+ * judged, not even if their boot id differs: a container may have its own.
  */
 export function livenessOf(
   other: ThreadIdentity,
@@ -124,7 +124,7 @@ export function livenessOf(
   if (other.boot !== self.boot) return 'gone';
   const stat = statOf(other.tid);
   if (stat === 'unreadable') return 'unknown';
-  // A zombie executes nothing any more; it waits only for its parent.
+  // A zombie executes nothing; it only waits for its parent to reap it.
   if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return 'gone';
   const slack = process.platform === 'linux' ? 0 : START_SLACK_SECONDS;
   const isOther = Math.abs(stat.startTime - other.startTime) > slack;
@@ -132,34 +132,33 @@ export function livenessOf(
   return 'alive';
 }
 
-/** For a client that asks again and again. */
+/** For a client that looks up threads repeatedly. */
 export function statReader(): StatOf {
   return process.platform === 'linux' ? readStat : rememberingProcesses();
 }
 
 /**
- * Kills the other thread's process, if it is another one and certainly the one that is meant.
- * Between the look and the signal the process can end and its id be given away; the kernel gives
- * ids away in turn, so that takes as many new processes as there are ids.
+ * Kills the other thread's process, if it is not this one and certainly the one meant. Between the
+ * check and the signal, the process could end and its id be reused. But the kernel assigns ids in
+ * turn, so that takes as many new processes as there are ids.
  */
 export function endProcess(other: ThreadIdentity, self: ThreadIdentity): boolean {
   if (other.pid === self.pid || other.startTime === 0) return false;
   if (livenessOf(other, self) !== 'alive') return false;
-  // A damaged row could name any process beside a living thread; 0 would be this process's group.
+  // A damaged row could pair a live thread with any pid; 0 would kill this process's own group.
   const stat = readStat(other.tid, other.pid);
   if (stat === undefined || stat === 'unreadable') return false;
   try {
     return process.kill(other.pid, 'SIGKILL');
   } catch {
-    // Not ours to kill, or gone this moment.
+    // Not permitted, or the process has just ended.
     return false;
   }
 }
 
 /**
- * A thread's own entry, which a thread id alone names; undefined when there is no such thread, or
- * none of this process. A /proc that is mounted with hidepid=2 has no entries of processes that
- * this one may not look into.
+ * The /proc entry of thread `tid` of process `pid`; undefined if no such thread exists. A /proc
+ * mounted with hidepid=2 hides processes that this one may not inspect, so `exists` checks too.
  */
 function readStat(tid: number, pid = tid): Stat | 'unreadable' | undefined {
   if (process.platform !== 'linux') return readProcess(pid);

@@ -8,21 +8,21 @@ const WORDS_AT_ONCE = 4096;
 /** Most chunks of one use that `note` adds to a list. */
 const NOTED_MAX = 64;
 /**
- * Without news, a reading finds next to nothing but takes longer the larger the pool is. So after
- * each reading, this many are left out for each chunk of the pool.
+ * If the count of changes is the same, rereading the table finds almost nothing, and takes longer
+ * in a larger pool. So after a reading, skip this many for each chunk of the pool.
  */
 const LEFT_OUT = 1 / 4;
-/** After this many readings of the table, chunks that were tried to no avail are tried again. */
+/** After this many readings of the table, chunks that were tried in vain are tried again. */
 const FUTILE_READINGS = 64;
-/** Above the units of a block: the factor of the catalog number in `useOf`. */
+/** The factor of the catalog number in `useOf`. Larger than the units of any block. */
 const UNITS_MAX = 65536;
 
-/** What the word of a chunk of blocks says. */
+/** The fields of a chunk word that describe a chunk of blocks. */
 export type BlocksWord = Pick<ChunkWord, 'state' | 'catalog' | 'units' | 'free'>;
 
 /**
- * Chunks of one use with free blocks, and how many of these each has; in no order. The arrays are
- * kept from one reading to the next: in a large pool they have thousands of chunks.
+ * Chunks of one use with free blocks, and how many each has, unordered. The arrays are reused by
+ * the next reading: in a large pool they have thousands of chunks.
  */
 class PartlyFree {
   readonly use: number;
@@ -55,8 +55,8 @@ class PartlyFree {
   }
 
   /**
-   * Whether half of the blocks of one chunk are free, and as many as a chunk has in all. Kept,
-   * because each write to a full store may ask.
+   * Whether some chunk is at least half free, and there are enough free blocks in all to fill a
+   * chunk. Cached, because each write to a full store may ask.
    */
   get hasSlack(): boolean {
     this.#slack ??= this.#findSlack();
@@ -73,7 +73,7 @@ class PartlyFree {
     return 2 * most >= this.blocks && sum >= this.blocks;
   }
 
-  /** Takes the chunk that `suits` with the most of them, or the fewest. */
+  /** Removes and returns the chunk that `suits` with the most free blocks, or the fewest. */
   take(
     which: 'emptiest' | 'fullest',
     suits: (chunk: number, free: number) => boolean,
@@ -97,25 +97,25 @@ class PartlyFree {
 }
 
 const STATE_BITS = 15;
-/** Weight of chance between chunks with about the same share of free blocks. */
+/** Weight of the random choice between chunks with about the same share of free blocks. */
 const TIE = 2 ** -8;
 
-/** The lines of a block in the lower half of a chunk's word. */
+/** The block size in units, from the low half of a chunk's word. */
 function unitsIn(low: number): number {
   return (low >>> 12) & 65535;
 }
 
-/** The use (`useOf`) in the lower half of a chunk's word. */
+/** The use (`useOf`), from the low half of a chunk's word. */
 function usedFor(low: number): number {
   return useOf((low >>> 4) & 255, unitsIn(low));
 }
 
-/** The count of free blocks in the upper half of a chunk's word. */
+/** The count of free blocks, from the high half of a chunk's word. */
 function freeOf(high: number): number {
   return high >> 16;
 }
 
-/** Whether it is the word of a chunk of blocks. The pool may be damaged. */
+/** Whether this is the word of a chunk of blocks, with a valid block size: it may be damaged. */
 function isOfBlocks(low: number): boolean {
   const units = unitsIn(low);
   return holdsBlocks(low & STATE_BITS) && units > 0 && units <= BLOCK_UNITS_MAX;
@@ -124,26 +124,26 @@ function isOfBlocks(low: number): boolean {
 /**
  * Chunks that this client could use when it last read the chunk table. Other clients use them
  * meanwhile, so each is only a candidate. The superblock counts news: chunks that were recycled, or
- * in which an eighth of the blocks came free, and growth of the pool. While that count stands
- * still, the client does not read the table again.
+ * in which an eighth of the blocks came free, and growth of the pool. While that count is
+ * unchanged, the client rarely reads the table again (LEFT_OUT).
  */
 export class ChunkSurvey {
   readonly #layout: PoolLayout;
   readonly #memory: ChunkMemory;
   #newsSeen = -1n;
   #readings = 0;
-  /** How many readings without news are still left out. */
+  /** How many readings without news are still to be skipped. */
   #leftOut = 0;
   readonly #recycled: number[] = [];
   /**
    * By chunk: a count of free blocks that proved wrong, because none was free. Either a client died
-   * and left the count too high, which nothing corrects, or a client had counted blocks that it had
-   * not marked free yet. Because of the latter, these are forgotten now and then.
+   * and left the count too high, which nothing corrects, or a client had counted blocks before it
+   * marked them free. Because the latter passes, these entries are cleared now and then.
    */
   readonly #futile = new Map<number, number>();
-  /** By chunk: a count that said that no block was in use, although one was. */
+  /** By chunk: a count of free blocks that meant an empty chunk, although a block was in use. */
   readonly #occupied = new Map<number, number>();
-  /** By use. */
+  /** For each use, its chunks with free blocks. */
   readonly #partlyFree = new Map<number, PartlyFree>();
   /** Chunks without a block in use. */
   readonly #emptied: number[] = [];
@@ -165,12 +165,12 @@ export class ChunkSurvey {
     return at < 0 ? undefined : this.#recycled.splice(at, 1)[0];
   }
 
-  /** Takes the chunk with the fewest free blocks that `suits`: the others may become empty. */
+  /** Takes the chunk that `suits` with the fewest free blocks, so that others may become empty. */
   takeFullest(use: number, suits: (chunk: number) => boolean): number | undefined {
     return this.#partlyFree.get(use)?.take('fullest', suits);
   }
 
-  /** Takes the chunk with the most free blocks that `suits`, if at least `least` are free. */
+  /** Takes the chunk that `suits` with the most free blocks, if at least `least` are free. */
   takePartlyFree(
     use: number,
     least: number,
@@ -182,7 +182,7 @@ export class ChunkSurvey {
 
   /**
    * Whether a use that `suits` has more memory than it needs: enough free blocks to fill a chunk,
-   * and one chunk of which half is free.
+   * and some chunk that is at least half free.
    */
   hasSlack(suits: (catalog: number, units: number) => boolean): boolean {
     for (const [use, list] of this.#partlyFree) {
@@ -193,27 +193,25 @@ export class ChunkSurvey {
     return false;
   }
 
-  /** This client has just freed a block there. */
+  /** Notes that this client has just freed a block in the chunk. */
   note(use: number, chunk: number): void {
     this.#listOf(use).note(chunk);
   }
 
-  /**
-   * No block was free there. The chunk is left out for a while as long as its count is the same.
-   */
+  /** Notes that no block was free. The chunk is skipped for a while if its count is the same. */
   noteFutile(chunk: number, free: number): void {
     this.#futile.set(chunk, free);
   }
 
-  /** A block was in use there. The chunk is not recycled for a while, as with `noteFutile`. */
+  /** Notes that a block was in use. The chunk is not recycled for a while, as in `noteFutile`. */
   noteOccupied(chunk: number, free: number): void {
     this.#occupied.set(chunk, free);
   }
 
   /**
-   * Forgets which chunks had no free block, or one in use. That may have changed, and nothing
-   * tells; the same goes for a few blocks that came free since the last reading. Returns whether
-   * there may be a chunk to try again.
+   * Forgets which chunks had no free block, or had one in use, and makes the next thorough
+   * `refresh` read the table: a few blocks may have been freed without news. Returns whether there
+   * may be a chunk to try again.
    */
   forgetVain(): boolean {
     const some = this.#futile.size + this.#occupied.size > 0 || this.#leftOut > 0;
@@ -223,16 +221,16 @@ export class ChunkSurvey {
     return some;
   }
 
-  /** Chunks that had no block in use. */
+  /** Chunks that had no block in use at the last reading. */
   get emptied(): readonly number[] {
     return this.#emptied;
   }
 
-  /** Reads the table if there are news; at times also without, if that would be `thorough`. */
+  /** Reads the table if there is news; if `thorough`, now and then also without. */
   *refresh(thorough: boolean): Operation<void> {
     const news = yield* control.load(SUPERBLOCK.chunkNews);
     if (news === this.#newsSeen && !(thorough && --this.#leftOut < 0)) return;
-    // Others may have raised the pool's maximum, which is news, too.
+    // Another client may have raised the pool's maximum, which also counts as news.
     yield* this.#memory.readRaised();
     this.#newsSeen = news;
     this.#leftOut = LEFT_OUT * this.#layout.chunksMax;
@@ -250,8 +248,8 @@ export class ChunkSurvey {
   }
 
   /**
-   * Hands the words of all chunks, as halves, to `use`, with the number of the first chunk. It is
-   * called once: a call or an object for each chunk takes milliseconds in a large pool.
+   * Passes the words of all chunks, as halves, to `use`, with the number of the first chunk. Calls
+   * `use` once: a call or an object per chunk would take milliseconds in a large pool.
    */
   *#readTable(use: (words: Int32Array, count: number, first: number) => void): Operation<void> {
     const regions = yield* this.#memory.regionCount();
@@ -272,7 +270,7 @@ export class ChunkSurvey {
     }
   }
 
-  /** The chunk of blocks that `suits` with the greatest share of free ones; ties are random. */
+  /** The chunk that `suits` with the greatest share of free blocks; breaks ties at random. */
   *emptiest(
     chance: () => number,
     suits: (chunk: number, word: BlocksWord) => boolean,
@@ -301,8 +299,8 @@ export class ChunkSurvey {
   }
 
   /**
-   * How many blocks there are to claim for a use, and how many of them are free. Blocks that could
-   * be made of recycled chunks count, except `reserve` of these.
+   * How many blocks a use can have, and how many of them are free. Includes blocks that recycled
+   * chunks could be cut into, except `reserve` chunks.
    */
   *count(use: number, reserve: number): Operation<{ free: number; blocks: number }> {
     let chunks = 0;

@@ -46,15 +46,15 @@ const CHUNK_STATES = [
   CHUNK_SPAN,
 ];
 
-/** Problems listed in full; beyond, only their number matters. */
+/** Maximum number of problems to report; any others are left out. */
 const PROBLEMS_LISTED_MAX = 1000;
-/** Errors that a walk of a damaged index raises. */
+/** Errors that walking a damaged index raises. */
 const DAMAGE: readonly ErrorCode[] = ['SW_POOL_CORRUPT', 'SW_RECORD_CORRUPT', 'SW_CONTENTION'];
 
 /**
  * Checks the stores one after the other, then accounts for every block: reachable by a key, claimed
- * by a client, or free. A reachable block that is marked free would be handed out again; a record
- * in a claimed one that no key reaches may have been lost.
+ * by a client, or free. A reachable block that is marked free would be allocated again; a record in
+ * a claimed block that no key reaches may have been lost.
  *
  * A block in use that no key reaches belongs to a living client, was left by a dead one, or is
  * lost. A sweep brings back what dead clients left. A block is known to be lost only if no living
@@ -87,7 +87,7 @@ export function* checkStores(
   const after = yield* otherRows(pool);
   accounts.judge((catalog) => useOfStore(before, after, catalog));
   if (options.sweep && problems.length === 0) yield* sweepAll(pool, accounts.walkedStores());
-  // Until now no other client could have been given their memory.
+  // Kept open until now, so that no other client could be given the memory of a dropped store.
   for (const store of opened) pool.stores.close(store);
   const leftover = { blocks: 0, bytes: 0 };
   for (const store of stores) {
@@ -106,7 +106,7 @@ function* otherRows(pool: Pool): Operation<ClientRow[]> {
 /** How other clients use a store: none names it, all that do are idle, or some hold blocks. */
 type Use = 'none' | 'idle' | 'busy';
 
-/** Judged from the client table as it was read before and after. */
+/** Compares the client table read before the check with the one read after it. */
 function useOfStore(
   before: readonly ClientRow[],
   after: readonly ClientRow[],
@@ -125,7 +125,7 @@ function useOfStore(
   return use;
 }
 
-/** The first sweep already covers every store with which a client has died. */
+/** One sweep covers every store that a client has died with, so the first is usually enough. */
 function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> {
   for (const { index } of stores) {
     if ((yield* pool.catalog.unswept(index.records.catalog)) > 0) yield* sweep(pool, index, false);
@@ -142,7 +142,7 @@ function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
   });
 }
 
-/** A store that cannot be walked to its end is a problem of its own, and the others are checked. */
+/** A store that cannot be walked to its end is a problem. The other stores are still checked. */
 function* checkStore(
   entry: CatalogEntry,
   openIndex: (entry: CatalogEntry) => Operation<Index>,
@@ -181,7 +181,7 @@ interface WalkedStore extends Walked {
   unreached?: { blocks: number; bytes: number };
 }
 
-/** The blocks of a chunk that keys reach, and whose blocks the first of them says they are. */
+/** Reachable blocks of a chunk, with the block size and store of the first one reached. */
 interface Reached {
   blocks: Uint8Array;
   units: number;
@@ -194,7 +194,7 @@ class BlockAccounts {
   readonly #problem: (text: string) => void;
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
-  /** Stores whose walk met everything that is reachable, by catalog entry. */
+  /** Stores that were walked to their end, by catalog entry. */
   readonly #walked = new Map<number, WalkedStore>();
   #spans = 0;
 
@@ -204,7 +204,7 @@ class BlockAccounts {
     this.#lost = lost;
   }
 
-  /** The index has been walked to its end. */
+  /** Notes that the store's index has been walked to its end. */
   walked(store: WalkedStore): void {
     this.#walked.set(store.index.records.catalog, store);
   }
@@ -227,7 +227,7 @@ class BlockAccounts {
     }
   }
 
-  /** The block of a bounded store is no part of its index. */
+  /** Reaches the block of a bounded store, which is not part of its index. */
   *reachBound(catalog: number): Operation<void> {
     const bound = yield* this.#pool.catalog.boundOf(catalog);
     if (bound === undefined) return;
@@ -339,34 +339,33 @@ function noteUnreached(store: WalkedStore, blocks: number, units: number): void 
 }
 
 const HEADERS_AT_ONCE = 256;
-/** A damaged index may answer each search with an error, and late: so many are enough to know. */
+/** In a damaged index each search may fail slowly. After this many failures, stop searching. */
 const FAILED_SEARCHES_MAX = 8;
 
-/** A block that is in use, and that nothing reaches. */
+/** A block that is in use but that nothing reaches. */
 interface UnreachedBlock {
   address: Address;
   state: number;
 }
 
-/** A store of which everything that is reachable has been reached. */
+/** A store whose reachable blocks have all been visited. */
 interface Walked {
   index: Index;
-  /** Whether no client that died can have left blocks that nothing reaches. */
+  /** Whether dead clients cannot have left unreachable blocks. */
   isSwept: boolean;
 }
 
 /**
- * Finds the records that an index has lost: an intact record in a block that is in use, that no
- * walk of the index has met, and whose key a search does not find.
+ * Finds records that an index has lost: intact records in blocks in use that no walk of the index
+ * has visited, and whose keys a search does not find.
  *
  * A client that was killed leaves such records as well: records that it had unlinked but not freed,
- * or written but not linked. Blocks that it kept for re-use may hold old ones. Nothing in the pool
+ * or written but not linked. Blocks that it kept for reuse may hold old ones. Nothing in the pool
  * tells these from lost ones. Say a client removes a key from a table of slots: it swaps the slot
  * to 0 and dies. A slot that damage has zeroed looks the same, and so does its record. So a record
- * is certainly lost when no client has died with the store open since a complete sweep
- * (`CatalogEntry.unswept`): a sweep frees all that the dead have left. A mark of the index is
- * always certain: a block that is marked as current (HStore) holds a record that has not been
- * removed.
+ * is certainly lost only if no client has died with the store open since a complete sweep
+ * (`CatalogEntry.unswept`), because a sweep frees what dead clients have left. HStore marks are
+ * always certain: a block that is marked as current holds a record that has not been removed.
  */
 class UnreachableRecords {
   readonly #problem: (text: string) => void;
@@ -377,7 +376,7 @@ class UnreachableRecords {
     this.#problem = problem;
   }
 
-  /** Looks through blocks of one size of the store. */
+  /** Looks for lost records in the store's blocks of one size. */
   *look(store: Walked, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
     const { index } = store;
     const request = index.newRequest();
@@ -424,7 +423,7 @@ class UnreachableRecords {
   }
 }
 
-/** Whether a header tells of a record that has just this size of block. */
+/** Whether a header fits a record in a block of exactly this size. */
 function mayBeRecord({ i32 }: Scratch, at: number, units: number): boolean {
   const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
   const valueBytes = i32[(at + VALUE_BYTES) >> 2] >>> 0;
@@ -444,7 +443,7 @@ function* readIntact(
     yield* records.complete(request);
     return true;
   } catch (error) {
-    // The block's former contents, or part of a record whose other blocks are in use again.
+    // The block holds old contents, or part of a record whose other blocks have been reused.
     if (error instanceof StepwellError) return false;
     throw error;
   }

@@ -7,28 +7,28 @@ import { UNPROVEN } from '../near/near-reads.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
-/** Keys that one operation searches for in doorbells that they share. */
+/** Keys that one operation searches for with shared doorbells. */
 const KEYS_PER_SEARCH = 32;
-/** Searches of one call in flight together, of the operations that may be. */
+/** A call has at most width / SEARCHES_SHARE searches in flight. */
 const SEARCHES_SHARE = 4;
-/** Searches that are kept for the next calls: as many as one call has in flight. */
+/** Idle searches kept for later calls. */
 const KEPT_SEARCHES = 32;
 
-/** Reusable state of a search for some of the keys of a call. */
+/** Reusable state of a search for some keys of a call. */
 class Searching {
   readonly requests: Request[] = [];
   readonly batch = new Batch();
   readonly found: boolean[] = [];
 }
 
-/** How many more bytes of values a call wants; the first one comes however long it is. */
+/** Bytes of values that a call may still return. It always returns the first value. */
 interface Budget {
   bytes: number;
 }
 
 /**
- * The calls of a store on many keys. Where verbs take time the operations of a call are in flight
- * together; elsewhere they run one behind the other.
+ * The calls of a store on many keys. Over a network the operations of a call are in flight
+ * together; on shared memory they run one after another.
  */
 export class ManyKeys<V> {
   readonly #access: RecordAccess;
@@ -47,7 +47,7 @@ export class ManyKeys<V> {
     const { width } = attachment;
     const values: (V | undefined)[] = new Array(keys.length);
     if (settings.delegation) {
-      // Doorbells that keys share would pass by the calls in flight that these searches can share.
+      // Shared doorbells would bypass delegation, by which a search joins a call in flight.
       yield* attachment.each([...keys.entries()], width, (entry) => this.#getInto(values, entry));
       return values;
     }
@@ -65,7 +65,7 @@ export class ManyKeys<V> {
     yield* attachment.each(firsts, together, (first) => this.#getSome(keys, first, values));
   }
 
-  /** Searches for those keys alone whose values are not kept, or not proven. */
+  /** Searches only for keys whose values are not in the near cache, or not proven. */
   *#getNear(keys: readonly Key[], values: (V | undefined)[]): Operation<void> {
     const { attachment } = this.#access;
     const left: number[] = [];
@@ -88,7 +88,7 @@ export class ManyKeys<V> {
     else values[i] = value as V;
   }
 
-  /** The values of the first keys: as many as have `maxBytes` together, or one that has more. */
+  /** The values of as many leading keys as fit in `maxBytes`, but at least of the first. */
   *#getBounded(keys: readonly Key[], maxBytes: number): Operation<(V | undefined)[]> {
     const own = [...keys];
     const values: (V | undefined)[] = [];
@@ -111,7 +111,7 @@ export class ManyKeys<V> {
     }
   }
 
-  /** The values of some keys, from number `first` on, until the budget (if any) is used up. */
+  /** Gets a group of keys, from index `first` on, until the budget (if any) is used up. */
   *#getSome(
     keys: readonly Key[],
     first: number,
@@ -138,14 +138,14 @@ export class ManyKeys<V> {
         values[first + i] = isFound
           ? (access.kept(key, request, yield* access.foundValue(request)) as V)
           : access.noteAbsent(key);
-        // One by one: a value of many blocks was put together in memory of its own.
+        // Frees each request at once: a value of many blocks is assembled in its own memory.
         access.give(request);
         given++;
       }
     } finally {
       attachment.exit();
       while (given < count) access.give(requests[given++]);
-      // A search that is kept must not keep what the idle requests have no room for.
+      // A kept search must not hold requests, which would exceed the limit of idle requests.
       requests.length = 0;
       if (this.#idle.length < KEPT_SEARCHES) this.#idle.push(searching);
     }
@@ -176,7 +176,7 @@ export class ManyKeys<V> {
         continue;
       }
       const name = nameOf(entry[0]);
-      // Operations in flight have no order: a key that comes again waits for those before it.
+      // Operations in flight are unordered, so a repeated key starts a new round.
       if (round.size === width || round.has(name)) yield* this.#setRound(round, options);
       round.set(name, entry);
     }
@@ -216,7 +216,7 @@ export class ManyKeys<V> {
   }
 }
 
-/** Two keys are the same when their bytes are. What is no key at all is refused later. */
+/** Equal for keys with equal bytes. An invalid key is refused later. */
 function nameOf(key: Key): string {
   if (typeof key === 'string') return Buffer.from(key).toString('latin1');
   if (!(key instanceof Uint8Array)) return '';

@@ -12,9 +12,9 @@ export type SortedEntries =
   | AsyncIterable<readonly [Key, unknown]>;
 
 /**
- * The call `loadSorted`. Raises SW_UNSUPPORTED for an index that has no such load, and in a bounded
- * store, which counts each record that comes; SW_CLOSED when the code that yields the entries has
- * closed the store.
+ * The call `loadSorted`. Raises SW_UNSUPPORTED for an index without such a load, and for a bounded
+ * store, which must count each record; SW_CLOSED if the code that yields the entries closes the
+ * store.
  */
 export function* loadSorted(
   access: RecordAccess,
@@ -43,7 +43,7 @@ export function* loadSorted(
   }
 }
 
-/** Raises SW_INVALID_ARGUMENT when an entry is no pair. */
+/** Raises SW_INVALID_ARGUMENT if an entry is not a pair. */
 function storedEntries(
   access: RecordAccess,
   entries: Iterable<readonly [Key, unknown]>,

@@ -11,12 +11,12 @@ import { type Address, type Operation, readInteger, UNIT_BYTES } from '../../ver
 
 /** Enough bytes for the header and most keys. */
 const READ_AT_FIRST = 128;
-/** Where a further block of a chained value has the address of the first block. */
+/** Offset in a continuation block of a chained value: the address of the first block. */
 const HEAD = 16;
 
 /**
- * Finds the record that a block belongs to. The index decides, whatever the block holds: the record
- * counts only if a search for its key leads to that block.
+ * Finds the record that a block belongs to. The block alone proves nothing: the record counts only
+ * if a search of the index for its key leads to the block.
  */
 export class BlockRecord {
   readonly #pool: Pool;
@@ -27,7 +27,7 @@ export class BlockRecord {
     this.#index = index;
   }
 
-  /** Whether there is such a record; it is then the request's found record. */
+  /** Whether the block belongs to a record. If so, the request holds that record as found. */
   *find(request: Request, block: Address, units: number): Operation<boolean> {
     if (yield* this.#isHead(request, block, units)) return true;
     if (units * UNIT_BYTES < CONTINUATION_HEADER_BYTES) return false;

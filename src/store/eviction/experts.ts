@@ -6,15 +6,15 @@ export const LFU = 2;
 export type Expert = typeof LRU | typeof LFU;
 
 /**
- * How fast weights change: at first by the sum of both rates. The extra one falls to 1/e with each
- * EXTRA_REGRETS. Found by simulation of the traces of `npm run lab -- hit-rates`.
+ * How fast weights change: the sum of both rates at first. The extra rate falls to 1/e with each
+ * EXTRA_REGRETS. Tuned by simulation on the traces of `npm run lab -- hit-rates`.
  */
 const LEARNING_RATE = 0.03;
 const EXTRA_RATE = 0.1;
 const EXTRA_REGRETS = 200;
-/** No expert has less: it is asked now and then, so that a change of the pattern is noticed. */
+/** Minimum weight of an expert. It is still asked now and then, to notice a change of pattern. */
 const WEIGHT_MIN = 0.01;
-/** Regret of an eviction that is as old as the history is long; LeCaR's constant. */
+/** Regret of the oldest eviction that the history remembers; LeCaR's constant. */
 const OLDEST_REGRET = 0.005;
 
 /** Whether record a was used longer ago than b. */
@@ -28,26 +28,26 @@ export function isLessFrequent(a: Access, b: Access): boolean {
 }
 
 /**
- * The weights of two experts, LRU and LFU, of which the adaptive eviction asks one each time. When
- * a key comes back that an expert evicted a short time ago, that expert loses weight: the regret.
+ * The weights of two experts, LRU and LFU. The adaptive eviction asks one of them for each victim.
+ * When a key comes back that an expert evicted recently, that expert loses weight: the regret.
  * LeCaR (Vietri et al., HotStorage 2018) and Ditto (section 4.3) do the same. What differs:
  *
- * - The regret is divided by the weight with which the expert was asked, as in EXP3 (Auer et al.,
- *   2002). A bad expert that is rarely asked is rarely to blame. So without the division both stay
- *   in use, and LFU loses what it knows of hot keys.
- * - A key that both experts named is no regret. It would have been evicted in any case, so EXP3
- *   charges both experts the same loss, which leaves the weights as they are.
- * - The learning rate falls. Where few keys come back, one slow rate leaves the wrong expert in use
- *   for long; one fast rate moves the weights by chance for ever.
+ * - The regret is divided by the expert's weight, as in EXP3 (Auer et al., 2002). A bad expert that
+ *   is rarely asked is rarely to blame. So without the division both stay in use, and LFU forgets
+ *   the hot keys.
+ * - A key that both experts would have evicted causes no regret: EXP3 would charge both the same
+ *   loss, which leaves the weights unchanged.
+ * - The learning rate falls. If few keys come back, a constant slow rate leaves the wrong expert in
+ *   use for long, and a constant fast rate lets chance move the weights forever.
  * - The experts take turns instead of a draw for each eviction: systematic sampling (Madow, "On the
  *   theory of systematic sampling, II", Ann. Math. Stat. 20, 1949). Each is still asked with the
  *   probability that is its weight, but the number of its evictions no longer varies by chance.
  */
 export class Experts {
   #lru = 0.5;
-  /** Sum of all regrets that were taken over. */
+  /** Sum of all regrets learned so far. */
   #seen = 0;
-  /** LRU's share of the evictions so far, less those that it decided. Starts anywhere in a turn. */
+  /** LRU's due share of the evictions so far, minus those it decided; starts at a random offset. */
   #due: number | undefined;
 
   /** The share of evictions that LRU decides. */
@@ -63,8 +63,8 @@ export class Experts {
   }
 
   /**
-   * A key comes back that `experts` had evicted, `age` evictions ago of the `length` that the
-   * history remembers. Returns each expert's regret, for the clients' sums.
+   * A key comes back that `experts` would have evicted, `age` evictions ago; the history remembers
+   * `length`. Learns from it, and returns each expert's regret, for the sum that clients share.
    */
   regret(experts: number, age: number, length: number): { lru: number; lfu: number } {
     const regret = OLDEST_REGRET ** (age / length);
@@ -74,13 +74,13 @@ export class Experts {
     return { lru, lfu };
   }
 
-  /** Takes regrets over, this client's or those of others. */
+  /** Adjusts the weights by regrets, of this client or of others. */
   learn(lru: number, lfu: number): void {
     const rate = this.#rateOf(lru + lfu);
     const kept = this.#lru * Math.exp(-rate * lru);
     const other = (1 - this.#lru) * Math.exp(-rate * lfu);
     const share = kept / (kept + other);
-    // Both may have shrunk to nothing when much is taken over at once.
+    // Both may underflow to 0 when many regrets are learned at once.
     const sane = Number.isNaN(share) ? 0.5 : share;
     this.#lru = Math.min(1 - WEIGHT_MIN, Math.max(WEIGHT_MIN, sane));
   }

@@ -33,28 +33,28 @@ import {
   USES_MASK,
 } from './near-cache.ts';
 
-/** What `read` returns when only a search tells. No store holds it. */
+/** What `read` returns if the caller must search. No store holds it. */
 export const UNPROVEN: unique symbol = Symbol('unproven');
 
 /** Estimated bytes of a decoded object for each byte of its JSON. */
 const OBJECT_FACTOR = 2;
 
 /**
- * After so many new records, as a part of those that the store holds, a near read is left to a
- * search, which notes the uses. Otherwise LRU would evict records that only near reads use.
+ * Once the store has added this share of its records since an entry was kept, a search must answer
+ * instead, and note the entry's uses. Otherwise LRU would evict records that only near reads use.
  */
 const UNNOTED_PART = 1 / 16;
 
-/** Where the words stand that a near read over a network READs. */
+/** Offsets of the words that a near read over a network READs. */
 const SLOT_AT = 0;
 const MARK_AT = 8;
 const HEADER_AT = 16;
 const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
 
-/** Where what a record must be begins behind what a slot must be. */
+/** Offset of the expected record words, behind the expected slot words. */
 const EXPECTED_RECORD = ENTRY_WORDS;
 
-/** How near reads get at the pool. */
+/** The parts of an index and of an attachment that near reads use. */
 export type NearIndex = Pick<ProvingIndex, 'prove' | 'proofEra' | 'records'>;
 export type NearSection = Pick<Attachment, 'pool' | 'enter' | 'exit' | 'inPlace'>;
 
@@ -66,17 +66,17 @@ class Comparison {
 }
 
 /**
- * Reads of values that this handle has decoded before. Each one proves in the pool, within the
- * call, that the record is still the key's: no other client need know of the cache.
+ * Reads of values that this handle has decoded before. Each read checks the pool for proof that the
+ * record is still the key's current one, so other clients need not know of the cache.
  *
  * The slot is read before the record's header. In the other order a writer could replace the record
- * in between, and its block be used again for the same key. Nothing that a slot names at one moment
- * of a section is used again before the section ends, so the header that is read afterwards is that
- * of the record which the slot named. The version alone would not be enough: two clients may draw
- * the same first version. The header's checksum covers key and value.
+ * in between, and its block could be reused for the same key. A block that a slot points to during
+ * the section is not reused before the section ends, so the header that is read afterwards is that
+ * of the record which the slot pointed to. The version alone would not be enough: two clients may
+ * draw the same first version. The header's checksum covers key and value.
  *
- * While this client announces the epoch of the last full proof, the slot alone proves it. The
- * record was linked then, and a block that is unlinked later is used again three epochs after.
+ * While this client announces the epoch of the last full proof, the slot alone is proof. The record
+ * was linked then, and a block that is unlinked later is reused only after three more epochs.
  */
 export class NearReads {
   readonly cache: NearCache;
@@ -84,10 +84,10 @@ export class NearReads {
   readonly #index: NearIndex;
   readonly #inPlace: InPlace | undefined;
   readonly #isFrozen: boolean;
-  /** Whether objects are kept, and not only text: JSON. */
+  /** Whether decoded objects are kept (JSON stores), and not only text. */
   readonly #keepsObjects: boolean;
   readonly #slides: boolean;
-  /** Counts the hits of a bounded store, if it is one; and whether that store evicts by uses. */
+  /** For a bounded store: counts its hits; and whether it evicts by uses. */
   readonly #ledger: Ledger | undefined;
   readonly #notesUses: boolean;
   readonly #proof = new Proof();
@@ -96,7 +96,7 @@ export class NearReads {
   #era: number;
   hits = 0;
   reads = 0;
-  /** The entry that `read` has just answered by, and, over a network, the version it had. */
+  /** The entry from which `read` last answered on shared memory; its version over a network. */
   #last = NONE;
   #version = 0;
 
@@ -119,7 +119,7 @@ export class NearReads {
     this.#era = index.proofEra ?? 0;
   }
 
-  /** The value of the key, proven in this call, or UNPROVEN. */
+  /** The value of the key, proven current in this call, or UNPROVEN. */
   *read(key: Key): Operation<unknown> {
     this.reads++;
     const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
@@ -140,7 +140,7 @@ export class NearReads {
     }
   }
 
-  /** Whether the entry may answer, if its proof stands: it has not expired, nor slides now. */
+  /** Whether the entry may answer if its proof holds: unexpired, and no search must run instead. */
   #mayAnswer(entry: number): boolean {
     const { cache } = this;
     const { proofEra } = this.#index;
@@ -153,11 +153,11 @@ export class NearReads {
     clock.refuseFault();
     const state = cache.words[ENTRY_WORDS * entry + STATE];
     if ((state & TIMED) !== 0 && !(clock.now() < cache.until[entry])) return false;
-    // A search notes all uses.
+    // If the entry's uses must be noted, leave it to a search.
     return !this.#notesUses || ((state & USES_MASK) !== USES_MASK && !this.#isUnnoted(entry));
   }
 
-  /** Whether so many records came since the last search that the pool must learn of the uses. */
+  /** Whether enough records were added since the last search that the uses must be noted. */
   #isUnnoted(entry: number): boolean {
     if (this.#ledger === undefined) return false;
     const { added, bound, perRecord } = this.#ledger;
@@ -175,7 +175,7 @@ export class NearReads {
     if (this.#notesUses) cache.words[ENTRY_WORDS * entry + STATE] += USE;
   }
 
-  /** Compares the words where they stand; copied by doubles, because a load of halves may tear. */
+  /** Compares the words in place. Copies them as doubles, because loads of halves could tear. */
   #standsHere(inPlace: InPlace, cache: NearCache, at: number): boolean {
     const { words } = cache;
     const { f64, i32 } = this.#here;
@@ -202,8 +202,8 @@ export class NearReads {
   }
 
   /**
-   * The same by READs of the same words in the same order. Meanwhile the entry may become another
-   * one: what is compared and what is returned is of the time before.
+   * Does the same over a network, by READs of the same words in the same order. The entry may be
+   * replaced meanwhile, so this compares and returns copies made beforehand.
    */
   *#readRemote(entry: number): Operation<unknown> {
     const comparison = this.#idle.pop() ?? new Comparison();
@@ -226,7 +226,7 @@ export class NearReads {
     return stands ? value : UNPROVEN;
   }
 
-  /** One round trip if the header is not needed or on the slot's node: there READs are in order. */
+  /** One round trip if no header is needed or it is on the slot's node, where READs are ordered. */
   *#standsThere({ batch, expected, found }: Comparison): Operation<boolean> {
     const region = expected[STATE] >>> REGION_SHIFT;
     batch.clear().read(addressOf(region, 8 * expected[SLOT_WORD]), 8, found, SLOT_AT);
@@ -255,7 +255,7 @@ export class NearReads {
     return this.#inPlace === undefined ? this.#version : this.cache.versions[this.#last];
   }
 
-  /** Uses of the key that the pool has not been told of. */
+  /** Uses of the key that are not yet noted in the pool. */
   usesOf(key: Key): number {
     return this.#notesUses && typeof key === 'string' ? this.cache.usesOf(key) : 0;
   }
@@ -266,8 +266,9 @@ export class NearReads {
   }
 
   /**
-   * Keeps what a search has found, in its section, if the key is read a second time. Returns the
-   * value, frozen whether it is kept or not: callers should not depend on that.
+   * Keeps what a search has found, within the search's section, if this is the key's second read.
+   * Returns the value, frozen (if the store freezes) whether it is kept or not, so that callers see
+   * no difference.
    */
   keep(key: Key, request: Request, value: unknown): unknown {
     const isObject = typeof value === 'object' && value !== null;
@@ -293,15 +294,15 @@ export class NearReads {
     return value;
   }
 
-  /** A search has found that the key is absent. */
+  /** Call when a search has found that the key is absent. */
   forget(key: Key): void {
     if (typeof key === 'string') this.cache.forget(key);
   }
 }
 
 /**
- * The announced epoch modulo 2^32. A function, because V8 calls its runtime for each look through a
- * private getter.
+ * The announced epoch modulo 2^32. A function, because V8 calls into its runtime for each access to
+ * a private getter.
  */
 function epochOf({ pool }: NearSection): number {
   return pool.reclamation.announced | 0;
@@ -315,7 +316,7 @@ function isPlaceSame(found: Int32Array, expected: Int32Array, mask: number): boo
   return found[mark] === expected[MARK_LOW] && (found[mark + 1] & mask) === expected[MARK_HIGH];
 }
 
-/** Whether an entry still has the proof that was copied, whatever its state and its epoch. */
+/** Whether an entry still has the proof that was copied. Ignores its state and its epoch. */
 function isSame({ words, record }: NearCache, at: number, expected: Int32Array): boolean {
   for (let i = SLOT_WORD; i < ENTRY_WORDS; i++) {
     if (i !== EPOCH && words[at + i] !== expected[i]) return false;

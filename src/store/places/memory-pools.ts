@@ -28,7 +28,7 @@ export function createInMemory(
   return { source, fabric, parameters, handle: { memory: source.buffers } };
 }
 
-/** A new `memory:` pool, and how others find it. */
+/** A new `memory:` pool, with the handle by which other threads attach to it. */
 export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle: HandleObject } {
   const { handle, ...opened } = createInMemory(options);
   const [identity] = (opened.source as MemorySource).buffers;
@@ -36,8 +36,8 @@ export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle
 }
 
 /**
- * A `memory:` pool by its buffers. The same memory that reached this thread by two messages is two
- * objects, and so two clients: that they are the same cannot be seen, and does no harm.
+ * A `memory:` pool, given its buffers. The same memory received in two messages is two objects, and
+ * so becomes two clients. Nothing shows that they are the same pool, which does no harm.
  */
 export function memoryPlace(buffers: readonly SharedArrayBuffer[]): PoolPlace {
   const open = () => attachInMemory(buffers);

@@ -11,25 +11,25 @@ export interface PoolFigures {
   at: number;
   url: string;
   createdAt: number;
-  /** The most that the pool may take, and what chunks are in use, in bytes. */
+  /** Maximum size of the pool, and size of the chunks in use, in bytes. */
   sizeMax: number;
   bytesUsed: number;
   memory: MemoryReport;
   clientsMax: number;
-  /** All clients together. */
+  /** The sums over all clients. */
   sum: Rates;
   clients: ClientRates[];
   stores: StoreFigures[];
 }
 
 export interface Rates {
-  /** Keys looked up, writes and removals, and records that scans have met, each a second. */
+  /** Per second: keys looked up, writes and removals, and records that scans have visited. */
   reads: number;
   writes: number;
   scanned: number;
-  /** Share of the keys looked up that were there. */
+  /** Share of the keys looked up that were found. */
   hitRate: number | null;
-  /** Microseconds, of the last 10 to 20 seconds. For several clients, the slowest one's. */
+  /** Microseconds, usually of the last 10 to 20 seconds. For several clients, the slowest's. */
   readLatency: Percentiles | null;
   writeLatency: Percentiles | null;
 }
@@ -44,9 +44,9 @@ export interface ClientRates extends Rates {
   /** Bytes, as in `MemoryReport`. */
   claimed: number;
   waiting: number;
-  /** Whether memory has waited for it since the last look: it is stuck in an operation. */
+  /** Whether it has held back retired memory since the last reading, stuck in an operation. */
   lags: boolean;
-  /** How old its figures are, in milliseconds; null when it has told none. */
+  /** Age of its figures in milliseconds; null if it has published none. */
   toldAgo: number | null;
 }
 
@@ -56,7 +56,7 @@ export interface StoreFigures {
   ordered: boolean;
   state: 'ready' | 'creating' | 'dropped';
   bytes: number;
-  /** Load of the parts that were read last; null before the first reading. */
+  /** Load of the parts in the last reading; null before the first. */
   load: StoreLoad | null;
   bound: (BoundStats & { evictionsPerSecond: number; hitRate: number | null }) | null;
 }

@@ -31,11 +31,11 @@ export function byId(id: string): HTMLElement {
 
 export interface Column {
   head: string;
-  /** Class of its cells. */
+  /** Class of the column's cells. */
   kind?: 'number' | 'key' | 'value';
 }
 
-/** A table that scrolls by itself where the page is narrow. */
+/** A table that scrolls on its own if the page is narrow. */
 export function table(
   columns: readonly Column[],
   rows: readonly Child[][],
@@ -51,7 +51,7 @@ export function table(
   return el('div', { class: 'scroll' }, made);
 }
 
-/** A colour of the style sheet, as it is now. */
+/** A colour of the style sheet, as currently in effect (light or dark). */
 export function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

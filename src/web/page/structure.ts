@@ -9,7 +9,7 @@ import { StoreChoice } from './store-choice.ts';
 const PARTS = 64;
 const EVERY_MS = 3000;
 
-/** The picture of one store's index, drawn again every few seconds while it is looked at. */
+/** The picture of one store's index, redrawn every few seconds while it is visible. */
 export class Structure {
   readonly #choice = new StoreChoice(() => void this.#load());
   readonly #picture = el('div');
@@ -50,7 +50,7 @@ export class Structure {
     if (store !== this.#choice.store) void this.#load();
   }
 
-  /** The panel is shown: what it shows may be old. */
+  /** Call when the panel becomes visible: its picture may be out of date. */
   refresh(): void {
     void this.#load();
   }
@@ -80,7 +80,7 @@ export class Structure {
     ];
     this.#picture.replaceChildren(...children.filter((child) => child !== null));
     this.#picture.dataset.index = index;
-    // A canvas has the width that it is laid out with.
+    // Only after insertion, because a canvas takes its width from the layout.
     drawParts(this.#picture, leaves.shown);
   }
 }
@@ -88,8 +88,8 @@ export class Structure {
 function directoryCard(depth: number, leaves: PictureLayer): HTMLElement {
   const title = `Directory: ${count(2 ** depth)} entries lead to ${totalOf(leaves)} ${leaves.parts}`;
   const note =
-    'From left to right by the last bits of the hash, the last bit first; the deeper a block ' +
-    'stands, the more bits its keys share.';
+    'Blocks are ordered from left to right by the reversed bits of the hash. The deeper a block ' +
+    'is, the more bits its keys share.';
   const drawing = drawDirectory(depth, leaves.shown);
   return el(
     'div',
@@ -152,8 +152,8 @@ const ROW = 22;
 const TOP = 16;
 
 /**
- * Extendible hashing from above: each part has the share of the width that its keys have of all
- * hashes, and stands at its local depth. Where no part was read there is a gap.
+ * Draws an extendible-hashing directory: the width of each part is its share of all hashes, its
+ * height is its local depth. Parts that were not read leave gaps.
  */
 function drawDirectory(globalDepth: number, parts: readonly PicturePart[]): SVGElement {
   const paint = heat();
@@ -185,7 +185,7 @@ function drawDirectory(globalDepth: number, parts: readonly PicturePart[]): SVGE
   return drawing;
 }
 
-/** Where the hashes with this suffix begin when they are in the order of their reversed bits. */
+/** Where the hashes with this suffix begin, from 0 to 1, in the order of their reversed bits. */
 function startOf(suffix: number, depth: number): number {
   let start = 0;
   for (let bit = 0; bit < depth; bit++) if ((suffix >>> bit) & 1) start += 2 ** -(bit + 1);
@@ -197,7 +197,7 @@ const BOX = 18;
 const LEVEL = 74;
 const BOX_WIDTH_MAX = 60;
 
-/** The layers of a tree, one below the other, and what leads from each to the next. */
+/** Draws the layers of a tree one below the other, with lines from each part to its children. */
 function drawTree(layers: readonly PictureLayer[]): SVGElement {
   const paint = heat();
   const height = (layers.length - 1) * LEVEL + BOX + 8;
@@ -245,10 +245,10 @@ function drawTree(layers: readonly PictureLayer[]): SVGElement {
 const GAP = 1;
 const SIDE_MAX = 20;
 const SIDE_MIN = 5;
-/** Height of all cells relative to their width, as far as the limits of a cell's side allow. */
+/** Desired height of a part's cells relative to its width, within the limits of a cell's side. */
 const HEIGHT_SHARE = 0.3;
 
-/** Draws the cells of each part into its canvas, as many in a row as make whole rows. */
+/** Draws the cells of each part into its canvas, in rows as wide as the canvas. */
 function drawParts(root: HTMLElement, parts: readonly PicturePart[]): void {
   const paint = heat();
   const canvases = root.querySelectorAll<HTMLCanvasElement>('.part canvas');
@@ -264,7 +264,7 @@ function drawCells(
   const wanted = Math.sqrt((width * width * HEIGHT_SHARE) / Math.max(1, cells.length));
   const least = Math.max(SIDE_MIN, Math.min(SIDE_MAX, Math.floor(wanted)));
   const columns = Math.max(1, Math.min(cells.length, Math.floor(width / least)));
-  // Fractions of a pixel, so that the rows are as long as the part is wide.
+  // May be fractional, so that the rows fill the width of the part.
   const side = Math.min(SIDE_MAX, width / columns);
   const rows = Math.ceil(cells.length / columns);
   const ratio = window.devicePixelRatio || 1;
@@ -283,7 +283,7 @@ function drawCells(
 
 type Rgb = [number, number, number];
 
-/** Colours for how full something is, from the style sheet as it is now. */
+/** Maps fullness to a colour, with the style sheet's current colours. */
 function heat(): (fill: number) => string {
   const [empty, low, high, full] = ['empty', 'low', 'high', 'full'].map((name) => {
     return rgb(colour(`cell-${name}`));

@@ -3,17 +3,17 @@ import type { Part } from './flight.ts';
 
 const FIRST_FRAMES = 64;
 
-/** A frame that was sent: which verbs of which part it carries, to place what they return. */
+/** A sent frame: the verbs that it carries, so that their results can be stored. */
 export class SentFrame {
   batch!: Batch;
-  /** Which part of a flight it is of; undefined when the frame is all of its batch. */
+  /** The part of a flight that the frame belongs to; undefined if it carries a whole batch. */
   part: Part | undefined = undefined;
-  /** What waits for the batch, when the frame is all of it. */
+  /** The completion of the batch, if the frame carries a whole batch. */
   completion!: Completion;
   sequence = 0;
-  /** Whole READs of a pool with one node, which are placed in one pass. */
+  /** Carries only whole READs, of a pool with one node: one pass stores all results. */
   isReads = false;
-  /** The first row and how much of it went before; and where the next frame begins. */
+  /** First row, and its bytes sent in earlier frames; then the same for the next frame. */
   firstRow = 0;
   firstSent = 0;
   endRow = 0;
@@ -32,18 +32,18 @@ export class SentFrames {
     return this.length === 0 ? undefined : this.#ring[this.#first];
   }
 
-  /** A frame behind all others, for the caller to fill in. */
+  /** Appends a frame for the caller to fill in. */
   add(): SentFrame {
     if (this.length === this.#ring.length) this.#grow();
     return this.#ring[(this.#first + this.length++) & (this.#ring.length - 1)];
   }
 
-  /** Takes back what was added last. */
+  /** Removes the frame that was added last. */
   removeLast(): void {
     this.length--;
   }
 
-  /** Takes the oldest away. It is valid until the next `add`. */
+  /** Removes the oldest frame. It stays valid until the next `add`. */
   removeFirst(): void {
     this.#first = (this.#first + 1) & (this.#ring.length - 1);
     this.length--;

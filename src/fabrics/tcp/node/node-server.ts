@@ -36,16 +36,16 @@ const CONNECTIONS_MAX = 1024;
 const OUTSTANDING_BYTES_MAX = 8 * 1024 * 1024;
 const BUFFERED_BYTES_MAX = 64 * 1024 * 1024;
 export const DEFAULT_LEASE_MS = 10_000;
-/** Ticks of a lease. A node that stood still has not counted them. */
+/** Leases are counted in ticks: while the node itself is stopped, no client's lease runs out. */
 const TICKS_PER_LEASE = 10;
-/** Sessions that ended and are not let in again; those before them are long forgotten. */
+/** How many ended sessions the node remembers, to refuse their return. It forgets the oldest. */
 const ENDED_SESSIONS_MAX = 65_536;
-/** How long a client may take to shake hands, that of TLS included. */
+/** Time limit for a client's handshake, including that of TLS. */
 const HANDSHAKE_MS = 10_000;
 const HANDSHAKES_MAX = 1024;
 const IMAGE_BYTES_MAX = 64 * 1024;
 
-/** Calls of clients that may only read. */
+/** Methods that read-only clients may call. */
 const READERS_METHODS: readonly number[] = [IS_CONNECTED, LOCK, UNLOCK, IS_LOCKED];
 
 export type CallHandler = (
@@ -57,18 +57,18 @@ export type CallHandler = (
 export interface NodeOptions {
   memory: NodeMemory;
   host: string;
-  /** 0 for any free one. */
+  /** 0 for any free port. */
   port: number;
-  /** Without one, only loopback addresses are listened on. */
+  /** Without a secret, the node listens only on loopback addresses. */
   secret?: Uint8Array;
-  /** What clients prove that may only read; needs a secret. */
+  /** The secret of read-only clients; needs `secret` too. */
   readSecret?: Uint8Array;
-  /** Where the rows of such clients are. */
+  /** Where the rows of read-only clients are. */
   rows?: RowTable;
   tls?: TlsOptions;
-  /** Clients that are let in at once. */
+  /** Maximum number of clients at a time. */
   maxConnections?: number;
-  /** Further connections that are still shaking hands. */
+  /** Maximum number of further connections that are still in the handshake. */
   maxHandshakes?: number;
   handshakeMs?: number;
   guesses?: Guesses;
@@ -79,11 +79,11 @@ export interface NodeOptions {
   leaseMs?: number;
   /** Answers calls from FIRST_FREE_METHOD on. */
   calls?: CallHandler;
-  /** What executes verbs, when not these connections. */
+  /** Executes verbs instead of the TCP connections. */
   dataPath?: DataPath;
 }
 
-/** A passive memory node: executes the verbs of its clients, each in order, and revokes them. */
+/** A passive memory node: executes each client's verbs in order, and revokes clients. */
 export class NodeServer implements NodeContext {
   readonly memory: NodeMemory;
   readonly boot = randomBytes(6).readUIntBE(0, 6) + 1;
@@ -96,11 +96,11 @@ export class NodeServer implements NodeContext {
   readonly #server: Server;
   readonly #calls: CallHandler | undefined;
   readonly #dataPath: DataPath | undefined;
-  /** Sessions that were closed here, and may have verbs under way by the data path. */
+  /** Closed sessions whose verbs the data path may still be executing. */
   readonly #ending = new Map<number, Promise<void>>();
   readonly #maxConnections: number;
   readonly #connections = new Set<NodeConnection>();
-  /** Below the connections: with TLS, those too that have not shaken hands. */
+  /** The connections' raw sockets. With TLS, also those that are still in the handshake. */
   readonly #sockets = new Set<Socket>();
   readonly #handshakes: Handshakes;
   readonly #sessions = new Map<number, NodeConnection>();
@@ -128,13 +128,13 @@ export class NodeServer implements NodeContext {
     const { maxHandshakes = HANDSHAKES_MAX, handshakeMs = HANDSHAKE_MS } = options;
     this.#handshakes = new Handshakes(maxHandshakes, handshakeMs);
     const accept = (socket: Socket) => this.#accept(socket);
-    // Half-open, so that a revoked client can be told why and still be read to its end.
+    // Half-open, so that the node can tell a revoked client why and still read what it has sent.
     const settings = { allowHalfOpen: true };
     this.#server = options.tls
       ? createTlsServer({ ...options.tls, ...settings, handshakeTimeout: handshakeMs }, accept)
       : createServer(settings, accept);
     this.#server.on('connection', (socket: Socket) => this.#hold(socket));
-    // With half-open sockets nothing else would end one that failed to shake hands.
+    // Nothing else would close a half-open socket whose handshake has failed.
     this.#server.on('tlsClientError', (_error, socket: Socket) => socket.destroy());
     this.#clock = setInterval(() => this.#tick(), this.limits.leaseMs / TICKS_PER_LEASE);
     this.#clock.unref();
@@ -145,15 +145,15 @@ export class NodeServer implements NodeContext {
     if (options.secret === undefined && !isLoopback(options.host)) {
       throw new StepwellError(
         'SW_INVALID_ARGUMENT',
-        `listening on ${options.host} needs a secret: anybody there could change the memory`,
+        `listening on ${options.host} needs a secret: any host there could change the memory`,
       );
     }
     const node = new NodeServer(options);
     try {
       node.#server.listen(options.port, options.host);
       await once(node.#server, 'listening');
-      // Without a listener, a connection that cannot be accepted would end the process, and memory
-      // that lies in no file with it. Its client is told by the connection's end.
+      // Without a listener, a connection that cannot be accepted would end the process, and lose
+      // memory that is in no file. The client sees its connection end.
       node.#server.on('error', () => {});
       return node;
     } catch (error) {
@@ -199,17 +199,17 @@ export class NodeServer implements NodeContext {
   #accept(socket: Socket): void {
     const connection = new NodeConnection(this, socket);
     this.#connections.add(connection);
-    // The client's end of a connection ends ours too; allowHalfOpen is for our own ending only.
+    // If the client ends the connection, so does the node. Only the node uses half-open sockets.
     socket.on('end', () => socket.end());
   }
 
   admit(connection: NodeConnection): StepwellError | undefined {
     const { session } = connection;
-    // A client connects once to each address: two of them lead here.
+    // A client connects once to each address, so two of its addresses are this node's.
     if (this.#sessions.has(session)) {
       return new StepwellError('SW_INVALID_URL', 'the URL names this node twice');
     }
-    // One that ended here may have been declared dead since.
+    // A session that ended here may have been declared dead since then.
     if (this.#ended.has(session)) {
       return new StepwellError('SW_TOO_MANY_CLIENTS', 'this session was here before');
     }
@@ -217,7 +217,7 @@ export class NodeServer implements NodeContext {
       return new StepwellError('SW_TOO_MANY_CLIENTS', 'its memory is being erased');
     }
     if (this.#sessions.size >= this.#maxConnections) {
-      const why = `the node takes ${this.#maxConnections} clients`;
+      const why = `the node accepts at most ${this.#maxConnections} clients`;
       return new StepwellError('SW_TOO_MANY_CLIENTS', why);
     }
     this.#handshakes.letIn(connection.socket);
@@ -282,7 +282,7 @@ export class NodeServer implements NodeContext {
     throw new StepwellError('SW_UNSUPPORTED', `this node has no method ${method}`);
   }
 
-  /** A client that may only read has one row, and so one lock. */
+  /** A read-only client has one row, and so may hold only one lock. */
   #lock(session: number, lock: number, readsOnly: boolean): number {
     if (readsOnly && this.#locks.hasOther(session, lock)) return LOCK_HELD;
     return this.#locks.take(session, lock);
@@ -301,9 +301,9 @@ export class NodeServer implements NodeContext {
   async #erase(session: number, image: Uint8Array): Promise<Uint8Array> {
     if (image.length !== HEAD_IMAGE_BYTES) throw new RangeError('no image');
     if (this.#erasing || !this.memory.isErasable(image)) {
-      throw new StepwellError('SW_POOL_FOREIGN', 'this node holds another pool by now');
+      throw new StepwellError('SW_POOL_FOREIGN', 'this node now holds another pool');
     }
-    // In the turn that looked: no verb of another client comes between, or afterwards.
+    // In the same event-loop turn as the check, so no other client's verb runs in between or later.
     this.#erasing = true;
     for (const other of [...this.#sessions.keys()]) {
       if (other !== session) this.#revoke(other);
@@ -324,7 +324,7 @@ export class NodeServer implements NodeContext {
     return known.some((one) => (tagOnly ? sessionTag(one) : one) === session);
   }
 
-  /** Answers when the session's last verb has been executed. */
+  /** Replies when the session's last verb has been executed. */
   #revokeWhole(session: number): Uint8Array | Promise<Uint8Array> {
     const revoked = flag(this.#revoke(session));
     const ending = this.#ending.get(session);
@@ -332,20 +332,21 @@ export class NodeServer implements NodeContext {
   }
 
   /**
-   * All of it in one turn of this thread. Where it executes every verb, nothing can come between.
+   * Runs in one turn of the event loop. Without a data path this thread executes every verb, so
+   * none can come in between.
    */
   #revoke(session: number): boolean {
     const connection = this.#sessions.get(session);
     this.#remember(session);
     if (connection === undefined) return false;
-    connection.end('SW_REVOKED', 'other clients took this one for dead; open the pool again');
+    connection.end('SW_REVOKED', 'other clients declared this one dead; open the pool again');
     this.#letGo(session);
     return true;
   }
 
   /**
-   * Counts the silence of every client in this node's own ticks: one that comes late, because the
-   * node was stopped or busy, counts once.
+   * Measures each client's silence in this node's own ticks. After a pause of the node, because it
+   * was stopped or busy, the missed ticks count as one.
    */
   #tick(): void {
     for (const connection of this.#connections) {
@@ -380,16 +381,16 @@ function listenError(error: unknown, { host, port }: NodeOptions): unknown {
 }
 
 /**
- * Locks of the memory's file that a node has for its sessions. They end with the session, after its
- * last verb, or with the node, which executes no verb then either. All of them belong to one open
- * file description, so the node itself keeps its sessions apart.
+ * Locks on the memory's file that a node holds for its sessions. A lock ends with its session,
+ * after the last verb, or with the node, which then executes no verb either. All of them belong to
+ * one open file description, so the node itself must tell its sessions apart.
  */
 class SessionLocks {
   readonly #locks: FileLocks | undefined;
-  /** By lock. */
+  /** The session that holds each lock. */
   readonly #holders = new Map<number, number>();
 
-  /** Without a file only the node's clients can reach the memory, and none checks locks. */
+  /** Memory without a file is reached only through this node, so no client checks locks. */
   constructor(locks: FileLocks | undefined) {
     this.#locks = locks;
   }
@@ -417,12 +418,12 @@ class SessionLocks {
     this.#locks?.release(lock);
   }
 
-  /** True when this node cannot tell. */
+  /** Also true if this node cannot tell. */
   isTaken(lock: number): boolean {
     return this.#locks?.isTaken(lock) ?? true;
   }
 
-  /** Call when no verb of the session will be executed any more. */
+  /** Call once no more verbs of the session will be executed. */
   end(session: number): void {
     for (const [lock, holder] of this.#holders) if (holder === session) this.release(session, lock);
   }

@@ -5,19 +5,19 @@ import type { Pending } from '../binding/library.ts';
 const FIRST_RESULTS = 64;
 
 /**
- * The parts posted to one node in one turn; one flush completes them all. The arrays that say
- * where results go are reused.
+ * The parts posted to one node in one turn of the event loop; one flush completes them all. The
+ * arrays of result locations are reused.
  */
 export class PostedGroup {
   parts: Part[] = [];
-  /** The flush, once it was asked for. */
+  /** The flush request, once it is posted. */
   request: Pending = 0;
-  /** Where its memory in the ring ends. */
+  /** The end of the group's memory in the bounce ring. */
   mark = 0;
   length = 0;
-  /** None behind `length`; never shortened, which takes longer than a verb. */
+  /** Empty from `length` on. Never shortened, because that takes longer than a verb. */
   readonly #scratch: (Scratch | undefined)[] = [];
-  /** By result: where it goes, where it comes, and how long it is. */
+  /** For each result: offset in its scratch, offset in the ring, and length. */
   to = new Int32Array(FIRST_RESULTS);
   from = new Int32Array(FIRST_RESULTS);
   bytes = new Int32Array(FIRST_RESULTS);

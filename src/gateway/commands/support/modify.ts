@@ -2,13 +2,13 @@ import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 
-/** Each failed attempt means that another client of the pool has changed the key. */
+/** An attempt fails only because another client of the pool has changed the key. */
 const ATTEMPTS_MAX = 1000;
 
 /**
- * Replaces a value by what `change` makes of it, which keeps its time to live. `change` gets
- * undefined for a key that does not exist, and returns undefined to leave all as it is; it may be
- * called again when another client changes the key meanwhile.
+ * Replaces a value by the result of `change` and keeps its time to live. `change` gets undefined
+ * for a key that does not exist, and returns undefined to change nothing. It runs again if another
+ * client changes the key meanwhile.
  */
 export function* modify(
   store: GatewayStore,
@@ -25,13 +25,13 @@ export function* modify(
   });
 }
 
-/** Repeats what fails when another client changes the key meanwhile. */
+/** Runs `attempt` until it returns true. It fails when another client has changed the key. */
 export function* retry(attempt: () => Operation<boolean>): Operation<void> {
   for (let attempts = 0; attempts < ATTEMPTS_MAX; attempts++) if (yield* attempt()) return;
   throw new StepwellError('SW_CONTENTION', 'other clients change the key again and again');
 }
 
-/** The same bytes. */
+/** A Buffer view of the same bytes. */
 export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,16 +1,16 @@
 import { StepwellError } from '../../../errors.ts';
 import { finalMix, type KeyHash } from '../../../records/hash.ts';
 
-/** Points of a memory node on the ring: more of them make its share more even. */
+/** Points of a memory node on the ring. More points make the shares more even. */
 const POINTS = 64;
-/** How much more than its even share a node may get, in per cent. */
+/** How far a node may exceed its even share, in per cent. */
 const SLACK = 25;
 
 /**
  * Which memory node holds which part of the keys, by consistent hashing with bounded loads
  * (Mirrokni et al., SODA 2018; SHARD section 3.5). The keys are cut into a fixed number of
- * partitions, each a table of its own; a partition goes to the first node on the ring that has
- * room. No node gets more than its even share and a quarter; when a node comes or goes, about its
+ * partitions, each with its own table; a partition goes to the first node on the ring that has
+ * room. No node gets more than 125 % of its even share. When a node joins or leaves, about its
  * share of the partitions moves.
  */
 export class Placement {
@@ -18,7 +18,7 @@ export class Placement {
 
   constructor(nodes: readonly number[], partitions: number) {
     if (nodes.length === 0 || new Set(nodes).size !== nodes.length) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', 'a placement needs different memory nodes');
+      throw new StepwellError('SW_INVALID_ARGUMENT', 'a placement needs distinct memory nodes');
     }
     this.#nodeOf = assign(ringOf(nodes), partitions, capacityOf(nodes.length, partitions));
   }
@@ -29,8 +29,8 @@ export class Placement {
 }
 
 /**
- * The partition of a key: by a mixture of hash words, so that the keys of one partition still fill
- * a table evenly. It depends on no placement.
+ * The partition of a key. Mixes both hash words, so that the keys of one partition still fill its
+ * table evenly. Independent of the placement.
  */
 export function partitionOf({ h1, h2 }: Pick<KeyHash, 'h1' | 'h2'>, partitions: number): number {
   return (mix(h1, h2) * (partitions / 2 ** 32)) | 0;

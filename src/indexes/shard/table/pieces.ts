@@ -16,13 +16,13 @@ import type { ShardGeometry } from './geometry.ts';
 import { freshHigh } from './slot.ts';
 
 /**
- * Where a segment stands: in one piece or, if it is too large for that, in several (geometry.ts),
- * whose addresses are in a list. The list is a block that is written before the root names it and
- * never changed (address-list.ts, with the number of pieces).
+ * Where a segment is: in one piece or, if it is too large for that, in several (geometry.ts), whose
+ * addresses are in a list. The list is a block (address-list.ts, with the number of pieces) that is
+ * written before the root points to it, and never changed.
  */
 export interface SegmentPlace {
   pieces: readonly Address[];
-  /** NULL_ADDRESS of a segment that is one piece. */
+  /** NULL_ADDRESS if the segment is one piece. */
   list: Address;
 }
 
@@ -32,21 +32,21 @@ export function listUnits(pieces: number): number {
   return Math.ceil(listBytes(pieces) / UNIT_BYTES);
 }
 
-/** Raises SW_POOL_CORRUPT when the list has another number of pieces, or other ones. */
+/** Raises SW_POOL_CORRUPT if the block is not an intact list of this many pieces. */
 export function* readList(list: Address, count: number): Operation<Address[]> {
   const words = new Scratch(listBytes(count));
   yield new Batch().read(list, listBytes(count), words, 0);
   const pieces = addressesIn(words, count);
   invariant(
     isListOf(words, count, pieces),
-    `the list at ${list} does not tell the ${count} pieces of a segment`,
+    `the list at ${list} does not hold the ${count} pieces of a segment`,
   );
   return pieces;
 }
 
 /**
- * A segment of words that have never been initialised, all of it or nothing. Raises SW_POOL_FULL,
- * also when only the node that is asked for is full.
+ * Allocates a segment whose words are all 0, not yet initialised; all of it or nothing. Raises
+ * SW_POOL_FULL, even if only the requested node is full.
  */
 export function* makeSegment(
   allocator: Allocator,
@@ -89,7 +89,7 @@ function* makePiece(
   node: number,
 ): Operation<Address> {
   const address = yield* allocator.allocate(catalog, units, node);
-  // Spans are zero; a block may have been something else before.
+  // Spans are zeroed; a block may still have its former contents.
   if (units <= BLOCK_UNITS_MAX) yield* fill(address, units * UNIT_BYTES, 0);
   return address;
 }
@@ -117,7 +117,7 @@ function* fill(address: Address, bytes: number, high: number): Operation<void> {
   }
 }
 
-/** Gives back a segment, or some of its pieces, of which no client but this one knows. */
+/** Frees a segment, or some of its pieces, that this client has not yet published. */
 export function* discardSegment(
   allocator: Allocator,
   catalog: number,
