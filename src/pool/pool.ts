@@ -203,9 +203,9 @@ export class Pool {
   *#waitingForEpochs(most: number): Operation<boolean> {
     const { reclamation } = this;
     let epoch = yield* reclamation.readEpoch();
-    const attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
-    for (let attempt = 0; reclamation.retired >= most; attempt++) {
-      if (attempt === attempts) {
+    let attempts = epoch === this.#stoodStillAt ? 1 : STANDSTILL_ATTEMPTS;
+    while (reclamation.retired >= most) {
+      if (attempts-- === 0) {
         this.#stoodStillAt = epoch;
         return false;
       }
@@ -215,7 +215,7 @@ export class Pool {
       yield* this.recoverLagging();
       yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
       const now = yield* reclamation.readEpoch();
-      if (now !== epoch) attempt = 0;
+      if (now !== epoch) attempts = STANDSTILL_ATTEMPTS;
       epoch = now;
     }
     return true;
