@@ -303,7 +303,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       const { rebuilds } = this;
       if (yield* linkSplit(this, request)) return;
       // A copy that is published must be linked. Otherwise another client may have been faster.
-      if (tries === LINK_TRIES || this.rebuilds !== rebuilds) break;
+      const isFaster = this.rebuilds === rebuilds && !this.allocator.isUsedUp;
+      if (!isFaster || tries === LINK_TRIES) break;
       yield* refresh(this, request);
       yield* this.begin(request);
       const { leaf, nextLow, nextHigh } = request;
