@@ -17,8 +17,8 @@ const LOOP_BYTES_MAX = 32;
  *       where each separator ends among the separators' bytes, 4 bytes, padded to 8
  *       the separators, one behind the other: the lowest key of each child but the first
  *
- * A node takes a power of two of units, which its link says: one READ whatever the keys' length. Its
- * block may be longer: see `blockSizeOf`.
+ * A node takes a power of two of units, which its link says: one READ whatever the keys' length.
+ * Its block may be longer: see `blockSizeOf`.
  */
 export const CHILDREN_AT = 8;
 export const LINKS_AT = 16;
