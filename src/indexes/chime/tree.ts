@@ -83,6 +83,8 @@ import { divideByMedian, linkSplit } from './split.ts';
 const ROUNDS_MAX = 10_000;
 /** Runs of ascending keys, in different places, that a client notices. */
 const RUNS_MAX = 4;
+/** How often a splitter tries to link the sibling in the node that it remembers. */
+const LINK_TRIES = 3;
 
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
@@ -295,8 +297,19 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   *makeRoom(request: ChimeRequest): Operation<void> {
     request.hasMerged = true;
-    if ((yield* splitLeaf(this, request)) === NULL_ADDRESS) return;
-    if (yield* linkSplit(this, request)) return;
+    const sibling = yield* splitLeaf(this, request);
+    if (sibling === NULL_ADDRESS) return;
+    for (let tries = 1; ; tries++) {
+      const { rebuilds } = this;
+      if (yield* linkSplit(this, request)) return;
+      // A copy that is published must be linked. Otherwise another client may have been faster.
+      const isFaster = this.rebuilds === rebuilds && !this.allocator.isUsedUp;
+      if (!isFaster || tries === LINK_TRIES) break;
+      yield* refresh(this, request);
+      yield* this.begin(request);
+      const { leaf, nextLow, nextHigh } = request;
+      if (leaf === sibling || addressOfLink(nextLow, nextHigh) === sibling) return;
+    }
     yield* finishPending(this, keyOf(request));
     yield* refresh(this, request);
   }

@@ -13,6 +13,7 @@ import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { finishPending } from '../nodes/finish-pending.ts';
 import {
+  blockSizeOf,
   CHILDREN_AT,
   childIn,
   childrenIn,
@@ -497,7 +498,7 @@ function* absorbSplits(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Oper
 
 /** Reserves blocks for a copy of a node: one of its size, and one of the next size. */
 function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
-  const size = sizeFor(splicedBytes(node.image, []));
+  const size = blockSizeOf(sizeFor(splicedBytes(node.image, [])));
   for (const one of [size, Math.min(size + 1, NODE_SIZE_MAX)]) yield* nodes.reserve(one);
 }
 

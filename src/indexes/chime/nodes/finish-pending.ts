@@ -1,5 +1,5 @@
 import { hasCode, invariant } from '../../../errors.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
 import {
   childIn,
   childrenIn,
@@ -26,15 +26,22 @@ import { goneWith } from './plan-node.ts';
 import { rebuildNode } from './rebuild-node.ts';
 import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
 
+/** Microseconds after which a client looks again at what another one is about to do; the most. */
+const WAIT_MICROSECONDS = 50;
+const WAIT_MICROSECONDS_MAX = 500;
+
 /**
  * Goes down to the node above a key's leaf by READs of this operation alone and finishes what other
  * clients, slow or dead, have begun on the path. It links replacements and completes those under
  * way. It lets parents absorb nodes, links siblings of the leaf that its parent lacks, and removes
  * merged leaves. Each round ends with one thing less to do, done by this client or by another.
  * False when the pool is too full for it: keys can still be read and written, by a longer path.
+ *
+ * A client that meets a frozen node, or loses a race, waits before it goes on, longer each time.
+ * Helpers of a client that lives only hold it up: each has to freeze all links.
  */
 export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean> {
-  const state = { lean: false };
+  const state: PendingState = { lean: false, waits: 0, frozen: 0 };
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
     if (yield* finishOnce(tree, key, state)) return !state.lean;
@@ -44,6 +51,17 @@ export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean>
 interface PendingState {
   /** Whether the pool was found too full to put nodes in order. */
   lean: boolean;
+  /** How often it has waited for other clients, and the frozen node that it has waited for. */
+  waits: number;
+  frozen: Address;
+}
+
+/** Lets another client go on. Always false: the path is to be looked at again. */
+function* giveWay(state: PendingState): Operation<boolean> {
+  state.waits++;
+  const microseconds = Math.min(state.waits * WAIT_MICROSECONDS, WAIT_MICROSECONDS_MAX);
+  yield new Batch().pause(microseconds, new Scratch(8));
+  return false;
 }
 
 /** One descent; whether nothing is left to be done. */
@@ -59,13 +77,18 @@ function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operati
       // Raises SW_POOL_CORRUPT for an address where no node can be, before linking it.
       yield* visit(tree, node.owner, to);
       const gone = yield* goneWith(tree, node);
-      if ((yield* swing(tree, node, to, gone)) || !state.lean) return false;
+      if (yield* swing(tree, node, to, gone)) return false;
+      if (!state.lean) return yield* giveWay(state);
       node = yield* visit(tree, node.owner, to);
       continue;
     }
     if (!state.lean) {
       const broken = brokenNode(node, above);
       const target = { key, upper: broken === above ? aboveUpper : upper };
+      if (broken === node && state.frozen !== node.address) {
+        state.frozen = node.address;
+        return yield* giveWay(state);
+      }
       if (broken !== undefined) return yield* rebuildIfRoom(tree, broken, target, state);
     }
     const child = childIn(node.image, key.u8, key.at, key.bytes);
@@ -100,7 +123,8 @@ function* rebuildIfRoom(
   state: PendingState,
 ): Operation<boolean> {
   try {
-    yield* rebuildNode(tree, node, target);
+    const rebuilt = yield* rebuildNode(tree, node, target);
+    if (rebuilt === undefined) return yield* giveWay(state);
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     state.lean = true;

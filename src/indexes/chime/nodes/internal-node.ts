@@ -18,6 +18,7 @@ const LOOP_BYTES_MAX = 32;
  *       the separators, one behind the other: the lowest key of each child but the first
  *
  * A node takes a power of two of units, which its link says: one READ whatever the keys' length.
+ * Its block may be longer: see `blockSizeOf`.
  */
 export const CHILDREN_AT = 8;
 export const LINKS_AT = 16;
@@ -27,10 +28,10 @@ export const NODE_BYTES_MAX = UNITS_MAX * UNIT_BYTES;
 /** The logarithm of the largest node's units. */
 export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
 /**
- * The same of the smallest one: 4 KiB, which is enough for 64 children of most trees, so that few
- * have nodes of two sizes. Each size needs a chunk, and a full pool has none for another size.
+ * The same of the smallest block: 4 KiB, which is enough for 64 children of most trees, so that few
+ * have blocks of two sizes. Each size needs a chunk, and a full pool has none for another size.
  */
-const NODE_SIZE_MIN = 6;
+const BLOCK_SIZE_MIN = 6;
 
 /** How full a cut leaves a node of ascending keys: the other one is not at once under-full. */
 const FULL_SHARE = 0.75;
@@ -60,7 +61,12 @@ export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
 
 /** The logarithm of the units that this many bytes take. */
 export function sizeFor(bytes: number): number {
-  return Math.max(NODE_SIZE_MIN, Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
+  return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
+}
+
+/** The logarithm of the units of the block in which a node of a size stands. */
+export function blockSizeOf(size: number): number {
+  return Math.max(BLOCK_SIZE_MIN, size);
 }
 
 export function encodeNode({ links, separators, pair }: Routes, image: Scratch, at = 0): void {

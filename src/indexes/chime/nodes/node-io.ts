@@ -11,6 +11,7 @@ import {
 } from '../../../verbs/index.ts';
 import { unitsBeside } from '../geometry.ts';
 import {
+  blockSizeOf,
   bytesOfNode,
   CHILDREN_AT,
   checkNode,
@@ -104,7 +105,7 @@ export function* visitMany(
 }
 
 export function unitsOfNode(high: number): number {
-  return unitsBeside(1 << sizeOfLink(high));
+  return unitsBeside(1 << blockSizeOf(sizeOfLink(high)));
 }
 
 /** Whether the node has neither been replaced nor absorbed by its parent. */
@@ -303,8 +304,9 @@ export class NewNodes {
    * A larger block where there is none of its size: each size needs a chunk, and a full pool may
    * have none for one that the tree did without so far.
    */
-  *#allocate(size: number): Operation<NodeBlock> {
+  *#allocate(nodeSize: number): Operation<NodeBlock> {
     const { allocator, catalog } = this.#tree;
+    const size = blockSizeOf(nodeSize);
     let first: unknown;
     for (let larger = size; larger === size || larger <= LARGER_MAX; larger++) {
       try {
@@ -362,7 +364,7 @@ export class NewNodes {
     const bytes = UNIT_BYTES << size;
     const { image, at } = this.#room(bytes);
     encode(image, at);
-    const link = this.#write(block, INTERNAL | flags, image, at, bytes);
+    const link = this.#write(block, size, INTERNAL | flags, image, at);
     return { link, image, at };
   }
 
@@ -376,19 +378,21 @@ export class NewNodes {
   }
 
   #write(
-    { address, size }: NodeBlock,
+    { address, size: blockSize }: NodeBlock,
+    size: number,
     flags: number,
     image: Scratch,
     at: number,
-    bytes: number,
   ): Link {
     const { reclamation, geometry } = this.#tree;
     invariant(reclamation.online, 'a node is made in no epoch, which its tag is to say');
     const low = linkLow(address);
-    const high = linkHigh(address, flags, size, reclamation.announced % TAG_VALUES);
+    // Of a longer block than the node needs, the link has the size: it gives the block back.
+    const said = blockSize > blockSizeOf(size) ? blockSize : size;
+    const high = linkHigh(address, flags, said, reclamation.announced % TAG_VALUES);
     const { seed } = geometry.shape;
     setWord(image, at, nodeIdentityLow(low, high, seed), nodeIdentityHigh(low, high, seed));
-    this.#writes.push({ address, bytes, image, at });
+    this.#writes.push({ address, bytes: UNIT_BYTES << size, image, at });
     return { low, high };
   }
 

@@ -5,6 +5,7 @@ import { HEADER_BYTES, sizeClassOf } from '../../../records/layout.ts';
 import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from '../geometry.ts';
 import {
+  bytesOfNode,
   childIn,
   cutRoutes,
   decodeNode,
@@ -41,9 +42,23 @@ import {
   NodeArena,
   type RoutedRequest,
 } from '../nodes/node-arena.ts';
+import { unitsOfNode } from '../nodes/node-io.ts';
 
 const key = fc.uint8Array({ maxLength: 12 });
 const ADDRESSES = [UNIT_BYTES, 2 ** 31 - 64, 5 * REGION_STRIDE + 128, 1000 * REGION_STRIDE];
+
+test('a small node stands in the smallest block, and its READ is shorter than that', () => {
+  for (const [size, units] of [
+    [0, 64],
+    [4, 64],
+    [6, 64],
+    [7, 128],
+  ]) {
+    const high = linkHigh(UNIT_BYTES, INTERNAL, size, 1);
+    assert.equal(bytesOfNode({ high }), UNIT_BYTES << size);
+    assert.equal(unitsOfNode(high), unitsBeside(units));
+  }
+});
 
 test('a link holds an address, flags, a size and a tag', () => {
   for (const address of ADDRESSES) {
