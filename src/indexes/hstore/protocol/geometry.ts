@@ -103,9 +103,11 @@ export function generationAfter(generation: number, grows: boolean): number {
   return generation + 1 + (grows ? GROWTH : 0);
 }
 
-/** Buckets of a pair's table of this generation. */
-export function bucketsOf({ buckets }: HStoreShape, generation: number): number {
-  return buckets * 2 ** growthOf(generation);
+/** Buckets of a pair's table of this generation. Raises SW_POOL_CORRUPT for too many. */
+export function bucketsOf({ buckets, bucketsMax }: HStoreShape, generation: number): number {
+  const grown = buckets * 2 ** growthOf(generation);
+  invariant(grown <= bucketsMax, 'a hash table has grown beyond its most buckets');
+  return grown;
 }
 
 /**

@@ -97,3 +97,11 @@ test('segments that stand nowhere are damage', (t) => {
     throwsCode('SW_POOL_CORRUPT', () => get(another, 'key 1'));
   }
 });
+
+test('a table that has grown more often than it may is damage', (t) => {
+  const { client, geometry } = sample(t);
+  for (const growth of [1n, 30n, 2000n]) {
+    store(client, geometry.base + PAIR.table, growth << 41n);
+    throwsCode('SW_POOL_CORRUPT', () => newClient(t, { handle: client.handle }));
+  }
+});
