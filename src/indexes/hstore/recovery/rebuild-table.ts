@@ -2,12 +2,19 @@ import { hasCode } from '../../../errors.ts';
 import { isGone } from '../../../pool/clients/client-word.ts';
 import { KeyHash } from '../../../records/hash.ts';
 import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
-import { Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  highHalf,
+  lowHalf,
+  type Operation,
+  Scratch,
+} from '../../../verbs/index.ts';
 import type { Pair } from '../pair.ts';
 import { generationAfter, type PairGeometry, pairOf } from '../protocol/geometry.ts';
 import { loadSegments, readState, reportLost, withdrawReport } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-heads.ts';
-import { BUCKET_BYTES, NEXT, signatureOf, slotWord } from '../protocol/slot.ts';
+import { markIn, NEXT, nextOf, signatureOf, slotWord } from '../protocol/slot.ts';
 import type { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import type { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
@@ -171,15 +178,37 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
   });
 }
 
+/**
+ * With those that are chained: a near read proves a record by the mark of the bucket that names it.
+ * The last one of a chain is the first, so that after a crash the others still lead to the rest.
+ */
 function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
   const { buckets } = geometry;
   const none = new Scratch(8);
   for (let first = 0; first < buckets; first += OLD_BUCKETS_PER_BATCH) {
-    const batch = new Batch();
+    const marked: Address[] = [];
     const end = Math.min(first + OLD_BUCKETS_PER_BATCH, buckets);
-    for (let bucket = first; bucket < end; bucket++) {
-      batch.write(geometry.bucket(bucket) + NEXT, BUCKET_BYTES - NEXT, none, 0);
+    for (let bucket = first; bucket < end; bucket++) marked.push(geometry.bucket(bucket));
+    let open = marked;
+    while (open.length > 0) {
+      open = yield* bucketsBehind(geometry, open);
+      marked.push(...open);
     }
+    const batch = new Batch();
+    for (const bucket of marked.reverse()) batch.write(bucket + NEXT, 8, none, 0);
     yield batch;
   }
+}
+
+function* bucketsBehind({ mark }: PairGeometry, buckets: Address[]): Operation<Address[]> {
+  const words = new Scratch(8 * buckets.length);
+  const batch = new Batch();
+  for (const [i, bucket] of buckets.entries()) batch.read(bucket + NEXT, 8, words, 8 * i);
+  yield batch;
+  const behind: Address[] = [];
+  for (let at = 0; at < 8 * buckets.length; at += 8) {
+    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+    if (markIn(low) === mark && nextOf(low, high) !== 0) behind.push(nextOf(low, high));
+  }
+  return behind;
 }

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
+import { control } from '../../../pool/control.ts';
 import { requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
 import { numbered } from '../../../store/tests/support/pools.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
+import { Proof } from '../../substrates/proof.ts';
 import { walkOf } from '../../traversal/walk.ts';
 import { growTable } from '../recovery/rebuild-table.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
@@ -48,6 +50,36 @@ test('a table whose size was chosen does not grow', (t) => {
   assert.equal(bucketsOf(client), 4);
   assert.ok(client.index.counters.chained > 50);
 });
+
+test('no near read is proved by a bucket of a table that was doubled, chained ones included', (t) => {
+  const client = newClient(t, {}, { shape: SHAPE });
+  const { index, pool } = client;
+  const [pair] = index.table.pairs;
+  const proofs: Proof[] = [];
+  fill(client, KEYS.slice(0, 200));
+  const [first, end] = [pair.geometry.bucket(0), pair.geometry.bucket(bucketsOf(client) - 1) + 64];
+  let chained = 0;
+  for (const key of KEYS.slice(0, 200)) {
+    const request = requestFor(client, key);
+    assert.ok(pool.run(index.search(request)));
+    const proof = new Proof();
+    assert.ok(index.prove(request, proof));
+    assert.ok(stands(client, proof));
+    proofs.push(proof);
+    if (proof.slot < first || proof.slot >= end) chained++;
+  }
+  assert.ok(chained > 0);
+  pool.run(growTable(pair, pair.geometry.generation));
+  assert.deepEqual(
+    proofs.filter((proof) => stands(client, proof)),
+    [],
+  );
+});
+
+function stands({ pool }: Client, { mark, markLow, markHigh }: Proof): boolean {
+  const word = pool.run(control.load(mark));
+  return word === (BigInt(markHigh >>> 0) << 32n) + BigInt(markLow >>> 0);
+}
 
 test('a walk in whose midst the table grows meets each key once', (t) => {
   const client = newClient(t, {}, { shape: { ...SHAPE, buckets: 128, bucketsMax: 1024 } });
