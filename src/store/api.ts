@@ -211,12 +211,13 @@ export interface HopscotchParameters {
 export interface HStoreParameters {
   /** Pairs of a hash server and a skiplist server, 1..16 (1). */
   pairs?: number;
-  /**
-   * Buckets of a pair's hash table, a power of two. By default the table begins with one for each
-   * 16 KiB of the pool and grows to one for each KiB.
-   */
+  /** Buckets of a pair's hash table, a power of two; by default one for each KiB of the pool. */
   buckets?: number;
-  /** Buckets to which the table grows, a power of two; by default `buckets`, if that is given. */
+  /**
+   * Buckets to which the table grows, a power of two; by default `buckets`: it does not grow. While
+   * a table doubles, writes wait, for a second or more where there are hundreds of thousands of
+   * records.
+   */
   bucketsMax?: number;
   /** Requests that wait at once, at least one a client, 1..4096 (1024, in large pools more). */
   rows?: number;

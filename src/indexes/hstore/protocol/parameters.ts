@@ -26,8 +26,9 @@ export const HSTORE_PARAMETER_NAMES = [
 export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number], number>>;
 
 const BUCKETS_MAX = 2 ** 24;
-/** Bytes of a pool for each bucket of a new table, and of one that has grown as far as it can. */
-const POOL_BYTES_PER_BUCKET = { first: 2 ** 14, last: 2 ** 10 };
+/** Bytes of a pool for each bucket: a table that does not grow is larger than needed. */
+const POOL_BYTES_PER_BUCKET = 1024;
+const DEFAULT_BUCKETS_MAX = 2 ** 22;
 /** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */
 const ROWS_MAX = 4096;
 const DEFAULT_ROWS_MIN = 1024;
@@ -39,11 +40,8 @@ export function hstoreShape(
   seed: number,
 ): HStoreShape {
   const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
-  const { first, last } = POOL_BYTES_PER_BUCKET;
-  const wanted = wishes.buckets ?? bucketsFor(poolBytes / pairs / first);
+  const wanted = wishes.buckets ?? bucketsFor(poolBytes / pairs);
   const buckets = powerInRange('buckets', wanted, 1, BUCKETS_MAX);
-  // A table whose size was chosen does not grow.
-  const most = wishes.buckets ?? Math.max(buckets, bucketsFor(poolBytes / pairs / last));
   return {
     pairs,
     buckets,
@@ -52,7 +50,7 @@ export function hstoreShape(
     partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
     sync: inRange('sync', wishes.sync ?? 0, 0, 1),
     seed,
-    bucketsMax: powerInRange('bucketsMax', wishes.bucketsMax ?? most, buckets, BUCKETS_MAX),
+    bucketsMax: powerInRange('bucketsMax', wishes.bucketsMax ?? buckets, buckets, BUCKETS_MAX),
   };
 }
 
@@ -61,6 +59,7 @@ function rowsFor(poolBytes: number): number {
   return Math.min(ROWS_MAX, Math.max(DEFAULT_ROWS_MIN, wanted));
 }
 
-function bucketsFor(wanted: number): number {
-  return Math.min(BUCKETS_MAX, 2 ** Math.floor(Math.log2(Math.max(1, wanted))));
+function bucketsFor(poolBytes: number): number {
+  const wanted = Math.floor(Math.log2(Math.max(1, poolBytes / POOL_BYTES_PER_BUCKET)));
+  return Math.min(DEFAULT_BUCKETS_MAX, 2 ** wanted);
 }
