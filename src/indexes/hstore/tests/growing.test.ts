@@ -44,7 +44,7 @@ test('a table grows with its keys, and clients that know a smaller one find all'
   assert.equal(grown[0] + grown[1], 5);
 });
 
-test('a table whose size was chosen does not grow', (t) => {
+test('a table without bucketsMax does not grow', (t) => {
   const client = newClient(t);
   fill(client, KEYS);
   assert.equal(bucketsOf(client), 4);
@@ -81,7 +81,7 @@ function stands({ pool }: Client, { mark, markLow, markHigh }: Proof): boolean {
   return word === (BigInt(markHigh >>> 0) << 32n) + BigInt(markLow >>> 0);
 }
 
-test('a walk in whose midst the table grows meets each key once', (t) => {
+test('a walk during which the table grows meets each key once', (t) => {
   const client = newClient(t, {}, { shape: { ...SHAPE, buckets: 128, bucketsMax: 1024 } });
   const [early, late] = [KEYS.slice(0, 400), numbered('late ', 2400)];
   fill(client, early);
