@@ -179,9 +179,9 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
 }
 
 /**
- * Clears the marks of all buckets, chained ones too, because a near read proves a record by the mark
- * of the bucket that names it. Begins at the end of each chain, so that after a crash the buckets
- * that are still marked lead to the rest.
+ * Clears the marks of all buckets, chained ones too: a near read proves a record by the mark of the
+ * bucket that names it. Begins at the end of each chain, so that after a crash the buckets that are
+ * still marked lead to the rest.
  */
 function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
   const { buckets } = geometry;
