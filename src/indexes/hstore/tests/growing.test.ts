@@ -51,7 +51,7 @@ test('a table without bucketsMax does not grow', (t) => {
   assert.ok(client.index.counters.chained > 50);
 });
 
-test('no near read is proved by a bucket of a table that was doubled, chained ones included', (t) => {
+test('no near read is proved by a bucket, chained or not, of a table that has doubled', (t) => {
   const client = newClient(t, {}, { shape: SHAPE });
   const { index, pool } = client;
   const [pair] = index.table.pairs;
@@ -116,7 +116,7 @@ test('the client that doubles the table dies at any verb', (t) => {
   }
 });
 
-test('a client that is stopped while it doubles the table is overtaken, and loses no write', (t) => {
+test('a client that is stopped while it doubles the table is overtaken: no write is lost', (t) => {
   const keys = KEYS.slice(0, 40);
   for (let step = 0; ; step++) {
     const client = newClient(t, {}, { shape: SHAPE });
