@@ -26,7 +26,7 @@ export interface TripsRow {
   uncached: Trips;
 }
 
-/** Of all operations, whether they hop, split or merge or not. */
+/** Over all operations, including those that hop, split or merge. */
 interface Trips {
   fewest: number;
   mean: number;
@@ -100,14 +100,14 @@ export function describeTrips(rows: readonly TripsRow[]): string {
   return `Round trips (CHIME, Table 1), with hops, splits and merges\n${table(head, cells, 2)}`;
 }
 
-/** Insertions of one client by their round trips, into a tree that grows; and those that split. */
+/** How many insertions took how many round trips, in all and among those that split a leaf. */
 export interface Insertions {
   records: number;
   counts: Record<number, number>;
   splits: Record<number, number>;
 }
 
-/** New keys in random order, with the shape of the paper, all internal nodes cached. */
+/** One client inserts new keys in random order: the paper's shape, all internal nodes cached. */
 export function measureInsertions(records: number, seed: number): Insertions {
   const { pool, index } = loaded(records, { span: 64, neighbourhood: 8 }, seed);
   const { rows } = pool.fabric.traffic;

@@ -14,6 +14,7 @@ export interface IndexManifest {
   ordered: boolean;
   /** Whether walks visit keys in order, so that a walk over a range reads only that range. */
   orderedWalk: boolean;
+  /** Whether the index grows without making other clients' writes wait. */
   onlineResize: boolean;
   /** The names of the `Index.counters` that count what this client did to grow the index. */
   resizes: readonly string[];

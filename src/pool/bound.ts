@@ -95,7 +95,7 @@ function encodeBound(bound: Bound): Uint8Array {
   const { limit, block } = bound;
   // A line of zeros means that the store has no bound.
   const isSane = limit >= 1 && Number.isSafeInteger(limit) && block > 0;
-  invariant(isSane, 'a bound must be readable after it is written');
+  invariant(isSane, 'a store gets a bound that cannot be read back');
   const words = new DataView(new ArrayBuffer(STORE_WORDS_BYTES));
   words.setBigUint64(LIMIT, BigInt(bound.limit), true);
   words.setBigUint64(BOUND, BigInt(kindOf(bound)), true);

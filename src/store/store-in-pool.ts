@@ -234,7 +234,7 @@ function wordsForEviction({ parameterNames }: IndexKind): { accessWords?: number
   return parameterNames.includes('accessWords') ? { accessWords: 1 } : {};
 }
 
-/** An index that does not grow is made as large as the bound of its store wants it. */
+/** An index that cannot resize online gets the size that its store's bound requires. */
 export function bytesFor(
   { manifest }: IndexKind,
   poolBytes: number,

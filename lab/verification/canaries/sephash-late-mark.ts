@@ -7,13 +7,13 @@ import type { Canary } from '../canary.ts';
 
 export const sepHashLateMarkCanary: Canary = {
   name: 'a SepHash append that changes the filter behind its entry',
-  // A writer dies between the two. Random programs seldom look for its record in time.
+  // The writer must die between the two. Random programs seldom search for its record in time.
   caughtBy: 'structure',
   kind: SEPHASH,
   index: ({ table }: SepHashIndex) => new LateMark(table),
 };
 
-/** The published order, in one doorbell. */
+/** Swaps the two verbs: the entry, then the filter, as the paper does, but in one doorbell. */
 class LateMark extends SepHashIndex {
   override *write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
     const writing = super.write(request, condition, expected);

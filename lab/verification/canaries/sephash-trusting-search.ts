@@ -19,7 +19,7 @@ export const sepHashTrustingSearchCanary: Canary = {
   index: ({ table }: SepHashIndex) => new TrustingSearch(table),
 };
 
-/** Any word that is not 0 says to it that no entry has the fingerprint. */
+/** Takes any word but 0 to mean that no entry has the fingerprint. */
 class TrustingSearch extends SepHashIndex {
   override *search(request: SepHashRequest): Operation<boolean> {
     const { table } = this;

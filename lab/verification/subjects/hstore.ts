@@ -26,7 +26,7 @@ export const HSTORE_SUBJECT: Subject = {
     sync: 0,
     seed: prng.next32(),
   }),
-  // Chains form in such tables, some grow, and such logs come round all the time.
+  // In such tables chains form, and some of the tables grow. Such logs come round all the time.
   torture(prng) {
     const pick = picker(prng);
     const [pairs, buckets] = [pick(1, 1, 2), pick(4, 32, 256)];
@@ -78,7 +78,7 @@ export const HSTORE_SUBJECT: Subject = {
   pendingBlocks: (index) => pendingBlocks(index as HStoreIndex),
 };
 
-/** Some tables grow; of others the chains do. */
+/** Some tables can grow; in the others only chains do. */
 function tableSizes(prng: Prng, crowded: boolean) {
   const buckets = 2 ** prng.below(crowded ? 1 : 3);
   return { buckets, bucketsMax: buckets * 4 ** prng.below(3) };

@@ -84,9 +84,9 @@ export class Connection implements Client, CommandContext, Arrival {
   #pushBytes = 0;
   #pushing: NodeJS.Immediate | undefined;
   /**
-   * Sends the replies once every connection that had requests has been served. The first reply that
-   * leaves wakes the process at the other end, which costs as much as several commands; it then
-   * finds the others there, too.
+   * Sends the replies once every connection that had requests has been served. The first reply sent
+   * to a process wakes it, which costs as much as several commands. So the replies to its other
+   * connections should be ready by then.
    */
   #answering: NodeJS.Immediate | undefined;
   /** Since when the client has left more unread than the soft limit allows, or 0. */
@@ -243,7 +243,7 @@ export class Connection implements Client, CommandContext, Arrival {
     if (!this.#isRunning && !this.#blocked) this.#run();
   }
 
-  /** Runs all requests that have come; their replies leave together, at the end of the turn. */
+  /** Runs all requests that have come. Their replies leave together at the end of the turn. */
   #run(): void {
     while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
       if (this.#isPaused) {

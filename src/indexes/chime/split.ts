@@ -112,7 +112,8 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
  *
  *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
  *
- * False when the remembered path is too old, or more has to be done. Then, and when the pool is
+ * False when the remembered path is too old, or more has to be done. If another client was faster,
+ * `ChimeTree.makeRoom` then reads the path again and repeats this. Otherwise, and when the pool is
  * full, `finishPending` does the rest, whatever was done here. A node that was cut in two leaves
  * work to the level above, which a later write does: see `absorbCut`.
  */

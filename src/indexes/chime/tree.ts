@@ -302,7 +302,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     for (let tries = 1; ; tries++) {
       const { rebuilds } = this;
       if (yield* linkSplit(this, request)) return;
-      // A copy that is published must be linked. Otherwise another client may have been faster.
+      // If this client has published a copy, `finishPending` must link it. If not, another client
+      // has probably replaced the node first.
       const isFaster = this.rebuilds === rebuilds && !this.allocator.isUsedUp;
       if (!isFaster || tries === LINK_TRIES) break;
       yield* refresh(this, request);

@@ -19,8 +19,8 @@ const EMPTY_STEPS = 64;
 
 /**
  * The buckets of one pair after the other, some at a time, each with its chain. A position counts
- * buckets of a table that has grown as far as it can. So a table that grows in the midst of a walk
- * has the same keys behind each position. The `whole` index is that and what waits to be answered.
+ * buckets of a table that has grown as far as it can. So if a table grows during a walk, the same
+ * keys are still behind each position. The `whole` index is that and what waits to be answered.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
   readonly order: RangeOrder;
@@ -66,7 +66,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
     }
   }
 
-  /** When the table is lost, as soon as there is another one: keys stand as before. */
+  /** Waits for a new table if this one is lost. Its keys have the same positions. */
   *#readBuckets(): Operation<ReadonlySet<Address>> {
     const { pairs, shape } = this.#table;
     const { order } = this;

@@ -41,8 +41,8 @@ const CANDIDATES = 8;
  *
  *   - An append meets the return: CurSegment and epoch stay, so its entry counts as before.
  *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
- *     The filter's words are 0 before that, so none vouches for the spare place any more, and until
- *     the next merge searches read the CurSegment.
+ *     The return first writes 0 into the filter, so no word equals metadata of the spare place any
+ *     more, and searches read the CurSegment until the next merge.
  *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
  *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this
  *     client has been in an epoch since it read the metadata that lead to it.

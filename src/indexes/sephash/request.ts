@@ -5,7 +5,7 @@ import type { SegmentView } from './segments/segment-view.ts';
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
-/** Never written: what a WRITE to the filter copies. */
+/** A word that is always 0: what a put writes into the filter. */
 export const ZERO_AT = 32;
 /** The segment's metadata, and the filter word of the key. */
 export const HEADER_AT = 64;
@@ -47,7 +47,7 @@ export class SepHashRequest extends Request {
   inDoubt = false;
   /** Whether a search reads the CurSegment without asking the filter. */
   readsSlots = false;
-  /** Whether the doorbell of the entry changes the filter. */
+  /** Whether the doorbell of the entry clears the filter word. */
   marks = false;
 
   get main(): Address {

@@ -192,9 +192,9 @@ export class Evictor {
   }
 
   /**
-   * A write has waited for blocks that this client had retired: with one block more, the next one
-   * need not. So a client that evicts one record for each that it writes comes to hold as many
-   * blocks as it uses until the retired ones come free.
+   * Call when a write has waited for blocks that this client had retired. Makes it evict one more
+   * record than it writes. In the end it holds as many blocks as it uses until retired ones are
+   * freed, and its writes no longer wait. An index with a pace of its own needs none of this.
    */
   noteWait(): void {
     if (this.#pace === undefined) this.#owed++;

@@ -57,7 +57,7 @@ for (const [index, [subject, names]] of Object.entries(EXHAUSTED)) {
   }
 }
 
-test('a SepHash write that returns before its filter bit is set is caught in put-search', () => {
+test('a SepHash write that returns before it changes the filter is caught in put-search', () => {
   const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash write'));
   assert.ok(canary);
   assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'put-search'), { canary }).failure);

@@ -65,7 +65,7 @@ export function startConnection(limits = GATEWAY_LIMITS, memory?: ClientMemory) 
   };
 }
 
-/** Lets events that are due take place: requests run in one turn, and replies leave at its end. */
+/** Runs due events. Two turns: requests run in the first, and their replies leave at its end. */
 export async function settle(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve));
 }

@@ -26,7 +26,7 @@ import { goneWith } from './plan-node.ts';
 import { rebuildNode } from './rebuild-node.ts';
 import { type KeyAt, missingSiblings, type Target } from './siblings.ts';
 
-/** Microseconds after which a client looks again at what another one is about to do; the most. */
+/** How long to wait for another client: 50 microseconds longer each time, up to the maximum. */
 const WAIT_MICROSECONDS = 50;
 const WAIT_MICROSECONDS_MAX = 500;
 
@@ -38,7 +38,7 @@ const WAIT_MICROSECONDS_MAX = 500;
  * False when the pool is too full for it: keys can still be read and written, by a longer path.
  *
  * A client that meets a frozen node, or loses a race, waits before it goes on, longer each time.
- * Helpers of a client that lives only hold it up: each has to freeze all links.
+ * Helping a live client only slows it down, because every helper freezes the node again.
  */
 export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean> {
   const state: PendingState = { lean: false, waits: 0, frozen: 0 };
@@ -51,12 +51,12 @@ export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean>
 interface PendingState {
   /** Whether the pool was found too full to put nodes in order. */
   lean: boolean;
-  /** How often it has waited for other clients, and the frozen node that it has waited for. */
+  /** How often this client has waited for others, and the last frozen node that it waited for. */
   waits: number;
   frozen: Address;
 }
 
-/** Lets another client go on. Always false: the path is to be looked at again. */
+/** Waits for another client to go on. Returns false, because the path must be read again. */
 function* giveWay(state: PendingState): Operation<boolean> {
   state.waits++;
   const microseconds = Math.min(state.waits * WAIT_MICROSECONDS, WAIT_MICROSECONDS_MAX);

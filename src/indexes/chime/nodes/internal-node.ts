@@ -64,7 +64,7 @@ export function sizeFor(bytes: number): number {
   return Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES)));
 }
 
-/** The logarithm of the units of the block in which a node of a size stands. */
+/** The logarithm of the units of the block that a node of this size takes. */
 export function blockSizeOf(size: number): number {
   return Math.max(BLOCK_SIZE_MIN, size);
 }

@@ -387,7 +387,7 @@ export class NewNodes {
     const { reclamation, geometry } = this.#tree;
     invariant(reclamation.online, 'a node is made in no epoch, which its tag is to say');
     const low = linkLow(address);
-    // Of a longer block than the node needs, the link has the size: it gives the block back.
+    // The block is freed by the size in the link. So if it is a larger one, the link says its size.
     const said = blockSize > blockSizeOf(size) ? blockSize : size;
     const high = linkHigh(address, flags, said, reclamation.announced % TAG_VALUES);
     const { seed } = geometry.shape;

@@ -47,7 +47,7 @@ import { unitsOfNode } from '../nodes/node-io.ts';
 const key = fc.uint8Array({ maxLength: 12 });
 const ADDRESSES = [UNIT_BYTES, 2 ** 31 - 64, 5 * REGION_STRIDE + 128, 1000 * REGION_STRIDE];
 
-test('a small node stands in the smallest block, and its READ is shorter than that', () => {
+test('a small node takes the smallest block, and a READ of it is no longer than the node', () => {
   for (const [size, units] of [
     [0, 64],
     [4, 64],

@@ -140,7 +140,7 @@ export function* readSlot(request: HStoreRequest, low: number, high: number): Op
   return firstMatch(request) === 0;
 }
 
-/** Of the table that this client knows now: another operation may load a later one meanwhile. */
+/** The key's first bucket. Notes its mark: an interleaved operation may load a later table. */
 function firstBucket(table: HStoreTable, request: HStoreRequest): Address {
   const { geometry } = table.pairOf(request);
   request.mark = geometry.mark;

@@ -31,7 +31,7 @@ export class HStoreRequest extends Request implements FoundSlot {
   /** The bucket that was read last, and which of its slots that is; none when a server told it. */
   bucket: Address = NULL_ADDRESS;
   slotIn = 0;
-  /** The mark that the bucket must have. */
+  /** The mark that a bucket of the key's chain must have. */
   mark = 0;
   /** The slots of the candidates, as low and high halves. */
   readonly slotOf = new Int32Array(2 * SLOTS);

@@ -261,8 +261,8 @@ export class Commit {
   }
 
   /**
-   * Notes which records become current by the changes, and which cease to be; in a turn that is
-   * repeated, unless another server has set those marks.
+   * Notes which records the changes make current, and which they replace. In a repeated turn it
+   * leaves out changes whose marks another server has set.
    */
   *#mark(isRepeated = false): Operation<void> {
     const { decisions } = this.#decided;
@@ -414,7 +414,7 @@ export class Commit {
     }
   }
 
-  /** Counts the turn's changes. */
+  /** Posts the CAS of `begun` or `committed` to the turn's last change, if it has any. */
   #postCount(word: number): void {
     if (this.#events === 0) return;
     const { before } = this.#decided;
@@ -429,7 +429,7 @@ export class Commit {
     setWord(this.#swaps, at + 8, to.low, to.high);
   }
 
-  /** Posts a CAS; returns where its words are to be put. */
+  /** Posts a CAS. Returns the offset in `#swaps` at which the caller must put its words. */
   #addSwap(word: Address): number {
     const at = CAS_BYTES * this.#swapCount++;
     invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn swaps more than it made room for');

@@ -96,7 +96,7 @@ export class HashServer {
     throw new StepwellError('SW_CONTENTION', 'servers that were overtaken go on and on');
   }
 
-  /** The same unless something was decided after this turn, which is done; then false. */
+  /** The same after `turn`, which is done. False if another turn has been decided since. */
   *forestallAfter(turn: Word): Operation<boolean> {
     const { base } = this.#pair.geometry;
     const next = emptyTurnAfter(turn);

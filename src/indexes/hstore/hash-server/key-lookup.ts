@@ -36,8 +36,9 @@ import {
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS, type Decision, emptyDecision } from '../protocol/turn.ts';
 
-/** Before a bucket is chained, so many are read. With this many keys in each the table grows. */
+/** Buckets to read before one is chained. */
 const BUCKETS_SAMPLED = 256;
+/** If those hold this many records each on average, the table grows instead. */
 const CROWDED = 4;
 
 /** A slot as it was read. */
@@ -71,7 +72,7 @@ export class PostedRequest {
   /** Whether that record has expired, so that the key counts as absent. */
   isExpired = false;
 
-  /** With the request decoded. */
+  /** Call when `request` has been decoded. */
   begin({ row, number }: Unanswered, bucket: Address, first: PostedRequest = this): void {
     this.decision.row = row;
     this.decision.number = number;
@@ -186,7 +187,7 @@ export class KeyLookup {
     return 'overtaken';
   }
 
-  /** Whether the table may grow, and the buckets around a full one have many keys, too. */
+  /** Whether the table may grow, and the buckets around the full one are crowded, too. */
   *#isCrowded(h1: number): Operation<boolean> {
     const { geometry, wasJustFull } = this.#pair;
     const { buckets, shape } = geometry;

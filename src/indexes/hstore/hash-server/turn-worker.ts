@@ -49,7 +49,7 @@ export interface TurnResult {
   released?: boolean;
   /** The generation of a lost table, which must be rebuilt before anything can be answered. */
   lost?: number;
-  /** The generation of a table that is to grow before anything can be answered. */
+  /** The generation of a table that must grow before anything can be answered. */
   crowded?: number;
   /** Another server decided first: nothing of this turn has happened. */
   isOvertaken?: boolean;
@@ -304,8 +304,8 @@ export class TurnWorker {
   }
 
   /**
-   * The requests that wait. Each turn begins at another row. Otherwise clients in low rows that
-   * keep asking for one bucket would starve the others.
+   * Finds the requests that wait. Each turn begins at another row. Otherwise clients in low rows
+   * that keep asking for one bucket would starve the others.
    */
   #findUnanswered(turn: Word): void {
     const { hashMailbox: mailbox } = this.#pair.geometry;
@@ -357,7 +357,7 @@ export class TurnWorker {
     return true;
   }
 
-  /** The first request of a bucket, but for the last one, which is not known yet. */
+  /** The bucket's first request in this turn, except the one being taken, which is the last. */
   #firstOf(bucket: Address): PostedRequest | undefined {
     for (let i = 0; i < this.#posted.length - 1; i++) {
       if (this.#posted.at(i).bucket === bucket) return this.#posted.at(i);
@@ -368,8 +368,8 @@ export class TurnWorker {
 
 /**
  * Decides a request. Its first one (`PostedRequest.first`) knows which slot has the key. A change
- * gets the number `sequence`. Nothing is decided if another server has decided a turn meanwhile, or
- * the table is to grow.
+ * gets the number `sequence`. Decides nothing if another server has decided a turn meanwhile, or if
+ * the table must grow first.
  */
 function* decide(
   lookup: KeyLookup,

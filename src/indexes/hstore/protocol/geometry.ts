@@ -91,7 +91,7 @@ function wholeLines(bytes: number): number {
   return Math.ceil(bytes / LINE) * LINE;
 }
 
-/** A generation of the table counts rebuilds and, in units of this, how often it has grown. */
+/** A generation counts the tables so far; it also has this much for each time they have grown. */
 const GROWTH = 2 ** 40;
 
 export function growthOf(generation: number): number {
@@ -106,7 +106,7 @@ export function generationAfter(generation: number, grows: boolean): number {
 /** Buckets of a pair's table of this generation. Raises SW_POOL_CORRUPT for too many. */
 export function bucketsOf({ buckets, bucketsMax }: HStoreShape, generation: number): number {
   const grown = buckets * 2 ** growthOf(generation);
-  invariant(grown <= bucketsMax, 'a hash table has grown beyond its most buckets');
+  invariant(grown <= bucketsMax, 'a hash table has grown beyond its bucketsMax');
   return grown;
 }
 
@@ -157,7 +157,7 @@ export class PairGeometry {
     this.end = this.#ownRecords + clients * OWN_RECORDS * OWN_RECORD_BYTES;
   }
 
-  /** From now on the segments are those of this table. */
+  /** Notes that `segments` are now those of the table of this generation. */
   use(generation: number): void {
     this.generation = generation;
     this.buckets = bucketsOf(this.shape, generation);

@@ -19,7 +19,7 @@ const TOKEN_SHIFT = CLIENT_BITS + 2;
 const ELECTED_AT = 16;
 const ELECTED = 0x64_65_74_63_65_6c_45n;
 
-/** Whose a lease is. */
+/** The holder of a lease. */
 export interface Holding {
   /** 0: the lease is free. */
   readonly client: number;
@@ -44,7 +44,7 @@ export function holderIn(words: Scratch, at: number): Holder {
   return { ...holdingIn(words, at), word: BigInt.asUintN(64, words.i64[at >> 3]) };
 }
 
-/** The same without what a CAS needs, which would be garbage of every turn. */
+/** The same without `word`, a BigInt, which would be garbage in every turn. */
 export function holdingIn(words: Scratch, at: number): Holding {
   const [low, high] = [lowHalf(words, at), highHalf(words, at)];
   return {
@@ -133,7 +133,7 @@ export class Lease {
     return yield* this.#takeFrom(held, wordOf(this.own, true, token));
   }
 
-  /** Keeps what was taken for turns: from now on others do not overtake this client. */
+  /** Keeps a lease that was taken for turns: from now on no client overtakes this one. */
   *keep(): Operation<boolean> {
     return yield* control.swap(this.address, BigInt(this.forTurns), wordOf(this.own, false, 0));
   }

@@ -28,8 +28,8 @@ export class PairAccess {
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;
   /**
-   * As a server: buckets that this client chained, how often it has doubled the table, and
-   * decisions of others that it did again.
+   * As a server: buckets that this client has chained, how often it has doubled the table, and
+   * decisions of other servers that it has repeated.
    */
   chained = 0;
   grown = 0;

@@ -83,21 +83,22 @@ export function stateIn(words: Scratch): PairState {
   return { holder, begun, committed, table, turn, progress, skiplist };
 }
 
-/** Reports that the table of this generation is lost. False if another client has, or built one. */
+/** Reports this generation's table as lost. False if another client has, or has replaced it. */
 export function* reportLost({ base }: PairGeometry, generation: number): Operation<boolean> {
   const whole = BigInt(wholeTable(generation));
   return yield* control.swap(base + PAIR.table, whole, whole + 1n);
 }
 
-/** Takes back an own report. The next client that reads a lost bucket reports it again. */
+/** Withdraws this client's own report. If a bucket is lost, its next reader reports it again. */
 export function* withdrawReport({ base }: PairGeometry, generation: number): Operation<void> {
   const whole = BigInt(wholeTable(generation));
   yield* control.swap(base + PAIR.table, whole + 1n, whole);
 }
 
 /**
- * Reads where the segments of the table are. While a new table is being published these may be of
- * both; those of the new one are complete then, and their marks differ if it has grown.
+ * Reads where the segments of the table are. While a new table is being published, some may be the
+ * old table's and some the new one's. The new ones are complete by then, and have other marks if
+ * the table has grown.
  */
 export function* loadSegments(geometry: PairGeometry): Operation<void> {
   const { table } = yield* readState({ geometry });

@@ -67,7 +67,7 @@ export class Replies {
   /** Its operation has ended, whichever way. */
   forget(ticket: Ticket): void {
     const at = this.#waiting.indexOf(ticket);
-    invariant(at >= 0, 'a request waits no more, and its operation has not ended');
+    invariant(at >= 0, 'an operation ends twice, or its request was never noted');
     const last = this.#waiting.pop() as Ticket;
     if (last !== ticket) this.#waiting[at] = last;
   }

@@ -1,4 +1,4 @@
-/** A list whose items are filled anew each time: neither they nor their array become garbage. */
+/** A list that is emptied and refilled with the same objects, so that it makes no garbage. */
 export class Reused<T> {
   readonly #items: T[] = [];
   readonly #make: () => T;
@@ -12,7 +12,7 @@ export class Reused<T> {
     return this.#items[i];
   }
 
-  /** One more item, with whatever it was last filled with. */
+  /** Appends an item, which still has its former contents, for the caller to fill in. */
   add(): T {
     this.#items[this.length] ??= this.#make();
     return this.#items[this.length++];

@@ -65,7 +65,7 @@ export function vacated(sequence: number): Word {
   return { low: sequence | 0, high };
 }
 
-/** The mark of a bucket of a table that has grown so often. */
+/** The mark of every bucket of a table that has grown `growth` times. */
 export function markOf(growth: number): number {
   return 2 * growth + 1;
 }

@@ -102,6 +102,6 @@ function* serve(pair: Pair): Operation<boolean> {
     answers += result.answers.length;
     return result.answers.length > 0 && !result.released && !(yield* isSettled(pair));
   });
-  const isTable = last.lost === undefined && last.crowded === undefined;
-  return answers > 0 || last.isOvertaken === true || !isTable;
+  const isUsable = last.lost === undefined && last.crowded === undefined;
+  return answers > 0 || last.isOvertaken === true || !isUsable;
 }

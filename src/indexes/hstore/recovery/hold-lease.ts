@@ -44,10 +44,10 @@ export function* holding<T>(pair: Pair, what: string, work: () => Operation<T>):
 }
 
 /**
- * Work in two parts. At the first one others may overtake this client, if it is stopped; then the
- * second one is left out. There `isUnchanged` tells whether nothing was decided since the first one
- * began. From then on nothing is, on the ground of what was there before. A server process does
- * both as the holder of its lease.
+ * Work in two parts. During the first, other clients may overtake this one if it is stopped; then
+ * the second is left out. In the second, `isUnchanged` returns whether no turn has been decided
+ * since the first began. After that no server can decide a turn from what it read before. A server
+ * process does both parts under its own lease.
  */
 export function* inTwoParts(
   pair: Pair,

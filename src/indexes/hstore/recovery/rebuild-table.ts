@@ -99,9 +99,9 @@ function* rebuildTable(pair: Pair): Operation<void> {
 
 /**
  * Doubles the table of generation `met`, from the records. GETs go on while the new table is built;
- * writes wait. A client that is stopped at that is overtaken, and its table is given up. After a
- * crash in the midst of publishing, the table is lost: the next client builds it, of the old size.
- * In a full pool chains get longer.
+ * writes wait. A client that is stopped while it builds is overtaken, and gives its table up. If it
+ * dies while it publishes, the table is lost, and the next client rebuilds it at its old size. In a
+ * full pool the chains get longer instead.
  */
 export function* growTable(pair: Pair, met: number): Operation<void> {
   const { geometry } = pair;
@@ -117,7 +117,7 @@ export function* growTable(pair: Pair, met: number): Operation<void> {
     yield* image.write();
   };
   const publish = function* (isUnchanged: () => Operation<boolean>): Operation<void> {
-    // A lost table has no turns. If it was lost before, its builder knows no better.
+    // No turn begins on a table that is reported as lost. If it was already, others rebuild it.
     if (!isNeeded || !(yield* reportLost(geometry, met))) return;
     if (geometry.generation !== met || !(yield* isUnchanged())) {
       yield* withdrawReport(geometry, met);
@@ -179,8 +179,9 @@ function* fromRecords(pair: Pair, image: TableImage): Operation<void> {
 }
 
 /**
- * With those that are chained: a near read proves a record by the mark of the bucket that names it.
- * The last one of a chain is the first, so that after a crash the others still lead to the rest.
+ * Clears the marks of all buckets, chained ones too: a near read proves a record by the mark of the
+ * bucket that names it. Begins at the end of each chain, so that after a crash the buckets that are
+ * still marked lead to the rest.
  */
 function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
   const { buckets } = geometry;

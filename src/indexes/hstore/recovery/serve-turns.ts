@@ -5,8 +5,8 @@ import { growTable, restoreTable } from './rebuild-table.ts';
 
 /**
  * Turns as the hash server, with a lease that was taken for turns: as long as `goesOn` says, then
- * it is given back. They end when the table is lost; it is there again afterwards. They also end
- * when the table is to grow, and it does.
+ * it is given back. They also end when the table is lost or crowded: then this restores the table,
+ * or lets it grow.
  */
 export function* servingTurns(
   pair: Pair,
@@ -21,8 +21,8 @@ export function* servingTurns(
     last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       released = result.released ?? false;
-      const isTable = result.lost === undefined && result.crowded === undefined;
-      return isTable && (yield* goesOn(result));
+      const isUsable = result.lost === undefined && result.crowded === undefined;
+      return isUsable && (yield* goesOn(result));
     });
   } finally {
     replies.serving--;

@@ -44,14 +44,14 @@ test('a table grows with its keys, and clients that know a smaller one find all'
   assert.equal(grown[0] + grown[1], 5);
 });
 
-test('a table whose size was chosen does not grow', (t) => {
+test('a table without bucketsMax does not grow', (t) => {
   const client = newClient(t);
   fill(client, KEYS);
   assert.equal(bucketsOf(client), 4);
   assert.ok(client.index.counters.chained > 50);
 });
 
-test('no near read is proved by a bucket of a table that was doubled, chained ones included', (t) => {
+test('no near read is proved by a bucket, chained or not, of a table that has doubled', (t) => {
   const client = newClient(t, {}, { shape: SHAPE });
   const { index, pool } = client;
   const [pair] = index.table.pairs;
@@ -81,7 +81,7 @@ function stands({ pool }: Client, { mark, markLow, markHigh }: Proof): boolean {
   return word === (BigInt(markHigh >>> 0) << 32n) + BigInt(markLow >>> 0);
 }
 
-test('a walk in whose midst the table grows meets each key once', (t) => {
+test('a walk during which the table grows meets each key once', (t) => {
   const client = newClient(t, {}, { shape: { ...SHAPE, buckets: 128, bucketsMax: 1024 } });
   const [early, late] = [KEYS.slice(0, 400), numbered('late ', 2400)];
   fill(client, early);
@@ -116,7 +116,7 @@ test('the client that doubles the table dies at any verb', (t) => {
   }
 });
 
-test('a client that is stopped while it doubles the table is overtaken, and loses no write', (t) => {
+test('a client that is stopped while it doubles the table is overtaken: no write is lost', (t) => {
   const keys = KEYS.slice(0, 40);
   for (let step = 0; ; step++) {
     const client = newClient(t, {}, { shape: SHAPE });

@@ -75,7 +75,7 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
   learnMain(table, request);
 }
 
-/** Notes what was read of the MainSegment of the fresh metadata. */
+/** Notes the MainSegment that was read for the fresh metadata. */
 function learnMain(table: SepHashTable, { view, range, freshLow, freshHigh }: SepHashRequest) {
   const main = parseMainHeader(range, 0);
   const cache = table.cacheOf(main.count, () => parseFpTable(range, 0));
@@ -84,9 +84,9 @@ function learnMain(table: SepHashTable, { view, range, freshLow, freshHigh }: Se
 }
 
 /**
- * After a filter word that names other metadata: 1 round trip. Most likely the segment was merged,
- * and the MainSegment that they name is read with the metadata themselves. If these are still the
- * same, a merger has written the word and lost.
+ * Follows a filter word that names other metadata, in 1 round trip. Most likely the segment was
+ * merged, so this reads the MainSegment that the word names, and the metadata in the same doorbell.
+ * If these are unchanged, a merger has written the word and then lost.
  */
 export function* followFilter(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { view, batch, words, range } = request;

@@ -23,8 +23,8 @@ import { aimForSearch, catchUp, followFilter } from './refresh.ts';
 
 /**
  * Lock-free search (section 4.4). It takes 2 round trips, or 3 when the filter says that the
- * CurSegment may have the key. A client that knows so before, since it has written the fingerprint
- * itself, reads the CurSegment at once.
+ * CurSegment may have the key. A client that knows this beforehand, from a write or search of its
+ * own, reads the CurSegment at once.
  *
  *   D[READ entries of the fingerprint in Main; READ filter word] -> READ record
  *   D[…] -> D[READ CurSegment; READ metadata] -> READ record
@@ -53,7 +53,7 @@ export function* search(table: SepHashTable, request: SepHashRequest): Operation
       continue;
     } else if (!filterIsClear(request)) {
       yield postMeta(request, postSlots(table, request, batch.clear()));
-      // After a merge that this client has not heard of, the word was most likely cleared since.
+      // If the segment was merged meanwhile, the word has most likely been cleared since.
       request.readsSlots = true;
       if (!request.metaHolds()) continue;
       noteMark(table, request);

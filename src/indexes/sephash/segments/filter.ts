@@ -30,15 +30,15 @@ export function filterIsClear(request: SepHashRequest): boolean {
   return lowHalf(words, FILTER_AT) === metaLow && highHalf(words, FILTER_AT) === metaHigh;
 }
 
-/** Whether it names other metadata: the segment was merged, or a merger has lost. */
+/** Whether the word names other metadata: of a later merge, or of a merger that has lost. */
 export function filterNamesOther(request: SepHashRequest): boolean {
   return highHalf(request.words, FILTER_AT) !== 0 && !filterIsClear(request);
 }
 
 /**
  * Adds the WRITE that tells searches of an entry with the key's fingerprint, unless this client
- * knows that the word is not equal to the metadata any more. The operation must have read the
- * metadata: a WRITE that is older than they are could be undone by the merge that published them.
+ * knows that the word already differs from the metadata. The operation must have read the metadata
+ * before: the merge that published them could overwrite an earlier WRITE.
  */
 export function postMark(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
   if (!table.techniques.filter || isMarked(table, request)) return false;
@@ -46,13 +46,13 @@ export function postMark(table: SepHashTable, request: SepHashRequest, batch: Ba
   return true;
 }
 
-/** Whether this client knows that the word differs from the metadata, as it then does for ever. */
+/** Whether this client knows that the word differs from the metadata. It then does so for good. */
 export function isMarked(table: SepHashTable, request: SepHashRequest): boolean {
   const { view, metaLow, metaHigh } = request;
   return view.isAt(metaLow, metaHigh) && view.isMarked(numberOf(table, request));
 }
 
-/** Notes that the word is not equal to the metadata that the request has read. */
+/** Notes that the word differs from the metadata that the request has read. */
 export function noteMark(table: SepHashTable, request: SepHashRequest): void {
   const { view, metaLow, metaHigh } = request;
   if (view.isAt(metaLow, metaHigh)) view.mark(numberOf(table, request));

@@ -5,7 +5,7 @@ import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../../verbs/
  *
  *    0  metadata: MainSegment 35 (64-byte units) | closed 1 | epoch 23 | local depth 5, changed by
  *       CAS only
- *    8  filter words, one for each fingerprint (with small CurSegments for several): filter.ts
+ *    8  filter words (filter.ts): one for each fingerprint, or for several in small CurSegments
  *
  * The epoch counts the merges of the segment; its lowest bit is the sign. Every merge installs a
  * MainSegment in a new block, so while an operation runs the word never comes back, and an equal
@@ -71,7 +71,7 @@ export function nextOddEpoch(epoch: number): number {
   return ((epoch + 1) | 1) & EPOCH_MASK;
 }
 
-/** Fills a scratch with metadata: a header, or the words of a filter, while the filter is empty. */
+/** Fills an image with copies of the metadata: a new header, or the words of an empty filter. */
 export function fillWithMeta(image: Scratch, bytes: number, low: number, high: number): void {
   for (let at = 0; at < bytes; at += 8) setWord(image, at, low, high);
 }

@@ -75,7 +75,7 @@ test('insert, update and delete take 2 round trips', (t) => {
   const { pool, index, keys } = client;
   for (const [key, expected] of [
     [keys[0], ['WRITE READ READ', 'WRITE CAS']],
-    // The filter's bit is set already.
+    // The filter word is 0 already.
     [keys[0], ['WRITE READ READ', 'CAS']],
     [keys[1], ['WRITE READ READ', 'WRITE CAS']],
   ] as const) {
@@ -134,7 +134,7 @@ test('a search takes 2 round trips, and 3 when the filter is hit', (t) => {
     // Nothing of this fingerprint has been merged yet: there is no entry to read in Main.
     for (const [searcher, expected] of [
       [stranger, ['READ', 'READ READ', 'READ']],
-      // These know what the filter would say.
+      // These clients know that the filter is hit.
       [stranger, ['READ READ', 'READ']],
       [client, ['READ READ', 'READ']],
     ] as const) {

@@ -58,7 +58,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     const image = request.words.i32.subarray(IMAGE_AT >> 2, (IMAGE_AT + geometry.leafBytes) >> 2);
     const before = image.slice();
     if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
-    // Hops that did not make room have changed the image, not the leaf.
+    // Hops that made no room have changed the image but not the leaf.
     if (request.moves > 0) image.set(before);
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
     refuseDamaged(client, request);

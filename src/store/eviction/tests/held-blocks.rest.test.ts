@@ -12,9 +12,9 @@ function roundTripsOf(store: Store, from: number): number {
 }
 
 /**
- * A write that finds no free block makes two round trips more for each epoch that it waits, tries
- * again, and would do so for every second write of a client that holds two blocks: 12 or 13 instead
- * of 9 round trips a write.
+ * A write that finds no free block takes two more round trips for each epoch that it waits, and
+ * tries again. If the client held only two blocks, every second write would wait: 12 or 13 round
+ * trips a write instead of 9.
  */
 test('a client in a full pool holds the blocks of its next writes', (t) => {
   const bound = { maxRecords: 2 ** 30, eviction: 'lru' } as const;

@@ -124,7 +124,7 @@ test('a search whose reads are on both sides of a merge begins again', (t) => {
   first.length = 1;
   reader.pool.fabric.execute(first);
   merge(writer);
-  // The other word: the entry of the key is in the new MainSegment.
+  // The second READ, of the filter word: by now the key's entry is in the new MainSegment.
   first.length = 2;
   first.kind[0] = first.kind[1];
   first.address[0] = first.address[1];
