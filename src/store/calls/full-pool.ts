@@ -395,8 +395,10 @@ export class FullPool {
 
   *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
+    const { catalog, units } = lacking;
+    const waits = this.#attachment.pool.reclamation.waitingOf(catalog, units) > 0;
     const isThere = yield* this.#ripenFor(lacking);
-    if (isThere) this.#evictor?.noteWait();
+    if (isThere && waits) this.#evictor?.noteWait();
     return isThere;
   }
 
