@@ -396,9 +396,12 @@ export class FullPool {
   *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
     const { catalog, units } = lacking;
-    const waits = this.#attachment.pool.reclamation.waitingOf(catalog, units) > 0;
+    const { allocator, reclamation } = this.#attachment.pool;
+    const waits = reclamation.waitingOf(catalog, units) > 0;
     const isThere = yield* this.#ripenFor(lacking);
-    if (isThere && waits) this.#evictor?.noteWait();
+    const sizeClass = allocator.sizeClass(catalog, units);
+    const holdsFew = sizeClass.cache.length < sizeClass.claimsMax(true) / 2;
+    if (isThere && waits && holdsFew) this.#evictor?.noteWait();
     return isThere;
   }
 

@@ -40,7 +40,8 @@ export function hstoreShape(
   seed: number,
 ): HStoreShape {
   const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
-  const wanted = wishes.buckets ?? bucketsFor(poolBytes / pairs);
+  const most = wishes.bucketsMax ?? BUCKETS_MAX;
+  const wanted = wishes.buckets ?? Math.min(bucketsFor(poolBytes / pairs), most);
   const buckets = powerInRange('buckets', wanted, 1, BUCKETS_MAX);
   return {
     pairs,
