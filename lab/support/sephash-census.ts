@@ -1,4 +1,5 @@
 import { FpTable, RecordPoints } from '../../src/indexes/sephash/segments/fp-cache.ts';
+import { HEADER_BYTES } from '../../src/indexes/sephash/segments/header.ts';
 import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/segments/main-segment.ts';
 import type { SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
 import { eachSegment } from '../../src/indexes/sephash/snapshot.ts';
@@ -56,12 +57,11 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.mainEntries += main.count;
       census.places += geometry.slots;
       census.placesFull += current.length / 2;
-      census.headers += geometry.headerBytes;
+      census.headers += HEADER_BYTES;
       census.fpTables += mainBytes(0);
       census.currentSegments += geometry.slotsBytes;
       census.mainSegments += ENTRY_BYTES * entries;
-      const units =
-        geometry.headerUnits + geometry.slotsUnits + geometry.mainUnits(main.count, main.dropped);
+      const units = 1 + geometry.slotsUnits + geometry.mainUnits(main.count, main.dropped);
       census.blocks += UNIT_BYTES * units;
       census.cacheNaive += new FpTable(ends).bytes;
       census.cachePoints += new RecordPoints(ends).bytes;

@@ -17,11 +17,9 @@ import { publishedResizeCanary } from './published-resize.ts';
 import { sepHashHastyCompactionCanary } from './sephash-hasty-compaction.ts';
 import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
 import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
-import { sepHashLateMarkCanary } from './sephash-late-mark.ts';
 import { sepHashNamelessPadCanary } from './sephash-nameless-pad.ts';
 import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
-import { sepHashTrustingSearchCanary } from './sephash-trusting-search.ts';
 import { shardHastyClearingCanary } from './shard-hasty-clearing.ts';
 import { shardHastySearchCanary } from './shard-hasty-search.ts';
 import { shardLateWriterCanary } from './shard-late-writer.ts';
@@ -55,11 +53,9 @@ export const CANARIES: readonly Canary[] = [
   sepHashHastySearchCanary,
   sepHashHastyCompactionCanary,
   sepHashLateFilterCanary,
-  sepHashLateMarkCanary,
   sepHashNamelessPadCanary,
   sepHashNextEntryCanary,
   sepHashOldestKeptCanary,
-  sepHashTrustingSearchCanary,
   shardHastySearchCanary,
   shardHastyClearingCanary,
   shardLateFollowerCanary,

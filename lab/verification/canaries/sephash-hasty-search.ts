@@ -1,12 +1,13 @@
 import {
   gather,
+  postHeader,
   postRange,
   postSlots,
   readCandidates,
 } from '../../../src/indexes/sephash/operations/lookup.ts';
 import { aimForSearch, catchUp } from '../../../src/indexes/sephash/operations/refresh.ts';
 import type { SepHashRequest } from '../../../src/indexes/sephash/request.ts';
-import { filterIsClear, postFilter } from '../../../src/indexes/sephash/segments/filter.ts';
+import { mayHaveRecent } from '../../../src/indexes/sephash/segments/filter.ts';
 import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -27,10 +28,8 @@ class HastySearch extends SepHashIndex {
     for (let attempt = 1; !aimForSearch(table, request); attempt++) {
       yield* catchUp(table, request, attempt);
     }
-    postRange(request, batch.clear());
-    if (table.techniques.filter) postFilter(table, request, batch);
-    if (batch.length > 0) yield batch;
-    const recent = !table.techniques.filter || !filterIsClear(request);
+    yield postHeader(request, postRange(request, batch.clear()));
+    const recent = !table.techniques.filter || mayHaveRecent(request);
     if (recent) yield postSlots(table, request, batch.clear());
     if (gather(request, recent ? table.geometry.slots : 0) === 0) return false;
     return yield* readCandidates(request);

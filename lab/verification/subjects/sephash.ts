@@ -57,7 +57,7 @@ export const SEPHASH_SUBJECT: Subject = {
     (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
   },
   hasten: (index, attempts) => giveUpSoon((index as SepHashIndex).table, attempts),
-  // An entry counts from its CAS on, whether or not its writer lives.
+  // A check of the index completes an entry without its filter bit.
   pending: () => nothing(),
 };
 

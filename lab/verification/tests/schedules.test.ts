@@ -5,7 +5,6 @@ import { HOPSCOTCH } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import { HSTORE } from '../../../src/indexes/hstore/hstore.ts';
 import { CANARIES } from '../canaries/index.ts';
 import { sepHashHastyCompactionCanary } from '../canaries/sephash-hasty-compaction.ts';
-import { sepHashLateMarkCanary } from '../canaries/sephash-late-mark.ts';
 import { sepHashNamelessPadCanary } from '../canaries/sephash-nameless-pad.ts';
 import type { Canary } from '../canary.ts';
 import { POLICIES } from '../schedules/policies.ts';
@@ -82,9 +81,9 @@ const ELSEWHERE = CANARIES.filter(({ name, kind, index }) => {
   const isElsewhere = kind ? [CHIME, HSTORE, HOPSCOTCH].includes(kind) : index !== undefined;
   return isElsewhere || name.startsWith('CHIME');
 });
-// Random programs seldom compact without memory, or twice within an append, or die between two
-// verbs of it: exhaustive scopes and sephash-pads.test.ts catch these.
-const RARE = [sepHashHastyCompactionCanary, sepHashLateMarkCanary, sepHashNamelessPadCanary];
+// Random programs seldom compact without memory, or twice within an append: an exhaustive scope
+// and sephash-pads.test.ts catch these.
+const RARE = [sepHashHastyCompactionCanary, sepHashNamelessPadCanary];
 const OTHERS = CANARIES.filter((canary) => !ELSEWHERE.includes(canary) && !RARE.includes(canary));
 for (const canary of OTHERS) {
   test(`the canary is caught: ${canary.name}`, () => {

@@ -17,7 +17,7 @@ import {
   tagOf,
   unitsOfEntry,
 } from './segments/entry.ts';
-import { isClosed } from './segments/header.ts';
+import { HEADER_UNITS, isClosed } from './segments/header.ts';
 import { FINGERPRINTS } from './segments/main-segment.ts';
 import { eachSegment, type Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
@@ -72,7 +72,7 @@ class Check {
     if (!isClosed(snapshot.metaHigh) && !geometry.hasRoom(main.units, main.count)) {
       this.#sink.problem(`${where}: its block has no room for the next merge`);
     }
-    this.#sink.reachable(header, geometry.headerUnits);
+    this.#sink.reachable(header, HEADER_UNITS);
     this.#sink.reachable(main.slots, geometry.slotsUnits);
     this.#sink.reachable(snapshot.mainBlock, main.units);
     const all = yield* snapshot.entries();

@@ -10,7 +10,7 @@ import {
 import { nextSuffix } from '../substrates/directory.ts';
 import { mergeSealed, seal } from './merging/merge.ts';
 import { isTombstone } from './segments/entry.ts';
-import { epochOf, isClosed, META_BYTES, mainOf, metaHigh, metaLow } from './segments/header.ts';
+import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
 import { claimMain, isPoolFull } from './segments/main-blocks.ts';
 import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
@@ -37,12 +37,10 @@ const CANDIDATES = 8;
  * the old one any more, the home is overwritten with a copy, and a CAS on the metadata leads back:
  *
  *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
- *     -> READ spare -> [WRITE home; WRITE filter; CAS (spare, k + 1) to (home, k + 1)] -> grace
+ *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
  *
- *   - An append meets the return: CurSegment and epoch stay, so its entry counts as before.
+ *   - An append meets the return: CurSegment, epoch and filter stay, so its entry counts as before.
  *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
- *     The return first writes 0 into the filter, so no word equals metadata of the spare place any
- *     more, and searches read the CurSegment until the next merge.
  *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
  *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this
  *     client has been in an epoch since it read the metadata that lead to it.
@@ -232,10 +230,7 @@ export class Compaction {
     const words = new Scratch(CAS_BYTES);
     setWord(words, 0, low, high);
     setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high), isClosed(high)));
-    const filterBytes = geometry.headerBytes - META_BYTES;
-    batch.clear().write(home, bytes, image, 0);
-    if (filterBytes > 0) batch.write(header + META_BYTES, filterBytes, new Scratch(filterBytes), 0);
-    yield batch.cas(header, words, 0);
+    yield batch.clear().write(home, bytes, image, 0).cas(header, words, 0);
   }
 }
 

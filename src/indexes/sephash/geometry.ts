@@ -1,14 +1,8 @@
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { CONTINUATION_UNITS } from '../../records/layout.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange, powerInRange, techniquesOf } from '../substrates/parameters.ts';
-import { META_BYTES } from './segments/header.ts';
-import {
-  FINGERPRINTS,
-  MAIN_HEADER_BYTES,
-  mainBytes,
-  mainEntries,
-} from './segments/main-segment.ts';
+import { inRange, powerInRange } from '../substrates/parameters.ts';
+import { MAIN_HEADER_BYTES, mainBytes, mainEntries } from './segments/main-segment.ts';
 
 /** Techniques of the paper, in the order of the bits of `SepHashShape.without`. */
 export const SEPHASH_TECHNIQUES = [
@@ -61,11 +55,6 @@ export class SepHashGeometry {
   readonly slotsBytes: number;
   /** Size class of the block of a CurSegment's entries. */
   readonly slotsUnits: number;
-  /** Words of a CurSegment's filter: twice its entries, as in the paper, or none without it. */
-  readonly filterWords: number;
-  readonly headerBytes: number;
-  /** Size class of a segment's header. */
-  readonly headerUnits: number;
   readonly mainSizes: MainSizes;
   /** Block sizes that only the index itself uses. */
   readonly tableUnits: readonly number[];
@@ -76,11 +65,6 @@ export class SepHashGeometry {
     this.slots = shape.segmentBytes / 8;
     // Odd and, from 9 on, no size class of records: statistics tell tables from them.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
-    const { filter } = techniquesOf(SEPHASH_TECHNIQUES, shape.without);
-    this.filterWords = filter ? Math.min(FINGERPRINTS, 2 * this.slots) : 0;
-    this.headerBytes = META_BYTES + 8 * this.filterWords;
-    const units = Math.ceil(this.headerBytes / UNIT_BYTES);
-    this.headerUnits = units > 8 ? units | 1 : units;
     this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots);
     this.tableUnits = this.#ownUnits();
   }
@@ -120,7 +104,7 @@ export class SepHashGeometry {
 
   #ownUnits(): number[] {
     const units = new Set<number>();
-    for (const size of [this.slotsUnits, this.headerUnits]) if (size > 8) units.add(size);
+    if (this.slotsUnits > 8) units.add(this.slotsUnits);
     for (const size of this.mainSizes.classes(this.#entriesMax)) units.add(size);
     return [...units];
   }

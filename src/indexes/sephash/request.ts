@@ -5,11 +5,9 @@ import type { SegmentView } from './segments/segment-view.ts';
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
-/** A word that is always 0: what a put writes into the filter. */
-export const ZERO_AT = 32;
-/** The segment's metadata, and the filter word of the key. */
+export const FILTER_SWAP_AT = 32;
+/** The segment's header: metadata and filter. */
 export const HEADER_AT = 64;
-export const FILTER_AT = 72;
 export const SLOTS_AT = 128;
 
 /** A request with what SepHash operations remember between their round trips. */
@@ -41,14 +39,19 @@ export class SepHashRequest extends Request {
   fresh: SegmentView | undefined;
   freshLow = 0;
   freshHigh = 0;
+  /** A filter word that did not fit the metadata of this epoch: see filter.ts. */
+  doubtedEpoch = -1;
+  doubtedLow = 0;
+  doubtedHigh = 0;
+  /** It was read twice with the same metadata: it is an old one. */
+  trusted = false;
   /** Whether it deletes: a merge for it takes any block that is large enough. */
   forDeletion = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
-  /** Whether a search reads the CurSegment without asking the filter. */
-  readsSlots = false;
-  /** Whether the doorbell of the entry clears the filter word. */
-  marks = false;
+  /** Whether the doorbell of the entry sets its filter bit, and whether that is set afterwards. */
+  setsBit = false;
+  bitStands = false;
 
   get main(): Address {
     return mainOf(this.metaLow, this.metaHigh);
@@ -75,7 +78,8 @@ export class SepHashRequest extends Request {
   begin(): void {
     this.tag = this.hash.h2 & 0xffff;
     this.fresh = undefined;
-    this.readsSlots = false;
+    this.doubtedEpoch = -1;
+    this.trusted = false;
     this.forDeletion = false;
     this.inDoubt = false;
     this.match = -1;
@@ -95,7 +99,7 @@ export class SepHashRequest extends Request {
     this.candidateHigh = new Int32Array(room);
   }
 
-  /** Whether the metadata that were read are those that the operation relies on. */
+  /** Whether the header that was read has the metadata that the operation relies on. */
   metaHolds(): boolean {
     const low = lowHalf(this.words, HEADER_AT);
     const high = highHalf(this.words, HEADER_AT);

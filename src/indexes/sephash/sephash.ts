@@ -23,7 +23,7 @@ import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
 import { paint, SepHashParts, sampleRecords, shapeOf } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
-import { FIRST_EPOCH, fillWithMeta, metaHigh, metaLow } from './segments/header.ts';
+import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './segments/header.ts';
 import { writeMain } from './segments/main-segment.ts';
 import { SepHashTable } from './table.ts';
 
@@ -168,8 +168,8 @@ function* buildSegment(
   catalog: number,
   suffix: number,
 ): Operation<Address> {
-  const { shape, slotsBytes, slotsUnits, headerBytes } = geometry;
-  const header = yield* allocator.allocate(catalog, geometry.headerUnits);
+  const { shape, slotsBytes, slotsUnits } = geometry;
+  const header = yield* allocator.allocate(catalog, HEADER_UNITS);
   const slots = yield* allocator.allocate(catalog, slotsUnits);
   const units = geometry.mainUnits(0, 0);
   const main = yield* allocator.allocate(catalog, units);
@@ -177,12 +177,11 @@ function* buildSegment(
   const nothing = new Int32Array(0);
   const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units, home: 0 };
   const bytes = writeMain(mainImage, fields, nothing, nothing);
-  const headerImage = new Scratch(headerBytes);
-  const high = metaHigh(main, shape.initialDepth, FIRST_EPOCH);
-  fillWithMeta(headerImage, headerBytes, metaLow(main), high);
+  const headerImage = new Scratch(HEADER_BYTES);
+  writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);
   yield new Batch()
     .write(main, bytes, mainImage, 0)
     .write(slots, slotsBytes, new Scratch(slotsBytes), 0)
-    .write(header, headerBytes, headerImage, 0);
+    .write(header, HEADER_BYTES, headerImage, 0);
   return header;
 }

@@ -9,9 +9,10 @@ import {
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { catchUp, linkSibling } from './operations/refresh.ts';
-import type { SepHashRequest } from './request.ts';
-import { isPad, signOf } from './segments/entry.ts';
-import { epochOf, META_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
+import { HEADER_AT, type SepHashRequest } from './request.ts';
+import { isPad, signOf, tagOf } from './segments/entry.ts';
+import { canSetBit, completeBit, doubt, wantsBit } from './segments/filter.ts';
+import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
 import {
   blockOfMain,
   fpTableIn,
@@ -32,8 +33,10 @@ export class Snapshot {
   readonly #batch = new Batch();
   readonly #slots: Scratch;
   readonly #head = new Scratch(MAIN_HEADER_BYTES);
-  readonly #words = new Scratch(META_BYTES);
-  /** The segment is found with this one, which then has its metadata. */
+  readonly #words = new Scratch(HEADER_BYTES);
+  /** The header when a filter word of it was doubtful. */
+  readonly #seen = new Scratch(HEADER_BYTES);
+  /** The segment is found, and entries without their filter bit are completed, with this one. */
   readonly request: SepHashRequest;
   header: Address = 0;
   metaLow = 0;
@@ -97,7 +100,7 @@ export class Snapshot {
   }
 
   *#readMeta(): Operation<void> {
-    yield this.#batch.clear().read(this.header, META_BYTES, this.#words, 0);
+    yield this.#batch.clear().read(this.header, 8, this.#words, 0);
     this.metaLow = lowHalf(this.#words, 0);
     this.metaHigh = highHalf(this.#words, 0);
   }
@@ -123,7 +126,7 @@ export class Snapshot {
     yield this.#batch
       .clear()
       .read(this.main.slots, slotsBytes, this.#slots, 0)
-      .read(this.header, META_BYTES, this.#words, 0);
+      .read(this.header, HEADER_BYTES, this.#words, 0);
     if (lowHalf(this.#words, 0) !== this.metaLow) return false;
     if (highHalf(this.#words, 0) !== this.metaHigh) return false;
     const sign = signOfEpoch(epochOf(this.metaHigh));
@@ -138,10 +141,47 @@ export class Snapshot {
     }
     this.isFull = at === 8 * slots;
     this.current = this.#entries.subarray(0, length);
-    this.request.view = this.#table.viewAt(this.header);
-    this.request.metaLow = this.metaLow;
-    this.request.metaHigh = this.metaHigh;
+    return yield* this.#completeBits();
+  }
+
+  /**
+   * Entries whose writers died before they had set the filter's bit count from now on. False when a
+   * filter word may be of a later epoch: then all is read once more.
+   */
+  *#completeBits(): Operation<boolean> {
+    const { request } = this;
+    request.view = this.#table.viewAt(this.header);
+    request.metaLow = this.metaLow;
+    request.metaHigh = this.metaHigh;
+    for (let at = 0; at < HEADER_BYTES; at += 8) this.#copyHeaderWord(at);
+    for (let at = 1; at < this.current.length; at += 2) {
+      request.tag = tagOf(this.current[at]);
+      if (!wantsBit(this.#table, request)) continue;
+      if (!canSetBit(request) && !this.#wasSeen(request)) {
+        this.#seen.u8.set(this.#words.u8.subarray(0, HEADER_BYTES));
+        return false;
+      }
+      yield* completeBit(this.#table, request);
+    }
     return true;
+  }
+
+  /** Whether the filter word was there, with the same metadata, when it was read before. */
+  #wasSeen(request: SepHashRequest): boolean {
+    const { words } = request;
+    for (const at of [0, filterWordOf(request.tag >>> 8)]) {
+      if (lowHalf(this.#seen, at) !== lowHalf(words, HEADER_AT + at)) return false;
+      if (highHalf(this.#seen, at) !== highHalf(words, HEADER_AT + at)) return false;
+    }
+    doubt(request);
+    request.trusted = true;
+    return true;
+  }
+
+  #copyHeaderWord(at: number): void {
+    const { words } = this.request;
+    words.i32[(HEADER_AT + at) >> 2] = lowHalf(this.#words, at);
+    words.i32[(HEADER_AT + at + 4) >> 2] = highHalf(this.#words, at);
   }
 }
 

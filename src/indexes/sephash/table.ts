@@ -17,7 +17,8 @@ export type RetryReason =
   | 'staleSegment' // the client's cache of the segment was of an earlier epoch
   | 'staleDirectory' // the cached directory led to a segment that has been split
   | 'slotTaken' // another client filled the entry first
-  | 'segmentFull'; // no empty entry: the segment had to be merged
+  | 'segmentFull' // no empty entry: the segment had to be merged
+  | 'filterUnclear'; // a filter word was of another epoch than the metadata beside it
 
 const NEAR_VIEWS = 4096;
 
@@ -41,6 +42,7 @@ export class SepHashTable {
     staleDirectory: 0,
     slotTaken: 0,
     segmentFull: 0,
+    filterUnclear: 0,
   };
   /**
    * How often, and how long at a time, a client that meets a full segment looks whether another one

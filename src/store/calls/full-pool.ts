@@ -395,14 +395,7 @@ export class FullPool {
 
   *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
     if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
-    const { catalog, units } = lacking;
-    const { allocator, reclamation } = this.#attachment.pool;
-    const waits = reclamation.waitingOf(catalog, units) > 0;
-    const isThere = yield* this.#ripenFor(lacking);
-    const sizeClass = allocator.sizeClass(catalog, units);
-    const holdsFew = sizeClass.cache.length < sizeClass.claimsMax(true) / 2;
-    if (isThere && waits && holdsFew) this.#evictor?.noteWait();
-    return isThere;
+    return yield* this.#ripenFor(lacking);
   }
 
   /** Frees what this client has retired. Returns whether the write now finds what it lacks. */

@@ -191,15 +191,6 @@ export class Evictor {
     for (let group = 0; group < groups; group++) yield* this.#evictSome(some, request);
   }
 
-  /**
-   * Call when a write has waited for blocks that this client had retired. Makes it evict one more
-   * record than it writes. In the end it holds as many blocks as it uses until retired ones are
-   * freed, and its writes no longer wait. An index with a pace of its own needs none of this.
-   */
-  noteWait(): void {
-    if (this.#pace === undefined) this.#owed++;
-  }
-
   /** How many records to evict for the writes to come. */
   *#lackedAfter(request: Request): Operation<number> {
     if (this.#pace === undefined) {

@@ -12,7 +12,7 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
-import { firstEmpty, postMeta, postSlots } from '../operations/lookup.ts';
+import { firstEmpty, postHeader, postSlots } from '../operations/lookup.ts';
 import { linkSibling } from '../operations/refresh.ts';
 import { HEADER_AT, type SepHashRequest, SLOTS_AT } from '../request.ts';
 import {
@@ -27,8 +27,6 @@ import {
 import {
   depthOf,
   epochOf,
-  fillWithMeta,
-  META_BYTES,
   mainOf,
   metaHigh,
   metaLow,
@@ -202,7 +200,7 @@ function checkHeader(
  *   D[READ CurSegment; READ Main header; READ metadata] -> READ Main entries
  *     [-> READ records of entries that may have the same key]
  *     [-> READ all records: every fourth split, for their next depth bits]
- *     -> D[WRITE new Main; WRITE filter; CAS metadata]
+ *     -> D[WRITE new Main; CAS metadata]
  */
 export class Merger {
   readonly #table: SepHashTable;
@@ -211,7 +209,6 @@ export class Merger {
   readonly #current: Scratch;
   readonly #main = new Scratch(4096);
   readonly #image = new Scratch(4096);
-  readonly #filter: Scratch;
   readonly #planner: MergePlanner;
   readonly #halves: Halves;
   #request: SepHashRequest | undefined;
@@ -227,7 +224,6 @@ export class Merger {
   constructor(table: SepHashTable) {
     this.#table = table;
     this.#current = new Scratch(table.geometry.slotsBytes);
-    this.#filter = new Scratch(table.geometry.headerBytes);
     const keys = new RecordKeys(table.geometry.shape.seed);
     this.#planner = new MergePlanner(keys);
     this.#halves = new Halves(table, keys);
@@ -429,18 +425,12 @@ export class Merger {
     yield* this.#table.directory.link(suffix, depth, sibling);
   }
 
-  /** The filter's words are written before the CAS: see segments/filter.ts. */
   #postSwap(batch: Batch, header: Address, words: [number, number, number, number]): Batch {
     const [, before, low, high] = words;
     // The epoch makes sure that the same metadata do not recur while an operation may expect them.
     const isNext = mainOf(low, high) > 0 && epochOf(high) !== epochOf(before);
     invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge leaves the epoch as it was');
     invariant(depthOf(high) >= depthOf(before), 'the local depth of a segment goes back');
-    const filterBytes = this.#table.geometry.headerBytes - META_BYTES;
-    if (filterBytes > 0) {
-      fillWithMeta(this.#filter, filterBytes, low, high);
-      batch.write(header + META_BYTES, filterBytes, this.#filter, 0);
-    }
     setWord(this.#words, 0, words[0], words[1]);
     setWord(this.#words, 8, words[2], words[3]);
     return batch.cas(header, this.#words, 0);
@@ -498,7 +488,7 @@ export class Merger {
  */
 export function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, words } = request;
-  yield postMeta(request, postSlots(table, request, batch.clear()));
+  yield postHeader(request, postSlots(table, request, batch.clear()));
   if (!request.metaHolds()) return;
   const { slots } = table.geometry;
   const swaps = new Scratch(CAS_BYTES * slots);

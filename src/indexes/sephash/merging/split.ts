@@ -7,7 +7,14 @@ import {
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
 import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from '../segments/entry.ts';
-import { fillWithMeta, metaHigh, metaLow, nextOddEpoch } from '../segments/header.ts';
+import {
+  HEADER_BYTES,
+  HEADER_UNITS,
+  metaHigh,
+  metaLow,
+  nextOddEpoch,
+  writeHeader,
+} from '../segments/header.ts';
 import { allocateMain } from '../segments/main-blocks.ts';
 import { type MainHeader, writeMain } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';
@@ -35,15 +42,12 @@ export class Halves {
   readonly high = new Half();
   /** Address of the sibling's header. */
   sibling: Address = 0;
-  readonly header: Scratch;
-  readonly headerBytes: number;
+  readonly header = new Scratch(HEADER_BYTES);
   readonly zeros: Scratch;
 
   constructor(table: SepHashTable, keys: RecordKeys) {
     this.#table = table;
     this.#keys = keys;
-    this.headerBytes = table.geometry.headerBytes;
-    this.header = new Scratch(this.headerBytes);
     this.zeros = new Scratch(table.geometry.slotsBytes);
   }
 
@@ -84,7 +88,7 @@ export class Halves {
         half.units = block.units;
         half.slots = yield* allocator.allocate(catalog, geometry.slotsUnits);
       }
-      this.sibling = yield* allocator.allocate(catalog, geometry.headerUnits);
+      this.sibling = yield* allocator.allocate(catalog, HEADER_UNITS);
     } catch (error) {
       this.giveBack();
       throw error;
@@ -101,7 +105,7 @@ export class Halves {
       give(half.main, half.units);
       give(half.slots, geometry.slotsUnits);
     }
-    give(this.sibling, geometry.headerUnits);
+    give(this.sibling, HEADER_UNITS);
     this.forget();
   }
 
@@ -122,7 +126,7 @@ export function postHalves(
   { suffix, depth }: MainHeader,
   epoch: number,
 ): { low: number; high: number } {
-  const { low, high, header, headerBytes, zeros, sibling } = halves;
+  const { low, high, header, zeros, sibling } = halves;
   const next = nextOddEpoch(epoch);
   // The words of the old CurSegment would name records that both halves may retire.
   const areNew = low.slots > 0 && high.slots > 0 && low.slots !== high.slots && sibling > 0;
@@ -141,7 +145,7 @@ export function postHalves(
     invariant(bytes <= UNIT_BYTES * half.units, 'a MainSegment is longer than its block');
     batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);
   }
-  fillWithMeta(header, headerBytes, metaLow(high.main), metaHigh(high.main, depth + 1, next));
-  batch.write(sibling, headerBytes, header, 0);
+  writeHeader(header, high.main, depth + 1, next);
+  batch.write(sibling, HEADER_BYTES, header, 0);
   return { low: metaLow(low.main), high: metaHigh(low.main, depth + 1, next) };
 }

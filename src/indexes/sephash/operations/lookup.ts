@@ -10,7 +10,7 @@ import {
   tagOf,
   unitsOfEntry,
 } from '../segments/entry.ts';
-import { META_BYTES } from '../segments/header.ts';
+import { HEADER_BYTES } from '../segments/header.ts';
 import { MAIN_HEADER_BYTES } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';
 
@@ -23,13 +23,13 @@ export function postRange(request: SepHashRequest, batch: Batch): Batch {
   return batch.read(main + MAIN_HEADER_BYTES + 8 * rangeStart, bytes, range, 0);
 }
 
-/** Adds the READ of the CurSegment's entries. Before the metadata: what they say was true later. */
+/** Adds the READ of the CurSegment's entries. Before the header: what it says was true later. */
 export function postSlots(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
   return batch.read(request.slots, table.geometry.slotsBytes, request.words, SLOTS_AT);
 }
 
-export function postMeta(request: SepHashRequest, batch: Batch): Batch {
-  return batch.read(request.view.header, META_BYTES, request.words, HEADER_AT);
+export function postHeader(request: SepHashRequest, batch: Batch): Batch {
+  return batch.read(request.view.header, HEADER_BYTES, request.words, HEADER_AT);
 }
 
 /** The first entry of [from, end) that is empty in the epoch that was read, or `end`. */

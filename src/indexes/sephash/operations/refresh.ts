@@ -1,9 +1,8 @@
 import { invariant } from '../../../errors.ts';
 import { type Address, highHalf, lowHalf, type Operation } from '../../../verbs/index.ts';
 import { suffixOf } from '../../substrates/directory.ts';
-import { FILTER_AT, HEADER_AT, type SepHashRequest } from '../request.ts';
-import { noteMark } from '../segments/filter.ts';
-import { META_BYTES, mainOf } from '../segments/header.ts';
+import { HEADER_AT, type SepHashRequest } from '../request.ts';
+import { mainOf } from '../segments/header.ts';
 import { parseFpTable, parseMainHeader } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';
 
@@ -72,33 +71,10 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
   const bytes = table.mainHeaderBytes;
   range.ensure(bytes);
   yield batch.clear().read(mainOf(freshLow, freshHigh), bytes, range, 0);
-  learnMain(table, request);
-}
-
-/** Notes the MainSegment that was read for the fresh metadata. */
-function learnMain(table: SepHashTable, { view, range, freshLow, freshHigh }: SepHashRequest) {
   const main = parseMainHeader(range, 0);
   const cache = table.cacheOf(main.count, () => parseFpTable(range, 0));
   view.learn(freshLow, freshHigh, main, cache);
   invariant(main.depth === view.depth, `a MainSegment of depth ${main.depth}`);
-}
-
-/**
- * Follows a filter word that names other metadata, in 1 round trip. Most likely the segment was
- * merged, so this reads the MainSegment that the word names, and the metadata in the same doorbell.
- * If these are unchanged, a merger has written the word and then lost.
- */
-export function* followFilter(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  const { view, batch, words, range } = request;
-  const [low, high] = [lowHalf(words, FILTER_AT), highHalf(words, FILTER_AT)];
-  const bytes = table.mainHeaderBytes;
-  range.ensure(bytes);
-  // If the metadata are those, the block is not re-used before the operation ends.
-  batch.clear().read(view.header, META_BYTES, words, HEADER_AT);
-  yield batch.read(mainOf(low, high), bytes, range, 0);
-  if (request.metaHolds()) return noteMark(table, request);
-  table.retries.staleSegment++;
-  if (request.freshLow === low && request.freshHigh === high) learnMain(table, request);
 }
 
 /**

@@ -2,83 +2,65 @@ import type { Batch, Operation } from '../../../verbs/index.ts';
 import { firstMatch, postRecords } from '../../substrates/claims/candidates.ts';
 import type { SepHashRequest } from '../request.ts';
 import { ENTRY_UNITS_MAX } from '../segments/entry.ts';
-import {
-  filterIsClear,
-  filterNamesOther,
-  isMarked,
-  noteMark,
-  postFilter,
-} from '../segments/filter.ts';
+import { mayHaveRecent } from '../segments/filter.ts';
 import type { SepHashTable } from '../table.ts';
 import {
   firstCandidates,
   gather,
   isPresent,
-  postMeta,
+  postHeader,
   postRange,
   postSlots,
   readCandidates,
 } from './lookup.ts';
-import { aimForSearch, catchUp, followFilter } from './refresh.ts';
+import { aimForSearch, catchUp } from './refresh.ts';
 
 /**
  * Lock-free search (section 4.4). It takes 2 round trips, or 3 when the filter says that the
- * CurSegment may have the key. A client that knows this beforehand, from a write or search of its
- * own, reads the CurSegment at once.
+ * CurSegment may have the key.
  *
- *   D[READ entries of the fingerprint in Main; READ filter word] -> READ record
- *   D[…] -> D[READ CurSegment; READ metadata] -> READ record
- *   D[READ entries of the fingerprint in Main; READ CurSegment; READ metadata] -> READ record
+ *   D[READ entries of the fingerprint in Main; READ header] -> READ record
+ *   D[…] -> D[READ CurSegment; READ header] -> READ record
  *
- * The result counts only when the metadata, or the filter word that equals them, are those of the
- * caches. Then the MainSegment that was read is the one below the CurSegment, and no merge came in
+ * The result counts only when every header that was read has the same metadata as the caches. Then
+ * the MainSegment that was read is the one below the CurSegment that was read, and no merge came in
  * between. The paper reads them independently: after a merge that a client has not heard of, the
  * old Main and the new CurSegment together lack keys.
  */
 export function* search(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   const { batch } = request;
-  const { slots } = table.geometry;
   request.begin();
   for (let attempt = 1; ; attempt++) {
     if (!aimForSearch(table, request)) {
       yield* catchUp(table, request, attempt);
       continue;
     }
-    let recent = slotsAtFirst(table, request);
-    yield postFirst(table, request, batch.clear(), recent);
-    if (recent > 0) {
+    yield postFirst(table, request, batch.clear());
+    if (!request.metaHolds()) continue;
+    let recent = slotsAtFirst(table);
+    if (needsSlots(table, request)) {
+      yield postHeader(request, postSlots(table, request, batch.clear()));
       if (!request.metaHolds()) continue;
-    } else if (filterNamesOther(request)) {
-      yield* followFilter(table, request);
-      continue;
-    } else if (!filterIsClear(request)) {
-      yield postMeta(request, postSlots(table, request, batch.clear()));
-      // If the segment was merged meanwhile, the word has most likely been cleared since.
-      request.readsSlots = true;
-      if (!request.metaHolds()) continue;
-      noteMark(table, request);
-      recent = slots;
+      recent = table.geometry.slots;
     }
     if (gather(request, recent) === 0) return false;
     return yield* readCandidates(request);
   }
 }
 
-/** Entries of the CurSegment that the first doorbell reads: all or none. */
-function slotsAtFirst(table: SepHashTable, request: SepHashRequest): number {
-  const asksFilter = table.techniques.filter && !request.readsSlots && !isMarked(table, request);
-  return asksFilter ? 0 : table.geometry.slots;
+/** The first doorbell: without a filter it reads the CurSegment too. */
+function postFirst(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
+  postRange(request, batch);
+  if (!table.techniques.filter) postSlots(table, request, batch);
+  return postHeader(request, batch);
 }
 
-function postFirst(
-  table: SepHashTable,
-  request: SepHashRequest,
-  batch: Batch,
-  recent: number,
-): Batch {
-  postRange(request, batch);
-  if (recent === 0) return postFilter(table, request, batch);
-  return postMeta(request, postSlots(table, request, batch));
+function slotsAtFirst({ geometry, techniques }: SepHashTable): number {
+  return techniques.filter ? 0 : geometry.slots;
+}
+
+function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
+  return table.techniques.filter && mayHaveRecent(request);
 }
 
 /** What the first candidates say, or undefined when they do not tell. */
@@ -105,20 +87,22 @@ export function* searchMany(
   batch.clear();
   for (let i = 0; i < count; i++) {
     requests[i].begin();
-    recent[i] = aimForSearch(table, requests[i]) ? slotsAtFirst(table, requests[i]) : -1;
-    if (recent[i] >= 0) postFirst(table, requests[i], batch, recent[i]);
+    const aimed = aimForSearch(table, requests[i]);
+    recent[i] = aimed ? slotsAtFirst(table) : -1;
+    if (aimed) postFirst(table, requests[i], batch);
   }
   if (batch.length > 0) yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
-    if (recent[i] !== 0 || filterIsClear(requests[i])) continue;
-    postMeta(requests[i], postSlots(table, requests[i], batch));
+    if (recent[i] >= 0 && !requests[i].metaHolds()) recent[i] = -1;
+    if (recent[i] < 0 || !needsSlots(table, requests[i])) continue;
+    postHeader(requests[i], postSlots(table, requests[i], batch));
     recent[i] = table.geometry.slots;
   }
   if (batch.length > 0) yield batch;
   batch.clear();
   for (let i = 0; i < count; i++) {
-    if (recent[i] > 0 && !requests[i].metaHolds()) recent[i] = -1;
+    if (recent[i] >= 0 && !requests[i].metaHolds()) recent[i] = -1;
     if (recent[i] < 0 || gather(requests[i], recent[i]) === 0) continue;
     postRecords(requests[i], batch, ENTRY_UNITS_MAX, 0, firstCandidates(requests[i]));
   }

@@ -32,10 +32,18 @@ import {
   tagOf,
   tombstoneHigh,
 } from '../segments/entry.ts';
-import { noteMark, postMark } from '../segments/filter.ts';
+import {
+  bitWasSet,
+  canSetBit,
+  completeBit,
+  filterAt,
+  filterIsClear,
+  postBit,
+  wantsBit,
+} from '../segments/filter.ts';
 import { versionAt } from '../segments/header.ts';
 import type { SepHashTable } from '../table.ts';
-import { firstEmpty, gather, postMeta, postRange, postSlots, readCandidates } from './lookup.ts';
+import { firstEmpty, gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
 import { aim, aimForAppend, aimForSearch, catchUp } from './refresh.ts';
 
 /**
@@ -232,7 +240,7 @@ const FULL = -2;
 /**
  * Append write (section 4.3): 2 round trips, without knowing whether the key is there.
  *
- *   D[WRITE record; READ window; READ metadata] -> D[WRITE filter; CAS first empty entry]
+ *   D[WRITE record; READ window; READ header] -> D[CAS filter; CAS first empty entry]
  *
  * The CAS succeeds only if the entry is still empty in the same epoch: a merge needs all entries
  * full, and no word comes back while a client may expect it (see README). So all writes of a
@@ -296,14 +304,14 @@ function postWindow(
   const { windowStart, windowEnd, words } = request;
   const from = request.slots + 8 * windowStart;
   batch.read(from, 8 * (windowEnd - windowStart), words, SLOTS_AT + 8 * windowStart);
-  return postMeta(request, batch);
+  return postHeader(request, batch);
 }
 
 /**
  * The first empty entry that was read, or the window's end, or STALE. A closed segment has none.
  */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
-  if (!request.metaHolds()) return STALE;
+  if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
   if (request.isShutOut) return table.geometry.slots;
   const slot = firstEmpty(request, request.windowStart, request.windowEnd);
   if (slot === request.windowStart && slot > 0) {
@@ -360,12 +368,10 @@ export function* claim(
   high: number,
 ): Operation<number> {
   // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
-  if (!table.techniques.zeroWait && postMark(table, request, request.batch.clear())) {
-    yield request.batch;
-    noteMark(table, request);
-  }
+  if (!table.techniques.zeroWait) yield* completeBit(table, request);
   const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
+  if (!request.bitStands) yield* completeBit(table, request);
   if (!table.techniques.append) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
@@ -375,7 +381,8 @@ export function* claim(
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
  * flight: each would try the same entry, one would win, and all others would try the next one.
  * Operations that wait learn here which entries the others fill, without a round trip: no full
- * entry changes before the next merge.
+ * entry changes before the next merge. A learnt filter word may be out of date. Then its CAS fails,
+ * as if another client had set a bit.
  */
 function* claimInTurn(
   table: SepHashTable,
@@ -386,14 +393,18 @@ function* claimInTurn(
 ): Operation<number> {
   const { view } = request;
   if (view.isFilling) yield* awaitTurn(request);
-  if (view.hasLearnt && adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
+  if (view.hasLearnt) {
+    if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
+    adoptLearnt(request, filterAt(request));
+  }
+  if (!maySwap(table, request)) return CHANGED;
   view.isFilling = true;
   try {
     yield postClaim(table, request, slot, low, high);
   } finally {
     view.isFilling = false;
   }
-  const fate = noteClaim(table, request, slot);
+  const fate = noteClaim(request, slot);
   if (fate === TAKEN) table.retries.slotTaken++;
   return fate;
 }
@@ -419,6 +430,12 @@ function learn({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): 
   if (view.isAt(metaLow, metaHigh)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
 }
 
+/** Whether the filter's bit is set, or will be set by the doorbell of the entry. */
+function maySwap(table: SepHashTable, request: SepHashRequest): boolean {
+  if (!wantsBit(table, request)) return true;
+  return table.techniques.zeroWait && canSetBit(request);
+}
+
 function postClaim(
   table: SepHashTable,
   request: SepHashRequest,
@@ -429,7 +446,7 @@ function postClaim(
   const { words } = request;
   const batch = request.batch.clear();
   postRecord(table, request, batch, versionAt(request.epoch, slot));
-  request.marks = postMark(table, request, batch);
+  request.setsBit = postBit(table, request, batch);
   copyWord(words, SLOTS_AT + 8 * slot, SWAP_AT);
   const isEmpty = signOf(highHalf(words, SWAP_AT)) !== request.sign;
   invariant(
@@ -441,17 +458,18 @@ function postClaim(
   return batch.cas(request.slots + 8 * slot, words, SWAP_AT);
 }
 
-/** Evaluates the posted claim. */
-function noteClaim(table: SepHashTable, request: SepHashRequest, slot: number): number {
+/** Evaluates the posted claim; `bitStands` then tells whether its filter bit is set. */
+function noteClaim(request: SepHashRequest, slot: number): number {
   const { words } = request;
   const at = SLOTS_AT + 8 * slot;
   request.inDoubt = false;
-  if (request.marks) noteMark(table, request);
+  request.bitStands = !request.setsBit || bitWasSet(request);
   const won = swapped(words, SWAP_AT);
   copyWord(words, SWAP_AT + (won ? 8 : 16), at);
   const full = signOf(highHalf(words, at)) === request.sign;
   if (full) noteOffset(request, slot + 1);
   if (full) learn(request, at);
+  if (request.setsBit) learn(request, filterAt(request));
   if (!won) return full ? TAKEN : CHANGED;
   request.record.forgetBlock();
   return WON;
@@ -462,7 +480,7 @@ function noteClaim(table: SepHashTable, request: SepHashRequest, slot: number): 
  * (Figure 9b, reread-based). Entries in order need none of it, so the answer is ignored.
  */
 function* reread(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  yield postMeta(request, postSlots(table, request, request.batch.clear()));
+  yield postHeader(request, postSlots(table, request, request.batch.clear()));
 }
 
 /** The record, or its header again when it was written for another entry. */
@@ -491,7 +509,7 @@ export function hasWon(fate: number): boolean {
  * The first round trips of an operation that depends on what is there: a search that reads the
  * whole CurSegment and writes the operation's own record in the same doorbell.
  *
- *   D[WRITE record; READ entries of the fingerprint in Main; READ CurSegment; READ metadata]
+ *   D[WRITE record; READ entries of the fingerprint in Main; READ CurSegment; READ header]
  *     -> READ record
  *
  * It learns the newest record of the key before the first empty entry. When the CAS on that very
@@ -511,13 +529,20 @@ export function* survey(table: SepHashTable, request: SepHashRequest): Operation
       if (!request.record.isPosted) request.reseal(versionAt(request.epoch, request.view.offset));
       table.records.post(request, batch);
     }
-    yield postMeta(request, postSlots(table, request, postRange(request, batch)));
+    yield postHeader(request, postSlots(table, request, postRange(request, batch)));
     if (!request.metaHolds()) {
       yield* table.retry(request, 'staleSegment', attempt);
       continue;
     }
+    if (!filterIsClear(table, request)) {
+      yield* table.retry(request, 'filterUnclear', attempt);
+      continue;
+    }
     request.emptySlot = firstEmpty(request, 0, table.geometry.slots);
     gather(request, request.emptySlot);
-    return yield* readCandidates(request);
+    const present = yield* readCandidates(request);
+    // Others must see what this operation has seen, also if it ends here.
+    if (request.recent > 0 && wantsBit(table, request)) yield* completeBit(table, request);
+    return present;
   }
 }

@@ -1,67 +1,114 @@
-import { type Batch, highHalf, lowHalf } from '../../../verbs/index.ts';
-import { FILTER_AT, type SepHashRequest, ZERO_AT } from '../request.ts';
+import {
+  type Batch,
+  copyWord,
+  highHalf,
+  lowHalf,
+  type Operation,
+  swapped,
+} from '../../../verbs/index.ts';
+import { FILTER_SWAP_AT, HEADER_AT, type SepHashRequest } from '../request.ts';
 import type { SepHashTable } from '../table.ts';
-import { META_BYTES } from './header.ts';
+import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from './header.ts';
 
 /**
- * The fingerprint filter of a CurSegment (section 4.4.1): a search reads the CurSegment only if an
- * entry may have the key's fingerprint. The paper sets a bit by a WRITE after the operation has
- * returned: a completed insertion could be missed, and two such WRITEs lose bits.
+ * The fingerprint filter of a CurSegment (section 4.4.1): one bit for each fingerprint, so that a
+ * search reads the CurSegment only if the bit is set. The paper sets it with a WRITE after the
+ * operation has returned: a completed insertion could be missed, and two such WRITEs lose bits.
  *
- * Here a fingerprint has a word of its own, and the rule for readers is: **no entry has the
- * fingerprint if the word equals the metadata; any other word says nothing.**
- *
- *   - An append clears the word to 0 in the doorbell of its entry, ahead of the CAS. All appends
- *     write the same, so none undoes another, and a late one only makes searches read more.
- *   - A merge fills all words with the metadata that it publishes, ahead of the CAS that does so.
- *     No other merger has the same metadata, because they name its own MainSegment. So one that
- *     loses leaves words that equal no metadata.
- *   - Hence a word never becomes equal to metadata that are already published. And when the next
- *     metadata are, no word equals the old ones: an equal word also tells that nothing was merged,
- *     and a search needs no READ of the metadata.
+ * Here a CAS sets the bit ahead of the CAS of the entry, in the same doorbell, unless it is set
+ * already. When another bit of the word was set in between, the first CAS fails and the second may
+ * succeed. Then the entry stands without its bit, and counts only once the bit is set. Its writer
+ * sets it before it returns, or a client that looks at the entry does before it acts on it. Entries
+ * that wait for one bit begin to count at once, in order. A merge makes all count.
  */
-export function postFilter(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
-  return batch.read(wordOf(table, request), 8, request.words, FILTER_AT);
-}
-
-/** Whether the filter word that was read says that no entry has the key's fingerprint. */
-export function filterIsClear(request: SepHashRequest): boolean {
-  const { words, metaLow, metaHigh } = request;
-  return lowHalf(words, FILTER_AT) === metaLow && highHalf(words, FILTER_AT) === metaHigh;
-}
-
-/** Whether the word names other metadata: of a later merge, or of a merger that has lost. */
-export function filterNamesOther(request: SepHashRequest): boolean {
-  return highHalf(request.words, FILTER_AT) !== 0 && !filterIsClear(request);
-}
-
-/**
- * Adds the WRITE that tells searches of an entry with the key's fingerprint, unless this client
- * knows that the word already differs from the metadata. The operation must have read the metadata
- * before: the merge that published them could overwrite an earlier WRITE.
- */
-export function postMark(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
-  if (!table.techniques.filter || isMarked(table, request)) return false;
-  batch.write(wordOf(table, request), 8, request.words, ZERO_AT);
+export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
+  if (!wantsBit(table, request)) return false;
+  const { words, tag, epoch, view } = request;
+  const at = filterAt(request);
+  copyWord(words, at, FILTER_SWAP_AT);
+  addBit(words, at, FILTER_SWAP_AT + 8, tag >>> 8, epoch);
+  batch.cas(view.header + (at - HEADER_AT), words, FILTER_SWAP_AT);
   return true;
 }
 
-/** Whether this client knows that the word differs from the metadata. It then does so for good. */
-export function isMarked(table: SepHashTable, request: SepHashRequest): boolean {
-  const { view, metaLow, metaHigh } = request;
-  return view.isAt(metaLow, metaHigh) && view.isMarked(numberOf(table, request));
+/** Whether the key's bit must still be set, as far as the filter word that was read tells. */
+export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean {
+  return table.techniques.filter && stateOf(request) !== BIT_SET;
 }
 
-/** Notes that the word differs from the metadata that the request has read. */
-export function noteMark(table: SepHashTable, request: SepHashRequest): void {
-  const { view, metaLow, metaHigh } = request;
-  if (view.isAt(metaLow, metaHigh)) view.mark(numberOf(table, request));
+/** After the doorbell of `postBit`: the word that now stands in the header is noted. */
+export function bitWasSet(request: SepHashRequest): boolean {
+  const { words } = request;
+  const at = filterAt(request);
+  const done = swapped(words, FILTER_SWAP_AT);
+  copyWord(words, done ? FILTER_SWAP_AT + 8 : FILTER_SWAP_AT + 16, at);
+  return done;
 }
 
-function wordOf(table: SepHashTable, request: SepHashRequest): number {
-  return request.view.header + META_BYTES + 8 * numberOf(table, request);
+/** Sets the bit of an entry that stands without it. */
+export function* completeBit(table: SepHashTable, request: SepHashRequest): Operation<void> {
+  // Each failure means that another operation set one of 37 bits, or merged the segment.
+  for (let round = 0; round < 64; round++) {
+    // The word is of a later epoch: the entry has been merged.
+    if (!canSetBit(request)) return;
+    if (!postBit(table, request, request.batch.clear())) return;
+    yield request.batch;
+    if (bitWasSet(request)) return;
+  }
 }
 
-function numberOf({ geometry }: SepHashTable, { tag }: SepHashRequest): number {
-  return (tag >>> 8) % geometry.filterWords;
+/**
+ * Whether the filter word that was read can be relied on. One that looks like a later epoch's was
+ * read after a merge, or has not been touched for millions of merges. After a merge, the metadata
+ * must have changed when they are read once more.
+ */
+export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
+  if (!table.techniques.filter) return true;
+  if (stateOf(request) !== BIT_UNKNOWN) return true;
+  if (isDoubted(request)) {
+    request.trusted = true;
+    return true;
+  }
+  doubt(request);
+  return false;
+}
+
+/** Remembers the filter word that was read: a second look has to tell how old it is. */
+export function doubt(request: SepHashRequest): void {
+  const at = filterAt(request);
+  request.doubtedEpoch = request.epoch;
+  request.doubtedLow = lowHalf(request.words, at);
+  request.doubtedHigh = highHalf(request.words, at);
+  request.trusted = false;
+}
+
+function isDoubted(request: SepHashRequest): boolean {
+  const { words, epoch, doubtedEpoch, doubtedLow, doubtedHigh } = request;
+  const at = filterAt(request);
+  if (doubtedEpoch !== epoch) return false;
+  return lowHalf(words, at) === doubtedLow && highHalf(words, at) === doubtedHigh;
+}
+
+/**
+ * Whether the filter word that was read may be replaced: never one of a later epoch, whose bits
+ * would be lost. A CAS that failed may have left such a word.
+ */
+export function canSetBit(request: SepHashRequest): boolean {
+  return stateOf(request) !== BIT_UNKNOWN || (request.trusted && isDoubted(request));
+}
+
+/** Whether a search has to read the CurSegment. */
+export function mayHaveRecent(request: SepHashRequest): boolean {
+  return stateOf(request) !== BIT_CLEAR;
+}
+
+function stateOf(request: SepHashRequest): number {
+  const { words, tag, epoch } = request;
+  const at = filterAt(request);
+  return bitState(lowHalf(words, at), highHalf(words, at), tag >>> 8, epoch);
+}
+
+/** Where a request has the filter word of its key. */
+export function filterAt({ tag }: SepHashRequest): number {
+  return HEADER_AT + filterWordOf(tag >>> 8);
 }

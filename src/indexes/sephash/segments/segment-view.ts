@@ -1,7 +1,6 @@
 import type { Address } from '../../../verbs/index.ts';
 import type { FpCache } from './fp-cache.ts';
 import { depthOf } from './header.ts';
-import { FINGERPRINTS } from './main-segment.ts';
 
 /** Counts that change when a client may get memory that it could not get before. */
 export interface MemoryInReach {
@@ -46,8 +45,6 @@ export class SegmentView {
   waiting = 0;
   /** Words, in the epoch of the noted metadata, that were read while others waited. */
   readonly #learnt = new Map<number, { low: number; high: number }>();
-  /** Filter words that are known to differ from the noted metadata: a bit for each. */
-  readonly #marks = new Uint32Array(FINGERPRINTS / 32);
   #failure: MergeFailure | undefined;
   /** Whether every merge moves the CurSegment. */
   readonly #moves: boolean;
@@ -84,17 +81,8 @@ export class SegmentView {
     this.metaHigh = high;
     this.forgetOffset();
     this.#learnt.clear();
-    this.#marks.fill(0);
     this.count = -1;
     this.cache = undefined;
-  }
-
-  isMarked(filterWord: number): boolean {
-    return ((this.#marks[filterWord >>> 5] >>> (filterWord & 31)) & 1) === 1;
-  }
-
-  mark(filterWord: number): void {
-    this.#marks[filterWord >>> 5] |= 1 << (filterWord & 31);
   }
 
   /** Notes a word for the operations of this client that wait; `at` is where a request has it. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
 import { CONTINUATION_UNITS } from '../../../records/layout.ts';
-import { Scratch } from '../../../verbs/index.ts';
+import { Scratch, setWord } from '../../../verbs/index.ts';
 import { SepHashGeometry, sepHashShape } from '../geometry.ts';
 import {
   depthBitsFor,
@@ -21,9 +21,16 @@ import {
 } from '../segments/entry.ts';
 import { FpTable, RecordPoints, WholeMain } from '../segments/fp-cache.ts';
 import {
+  addBit,
+  BIT_CLEAR,
+  BIT_SET,
+  BIT_UNKNOWN,
+  bitState,
   depthOf,
   EPOCH_VALUES,
   epochOf,
+  FILTER_WORDS,
+  filterWordOf,
   isClosed,
   mainOf,
   metaHigh,
@@ -101,6 +108,27 @@ test('metadata keep pointer, depth, epoch and whether it is closed, and the epoc
     }
   }
   assert.ok(versionAt(EPOCH_VALUES - 1, 255) < 2 ** 31);
+});
+
+test('every fingerprint has a bit of its own, which counts in its epoch only', () => {
+  const header = new Scratch(64);
+  const epoch = 77;
+  const state = (fp: number, at: number) => {
+    const word = filterWordOf(fp) >> 2;
+    return bitState(header.i32[word], header.i32[word + 1], fp, at);
+  };
+  for (let i = 0; i < FILTER_WORDS; i++) setWord(header, 8 + 8 * i, -1, 0);
+  for (let fp = 0; fp < FINGERPRINTS; fp++) {
+    for (let other = 0; other < FINGERPRINTS; other++) {
+      assert.equal(state(other, epoch), other < fp ? BIT_SET : BIT_CLEAR, `${other} of ${fp}`);
+    }
+    addBit(header, filterWordOf(fp), filterWordOf(fp), fp, epoch);
+  }
+  for (let fp = 0; fp < FINGERPRINTS; fp++) {
+    assert.equal(state(fp, epoch + 1), BIT_CLEAR);
+    assert.equal(state(fp, epoch - 1), BIT_UNKNOWN);
+    assert.equal(state(fp, (epoch + 2 ** 22) % EPOCH_VALUES), BIT_UNKNOWN);
+  }
 });
 
 /** Entries sorted by fingerprint, from a distribution of fingerprints. */

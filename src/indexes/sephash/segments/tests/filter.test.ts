@@ -4,15 +4,17 @@ import {
   advance,
   type ByHand,
   foundText,
-  kindsOf,
   requestFor,
   sepHashByHand,
   traced,
 } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
-import type { Batch, Operation } from '../../../../verbs/index.ts';
-import { ALWAYS, IF_ABSENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
+import { Batch, type Operation, setWord } from '../../../../verbs/index.ts';
+import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
+import { HEADER_AT } from '../../request.ts';
 import type { SepHashIndex } from '../../sephash.ts';
+import { canSetBit, completeBit, filterIsClear } from '../filter.ts';
+import { filterWordOf, HEADER_BYTES, metaHigh } from '../header.ts';
 
 type Client = ByHand<SepHashIndex>;
 
@@ -30,6 +32,15 @@ function clients(scope: Scope, count: number): Client[] {
   return [first, ...others];
 }
 
+/** Two keys with different fingerprints in one word of the filter. */
+function keysOfOneWord(client: Client): [string, string] {
+  const print = (key: string) => (requestFor(client, key).hash.h2 >>> 8) & 0xff;
+  for (let i = 1; ; i++) {
+    const [a, b] = [print('k0'), print(`k${i}`)];
+    if (a !== b && filterWordOf(a) === filterWordOf(b)) return ['k0', `k${i}`];
+  }
+}
+
 function get(client: Client, key: string): string | undefined {
   const request = requestFor(client, key);
   return client.pool.run(client.index.search(request)) ? foundText(request) : undefined;
@@ -40,99 +51,98 @@ function finish({ pool }: Client, operation: Operation<unknown>, batch: Batch): 
   return pool.run(operation);
 }
 
-const put = ({ pool, index }: Client, key: string, value = 'v') =>
-  pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
-
-/** Puts other keys until so many merges more have been made. */
-function merge(client: Client, times = 1): void {
-  const before = client.index.table.merges;
-  for (let i = 0; client.index.table.merges < before + times; i++) put(client, `${before} ${i}`);
-}
-
-function search(client: Client, key: string): { trips: string[]; value: boolean } {
-  return traced(client.pool.fabric, client.index.search(requestFor(client, key)));
-}
-
-test('an append changes the filter ahead of its entry, and only once', (t) => {
-  const [writer, reader] = clients(t, 2);
-  const writing = writer.index.write(requestFor(writer, 'k', 'v'), ALWAYS);
+/**
+ * An insertion of k0 whose entry stands without its filter bit: another client has set another bit
+ * of the word in between and gone no further.
+ */
+function entryWithoutBit(scope: Scope) {
+  const [writer, hindrance, other] = clients(scope, 3);
+  const [key, neighbour] = keysOfOneWord(writer);
+  const writing = writer.index.write(requestFor(writer, key, 'v'), ALWAYS);
   const claim = advance(writer.pool.fabric, writing, 1);
-  assert.equal(kindsOf(claim), 'WRITE CAS');
-  const whole = claim.length;
-  claim.length = 1;
+  const hindering = hindrance.index.write(requestFor(hindrance, neighbour, 'n'), ALWAYS);
+  const half = advance(hindrance.pool.fabric, hindering, 1);
+  half.length = 1;
+  hindrance.pool.fabric.execute(half);
   writer.pool.fabric.execute(claim);
-  // The reader looks for the entry in the CurSegment, which has none yet.
-  assert.deepEqual(search(reader, 'k'), { trips: ['READ', 'READ READ'], value: false });
-  claim.length = whole;
-  assert.equal(finish(writer, writing, claim), STORED);
-  assert.equal(get(reader, 'k'), 'v');
-  const again = writer.index.write(requestFor(writer, 'k', 'w'), ALWAYS);
-  assert.equal(traced(writer.pool.fabric, again).trips.at(-1), 'CAS');
-  // Both clients know by now that the CurSegment may have the key.
-  for (const client of [writer, reader]) {
-    assert.deepEqual(search(client, 'k'), { trips: ['READ READ', 'READ'], value: true });
+  return { writer, writing, other, key };
+}
+
+test('an entry without its filter bit counts from when its writer sets it', (t) => {
+  const { writer, writing, other, key } = entryWithoutBit(t);
+  assert.equal(get(other, key), undefined);
+  assert.equal(writer.pool.run(writing), STORED);
+  assert.equal(get(other, key), 'v');
+});
+
+test('who has been told of an entry without its bit finds it from then on', (t) => {
+  for (const [condition, expected] of [
+    [IF_ABSENT, REFUSED],
+    [IF_PRESENT, 2],
+  ] as const) {
+    const { other, key } = entryWithoutBit(t);
+    const outcome = other.pool.run(other.index.write(requestFor(other, key, 'w'), condition));
+    assert.equal(outcome, expected);
+    assert.equal(get(other, key), condition === IF_ABSENT ? 'v' : 'w');
   }
+  const { other, key } = entryWithoutBit(t);
+  assert.equal(other.pool.run(other.index.remove(requestFor(other, key))), true);
+  assert.equal(get(other, key), undefined);
 });
 
-test('a word that is cleared a merge too late only makes searches read more', (t) => {
-  const [slow, busy, reader] = clients(t, 3);
-  const writing = slow.index.write(requestFor(slow, 'k', 'slow'), ALWAYS);
-  const claim = advance(slow.pool.fabric, writing, 1);
-  merge(busy);
-  assert.equal(get(reader, 'k'), undefined);
-  const before = search(reader, 'k').trips.length;
-  slow.pool.fabric.execute(claim);
-  const { trips, value } = search(reader, 'k');
-  assert.deepEqual([trips.length, value], [before + 1, false]);
-  assert.equal(slow.pool.run(writing), STORED);
-  assert.equal(get(reader, 'k'), 'slow');
+test('a filter word of a later epoch is never replaced', (t) => {
+  const [client] = clients(t, 1);
+  const { index, pool } = client;
+  const request = requestFor(client, 'k');
+  request.begin();
+  request.view = index.table.viewAt(index.table.directory.lookup(request.hash.h1));
+  const at = HEADER_AT + filterWordOf(request.tag >>> 8);
+  const epoch = 7;
+  request.metaHigh = metaHigh(64, 0, epoch);
+  // As it was read in one READ with the metadata, or as a CAS that failed has found it.
+  setWord(request.words, at, 0, metaHigh(0, 0, epoch + 1));
+  assert.equal(canSetBit(request), false);
+  assert.deepEqual(traced(pool.fabric, completeBit(index.table, request)).trips, []);
+  // Seen again with the same metadata it must be millions of merges old.
+  assert.equal(filterIsClear(index.table, request), false);
+  assert.equal(canSetBit(request), false);
+  assert.equal(filterIsClear(index.table, request), true);
+  assert.equal(canSetBit(request), true);
+  setWord(request.words, at, 1, metaHigh(0, 0, epoch + 1));
+  assert.equal(canSetBit(request), false, 'another word, as late as that');
 });
 
-test('a merger that loses leaves a filter that vouches for nothing', (t) => {
-  const [slow, busy, reader] = clients(t, 3);
-  for (let i = 0; i < 15; i++) put(slow, `a${i}`);
-  const writing = slow.index.write(requestFor(slow, 'last', 'v'), ALWAYS);
-  let publication = advance(slow.pool.fabric, writing, 0);
-  while (kindsOf(publication) !== 'WRITE WRITE CAS') {
-    slow.pool.fabric.execute(publication);
-    publication = advance(slow.pool.fabric, writing, 0);
-  }
-  busy.index.table.patience = { polls: 0, microseconds: 0 };
-  put(busy, 'k');
-  assert.equal(busy.index.table.merges, 1);
-  assert.equal(search(reader, 'absent').value, false);
-  assert.ok(!search(reader, 'absent').trips.includes('READ READ READ'));
-  assert.equal(finish(slow, writing, publication), STORED);
-  assert.equal(slow.index.table.merges, 0);
-  // The word names the metadata of the loser: they are not those of the segment.
-  const before = reader.index.table.retries.staleSegment;
-  assert.equal(search(reader, 'absent').trips.length, 3);
-  assert.equal(reader.index.table.retries.staleSegment, before);
-  for (const key of ['a0', 'a14', 'last', 'k']) assert.equal(get(reader, key), 'v');
-});
-
-test('a search whose reads are on both sides of a merge begins again', (t) => {
+test('a search whose header is of two epochs does not take the later filter for its own', (t) => {
   const [writer, reader] = clients(t, 2);
-  put(writer, 'k', 'old');
-  merge(writer);
-  assert.equal(get(reader, 'k'), 'old');
-  put(writer, 'k', 'new');
-  const request = requestFor(reader, 'k');
+  const [key, neighbour] = keysOfOneWord(writer);
+  const put = (name: string) =>
+    writer.pool.run(writer.index.write(requestFor(writer, name, 'v'), ALWAYS));
+  put(key);
+  const request = requestFor(reader, key);
   const searching = reader.index.search(request);
   const first = advance(reader.pool.fabric, searching, 0);
-  assert.equal(kindsOf(first), 'READ READ');
-  first.length = 1;
   reader.pool.fabric.execute(first);
-  merge(writer);
-  // The second READ, of the filter word: by now the key's entry is in the new MainSegment.
-  first.length = 2;
-  first.kind[0] = first.kind[1];
-  first.address[0] = first.address[1];
-  first.bytes[0] = first.bytes[1];
-  first.scratch[0] = first.scratch[1];
-  first.offset[0] = first.offset[1];
-  assert.equal(finish(reader, searching, first), true);
-  assert.equal(foundText(request), 'new');
+  // Now the key is in the MainSegment, and its filter word has nothing but the neighbour's bit.
+  for (let i = 0; writer.index.table.merges === 0; i++) put(`other ${i}`);
+  put(neighbour);
+  // The words of one READ may be of different times: the metadata, then these.
+  const { header } = request.view;
+  const late = new Batch().read(header + 8, HEADER_BYTES - 8, request.words, HEADER_AT + 8);
+  reader.pool.fabric.execute(late);
+  assert.ok(reader.pool.run(searching));
+  assert.equal(foundText(request), 'v');
+});
+
+test('a merge, a count and a walk let an entry count whose writer has died', (t) => {
+  const merged = entryWithoutBit(t);
+  for (let i = 0; merged.other.index.table.merges === 0; i++) {
+    const write = merged.other.index.write(requestFor(merged.other, `other ${i}`, ''), ALWAYS);
+    merged.other.pool.run(write);
+  }
+  assert.equal(get(merged.other, merged.key), 'v');
+  const counted = entryWithoutBit(t);
+  assert.equal(counted.other.pool.run(counted.other.index.shape()).records, 1);
+  assert.equal(get(counted.other, counted.key), 'v');
 });
 
 test('of two insertions of an absent key the one with the earlier entry wins', (t) => {
@@ -153,12 +163,13 @@ test('of two insertions of an absent key the one with the earlier entry wins', (
 
 test('an append that was delayed over two merges writes nothing', (t) => {
   const [slow, busy, reader] = clients(t, 3);
-  for (let i = 0; i < 5; i++) put(busy, `a${i}`);
+  for (let i = 0; i < 5; i++)
+    busy.pool.run(busy.index.write(requestFor(busy, `a${i}`, ''), ALWAYS));
   const writing = slow.index.write(requestFor(slow, 'k', 'slow'), ALWAYS);
   const claim = advance(slow.pool.fabric, writing, 1);
   const model = new Map<string, string>();
   for (let i = 0; busy.index.table.merges < 2 || i % 16 < 10; i++) {
-    put(busy, `b${i}`, `${i}`);
+    busy.pool.run(busy.index.write(requestFor(busy, `b${i}`, `${i}`), ALWAYS));
     model.set(`b${i}`, `${i}`);
   }
   slow.pool.fabric.execute(claim);
@@ -173,12 +184,13 @@ test('a record that a merge drops is retired by the next merge only', (t) => {
   const { pool, index } = client;
   pool.enter();
   t.after(() => pool.exit());
-  put(client, 'k');
+  const put = (key: string) => pool.run(index.write(requestFor(client, key, 'v'), ALWAYS));
+  put('k');
   const request = requestFor(client, 'k');
   assert.ok(pool.run(index.search(request)));
   const superseded = request.foundAddress;
   const untilMerge = (number: number) => {
-    for (let i = 0; index.table.merges < number; i++) put(client, i === 0 ? 'k' : `${number} ${i}`);
+    for (let i = 0; index.table.merges < number; i++) put(i === 0 ? 'k' : `${number} ${i}`);
   };
   untilMerge(1);
   assert.ok(!pool.reclamation.waiting().includes(superseded), 'its word still stands');
