@@ -7,13 +7,13 @@ import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 
 export const sepHashLateFilterCanary: Canary = {
-  name: 'a SepHash write that returns before it has changed the filter',
+  name: 'a SepHash write that returns before its filter bit is set',
   caughtBy: 'linearizability',
   kind: SEPHASH,
   index: (index: SepHashIndex, pool) => new LateFilter(index, pool),
 };
 
-/** The published order, with a change that is so late that it never comes. */
+/** The published order, with a bit that is so late that it never comes. */
 class LateFilter extends SepHashIndex {
   readonly #blind: SepHashTable;
 

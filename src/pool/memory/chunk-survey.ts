@@ -12,7 +12,7 @@ const NOTED_MAX = 64;
  * in a larger pool. So after a reading, skip this many for each chunk of the pool.
  */
 const LEFT_OUT = 1 / 4;
-/** After this many readings of the table, chunks that were tried in vain are tried again. */
+/** After this many readings of the table, chunks that were of no use are tried again. */
 const FUTILE_READINGS = 64;
 /** The factor of the catalog number in `useOf`. Larger than the units of any block. */
 const UNITS_MAX = 65536;

@@ -1,5 +1,6 @@
 import { hasCode, invariant } from '../../../errors.ts';
-import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { control } from '../../../pool/control.ts';
+import type { Address, Operation } from '../../../verbs/index.ts';
 import {
   childIn,
   childrenIn,
@@ -59,8 +60,7 @@ interface PendingState {
 /** Waits for another client to go on. Returns false, because the path must be read again. */
 function* giveWay(state: PendingState): Operation<boolean> {
   state.waits++;
-  const microseconds = Math.min(state.waits * WAIT_MICROSECONDS, WAIT_MICROSECONDS_MAX);
-  yield new Batch().pause(microseconds, new Scratch(8));
+  yield* control.pause(Math.min(state.waits * WAIT_MICROSECONDS, WAIT_MICROSECONDS_MAX));
   return false;
 }
 

@@ -57,6 +57,11 @@ export interface TurnResult {
   next?: Look | undefined;
 }
 
+/** Whether the turn found the table neither lost nor crowded. */
+export function hasTable({ lost, crowded }: TurnResult): boolean {
+  return lost === undefined && crowded === undefined;
+}
+
 const NOTHING: TurnResult = { answers: [] };
 const OVERTAKEN: TurnResult = { answers: [], isOvertaken: true };
 

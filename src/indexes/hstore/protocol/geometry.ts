@@ -103,6 +103,11 @@ export function generationAfter(generation: number, grows: boolean): number {
   return generation + 1 + (grows ? GROWTH : 0);
 }
 
+/** The mark of the buckets of a table of this generation. */
+export function markOfTable(generation: number): number {
+  return markOf(growthOf(generation));
+}
+
 /** Buckets of a pair's table of this generation. Raises SW_POOL_CORRUPT for too many. */
 export function bucketsOf({ buckets, bucketsMax }: HStoreShape, generation: number): number {
   const grown = buckets * 2 ** growthOf(generation);
@@ -161,7 +166,7 @@ export class PairGeometry {
   use(generation: number): void {
     this.generation = generation;
     this.buckets = bucketsOf(this.shape, generation);
-    this.mark = markOf(growthOf(generation));
+    this.mark = markOfTable(generation);
   }
 
   /** The places for records of turns that a client has. */

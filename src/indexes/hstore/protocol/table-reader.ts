@@ -1,18 +1,9 @@
 import { invariant } from '../../../errors.ts';
 import { type Address, Frame, type Operation, type Scratch } from '../../../verbs/index.ts';
-import { growthOf, type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
+import { markOfTable, type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
 import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
-import {
-  BUCKET_BYTES,
-  isEmpty,
-  markIn,
-  markOf,
-  type NamedSlot,
-  NEXT,
-  nextOf,
-  SLOTS,
-} from './slot.ts';
+import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, NEXT, nextOf, SLOTS } from './slot.ts';
 
 /** Buckets that are read together when a walk may stop behind any of them. */
 export const STEP_BUCKETS = 64;
@@ -22,7 +13,7 @@ const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */
 export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): Address {
   const word = (at + NEXT) >> 2;
-  if (markIn(i32[word]) !== markOf(growthOf(generation))) throw new TableLost(generation);
+  if (markIn(i32[word]) !== markOfTable(generation)) throw new TableLost(generation);
   return nextOf(i32[word], i32[word + 1]);
 }
 

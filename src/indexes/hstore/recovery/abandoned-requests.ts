@@ -1,5 +1,6 @@
 import { clientWord, GoneClients } from '../../../pool/clients/client-word.ts';
 import { type Address, Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { hasTable } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
 import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
@@ -102,6 +103,5 @@ function* serve(pair: Pair): Operation<boolean> {
     answers += result.answers.length;
     return result.answers.length > 0 && !result.released && !(yield* isSettled(pair));
   });
-  const isUsable = last.lost === undefined && last.crowded === undefined;
-  return answers > 0 || last.isOvertaken === true || !isUsable;
+  return answers > 0 || last.isOvertaken === true || !hasTable(last);
 }

@@ -1,5 +1,5 @@
 import type { Operation } from '../../../verbs/index.ts';
-import type { SpareBlock, TurnResult } from '../hash-server/turn-worker.ts';
+import { hasTable, type SpareBlock, type TurnResult } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { growTable, restoreTable } from './rebuild-table.ts';
 
@@ -21,8 +21,7 @@ export function* servingTurns(
     last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
       // Given back in that turn's doorbell, the lease may be another operation's of this client.
       released = result.released ?? false;
-      const isUsable = result.lost === undefined && result.crowded === undefined;
-      return isUsable && (yield* goesOn(result));
+      return hasTable(result) && (yield* goesOn(result));
     });
   } finally {
     replies.serving--;

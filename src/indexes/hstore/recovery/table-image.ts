@@ -11,7 +11,7 @@ import {
 import {
   bucketIn,
   bucketsOf,
-  growthOf,
+  markOfTable,
   PAIR,
   SEGMENT_BUCKETS,
   segmentBuckets,
@@ -19,7 +19,7 @@ import {
 } from '../protocol/geometry.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { loadSegments, wholeTable } from '../protocol/pair-state.ts';
-import { BUCKET_BYTES, emptySlotIn, isEmpty, markOf, NEXT } from '../protocol/slot.ts';
+import { BUCKET_BYTES, emptySlotIn, isEmpty, NEXT } from '../protocol/slot.ts';
 import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 
 /** Bytes of one WRITE. */
@@ -51,7 +51,7 @@ export class TableImage {
     this.#pair = pair;
     this.#generation = generation;
     this.#buckets = bucketsOf(pair.geometry.shape, generation);
-    this.#mark = markOf(growthOf(generation));
+    this.#mark = markOfTable(generation);
     this.#segmentBytes = segmentBuckets(this.#buckets) * BUCKET_BYTES;
   }
 

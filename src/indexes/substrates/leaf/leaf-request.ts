@@ -67,7 +67,7 @@ export class LeafRequest extends Request implements LeafTurn {
   hasTurn = false;
   turnDone = false;
   turnRefused: unknown;
-  /** What the operation does to its key's item, under which condition, and how that ended. */
+  /** The change of the key's item, its condition, and how it ended. */
   change: Change = WRITES;
   condition: Condition = ALWAYS;
   expected: number | undefined;
