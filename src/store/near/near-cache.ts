@@ -1,6 +1,7 @@
-import type { Proof } from '../../indexes/substrates/proof.ts';
+import { HEADER_WORDS, type Proof } from '../../indexes/substrates/proof.ts';
 import { type Address, NULL_ADDRESS, offsetOf, regionOf } from '../../verbs/index.ts';
 import { KeyTable, NONE } from './key-table.ts';
+import { SeenKeys } from './seen-keys.ts';
 
 /** How large a near cache may become, and whether the objects in it are frozen. */
 export interface NearSettings {
@@ -62,13 +63,8 @@ const CAPACITY_AT_FIRST = 256;
 const CAPACITY_AT_ONCE = 2 ** 17;
 /** Estimated bytes of an entry beside its key and value. */
 export const ENTRY_BYTES = 160;
-/**
- * Keys that were read once: the cache remembers 16 bits of each one's hash, for as many keys as it
- * has room for, up to a limit. With one way, two keys of a place that are read in turn would make
- * each other forgotten, and never be kept.
- */
+/** It remembers as many keys that were read once as it has room for, up to this many. */
 const SEEN_MAX = 2 ** 18;
-const SEEN_WAYS = 8;
 
 /**
  * Decoded values by key, each with the proof by which a reader tells that it is still the key's.
@@ -98,7 +94,8 @@ export class NearCache {
   readonly #free: number[] = [];
   /** Numbers of entries that have been in use. */
   #used = 0;
-  readonly #seen: Uint16Array;
+  /** Keys that were read once. */
+  readonly seen: SeenKeys;
   #bytes = 0;
 
   constructor(settings: NearSettings) {
@@ -107,9 +104,7 @@ export class NearCache {
     this.#expected = Math.min(most, CAPACITY_AT_ONCE);
     this.#table = new KeyTable(this.#expected);
     this.#held = this.#table.held;
-    const keys = Math.min(SEEN_MAX, Math.max(1, most));
-    // One or two keys a place: of those that are read in turn, one in a thousand finds no room.
-    this.#seen = new Uint16Array((SEEN_WAYS / 2) * 2 ** Math.ceil(Math.log2(1 + keys)));
+    this.seen = new SeenKeys(Math.min(SEEN_MAX, Math.max(1, most)));
   }
 
   get size(): number {
@@ -130,21 +125,29 @@ export class NearCache {
     return this.#held[2 * entry + 1];
   }
 
+  /** Whether the entry's value was decoded from the record of this proof. */
+  isOf(entry: number, proof: Proof): boolean {
+    const { words, record } = this;
+    const at = ENTRY_WORDS * entry;
+    if (words[at + STATE] >>> REGION_SHIFT !== regionOf(proof.slot)) return false;
+    if (words[at + SLOT_WORD] !== wordOf(proof.slot)) return false;
+    if (words[at + SLOT_LOW] !== (proof.slotLow | 0)) return false;
+    if (words[at + SLOT_HIGH] !== (proof.slotHigh | 0)) return false;
+    if (proof.mark !== NULL_ADDRESS) {
+      if (words[at + MARK_LOW] !== (proof.markLow | 0)) return false;
+      if (words[at + MARK_HIGH] !== (proof.markHigh | 0)) return false;
+    }
+    if (proof.record === NULL_ADDRESS) return true;
+    for (let i = 0; i < HEADER_WORDS; i++) {
+      if (record[at + HEADER + i] !== proof.header[i]) return false;
+    }
+    return true;
+  }
+
   visit(entry: number): void {
     const at = ENTRY_WORDS * entry + STATE;
     const state = this.words[at];
     if ((state & VISITED) === 0) this.words[at] = state | VISITED;
-  }
-
-  /** Whether a key with these hash words was read before, as far as the cache remembers. */
-  isSecondRead(h1: number, h2: number): boolean {
-    const seen = this.#seen;
-    const tag = h1 >>> 16 || 1;
-    const at = (SEEN_WAYS * h2) & (seen.length - 1);
-    for (let way = 0; way < SEEN_WAYS; way++) if (seen[at + way] === tag) return true;
-    for (let way = SEEN_WAYS - 1; way > 0; way--) seen[at + way] = seen[at + way - 1];
-    seen[at] = tag;
-    return false;
   }
 
   /** Keeps a value that takes `bytes`; or, if that is too much, drops the key's entry: NONE. */

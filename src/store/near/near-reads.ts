@@ -45,6 +45,12 @@ const OBJECT_FACTOR = 2;
  */
 const UNNOTED_PART = 1 / 16;
 
+/**
+ * After this many reads in a row of keys that are not kept, three reads in four do not look for
+ * theirs, until one is found. So a look costs next to nothing while hardly any key is read twice.
+ */
+const FRUITLESS_MAX = 64;
+
 /** Offsets of the words that a near read over a network READs. */
 const SLOT_AT = 0;
 const MARK_AT = 8;
@@ -96,6 +102,8 @@ export class NearReads {
   #era: number;
   hits = 0;
   reads = 0;
+  /** Reads in a row that found no entry. */
+  #fruitless = 0;
   /** The entry from which `read` last answered on shared memory; its version over a network. */
   #last = NONE;
   #version = 0;
@@ -121,8 +129,7 @@ export class NearReads {
 
   /** The value of the key, proven current in this call, or UNPROVEN. */
   *read(key: Key): Operation<unknown> {
-    this.reads++;
-    const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
+    const entry = this.#find(key);
     if (entry === NONE) return UNPROVEN;
     const attachment = this.#attachment;
     yield* attachment.enter();
@@ -138,6 +145,17 @@ export class NearReads {
     } finally {
       attachment.exit();
     }
+  }
+
+  #find(key: Key): number {
+    this.reads++;
+    if (typeof key !== 'string') return NONE;
+    // Multiples of the golden ratio: whatever the period of a hot key, some of its reads look.
+    const looks = this.#fruitless < FRUITLESS_MAX || Math.imul(this.reads, 0x9e3779b1) >>> 30 === 0;
+    if (!looks) return NONE;
+    const entry = this.cache.find(key);
+    this.#fruitless = entry === NONE ? this.#fruitless + 1 : 0;
+    return entry;
   }
 
   /** Whether the entry may answer if its proof holds: unexpired, and no search must run instead. */
@@ -267,31 +285,33 @@ export class NearReads {
 
   /**
    * Keeps what a search has found, within the search's section, if this is the key's second read.
-   * Returns the value, frozen (if the store freezes) whether it is kept or not, so that callers see
-   * no difference.
+   * Returns what the call returns: the kept value if it is of this very record, so that callers get
+   * one object however it was read; and frozen (if the store freezes) even if it is not kept.
    */
   keep(key: Key, request: Request, value: unknown): unknown {
     const isObject = typeof value === 'object' && value !== null;
     if (isObject && this.#isFrozen) freezeDeep(value);
     const { cache } = this;
     const { h1, h2 } = request.hash;
-    if (!cache.isSecondRead(h1, h2)) return value;
+    if (!cache.seen.hasOrAdd(h1, h2)) return value;
     if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
     const index = this.#index;
-    if (!index.prove(request, this.#proof)) {
+    const proof = this.#proof;
+    if (!index.prove(request, proof)) {
       cache.forget(key);
       return value;
     }
+    const before = cache.find(key);
+    const kept = before !== NONE && cache.isOf(before, proof) ? cache.valueOf(before) : value;
     const factor = isObject ? OBJECT_FACTOR : 1;
     const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
     const until = index.records.unchangedUntil(request, this.#slides);
     const { version } = request.found;
-    const epoch = epochOf(this.#attachment);
-    const entry = cache.keep(key, value, version, bytes, this.#proof, epoch, until);
+    const entry = cache.keep(key, kept, version, bytes, proof, epochOf(this.#attachment), until);
     if (entry !== NONE && this.#ledger !== undefined) {
       cache.record[ENTRY_WORDS * entry + NOTED] = this.#ledger.added;
     }
-    return value;
+    return kept;
   }
 
   /** Call when a search has found that the key is absent. */

@@ -155,6 +155,23 @@ test('keys that are read in turn are kept at their second read', (t) => {
   assert.ok(entries > 850 && entries <= 900, `${entries} entries`);
 });
 
+test('a key has one object as long as its record stays, also when a search reads it', (t) => {
+  const { near, other } = pair(t, { nearCache: 100, maxRecords: 1000, eviction: 'lru' });
+  for (const key of numbered('cold ', 500)) other.set(key, { id: 2 });
+  other.set('k', { id: 1 });
+  near.get('k');
+  const kept = near.get('k');
+  const before = near.stats().near;
+  for (let read = 0; read < 40; read++) assert.equal(near.get('k'), kept);
+  // After many keys that are read once, not every read looks for its key.
+  for (const key of numbered('cold ', 500)) near.get(key);
+  for (let read = 0; read < 40; read++) assert.equal(near.get('k'), kept);
+  const { hits = 0 } = near.stats().near ?? {};
+  assert.ok(hits - (before?.hits ?? 0) >= 60, `${hits} hits`);
+  other.set('k', { id: 1 });
+  assert.notEqual(near.get('k'), kept);
+});
+
 test('every object is frozen, and what is read once is not kept', (t) => {
   const { near, other } = pair(t);
   other.set('k', DOCUMENTS[1]);
