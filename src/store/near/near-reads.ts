@@ -45,12 +45,6 @@ const OBJECT_FACTOR = 2;
  */
 const UNNOTED_PART = 1 / 16;
 
-/**
- * After this many reads in a row of keys that are not kept, three reads in four do not look for
- * theirs, until one is found. So a look costs next to nothing while hardly any key is read twice.
- */
-const FRUITLESS_MAX = 64;
-
 /** Offsets of the words that a near read over a network READs. */
 const SLOT_AT = 0;
 const MARK_AT = 8;
@@ -102,8 +96,8 @@ export class NearReads {
   #era: number;
   hits = 0;
   reads = 0;
-  /** Reads in a row that found no entry. */
-  #fruitless = 0;
+  /** Whether the key of the last read has an entry, which a search may find to be current. */
+  #isKept = false;
   /** The entry from which `read` last answered on shared memory; its version over a network. */
   #last = NONE;
   #version = 0;
@@ -129,7 +123,9 @@ export class NearReads {
 
   /** The value of the key, proven current in this call, or UNPROVEN. */
   *read(key: Key): Operation<unknown> {
-    const entry = this.#find(key);
+    this.reads++;
+    const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
+    this.#isKept = entry !== NONE;
     if (entry === NONE) return UNPROVEN;
     const attachment = this.#attachment;
     yield* attachment.enter();
@@ -145,17 +141,6 @@ export class NearReads {
     } finally {
       attachment.exit();
     }
-  }
-
-  #find(key: Key): number {
-    this.reads++;
-    if (typeof key !== 'string') return NONE;
-    // Multiples of the golden ratio: whatever the period of a hot key, some of its reads look.
-    const looks = this.#fruitless < FRUITLESS_MAX || Math.imul(this.reads, 0x9e3779b1) >>> 30 === 0;
-    if (!looks) return NONE;
-    const entry = this.cache.find(key);
-    this.#fruitless = entry === NONE ? this.#fruitless + 1 : 0;
-    return entry;
   }
 
   /** Whether the entry may answer if its proof holds: unexpired, and no search must run instead. */
@@ -284,7 +269,7 @@ export class NearReads {
   }
 
   /**
-   * Keeps what a search has found, within the search's section, if this is the key's second read.
+   * Keeps what a search has found, within the search's section, from the key's second read on.
    * Returns what the call returns: the kept value if it is of this very record, so that callers get
    * one object however it was read; and frozen (if the store freezes) even if it is not kept.
    */
@@ -293,7 +278,7 @@ export class NearReads {
     if (isObject && this.#isFrozen) freezeDeep(value);
     const { cache } = this;
     const { h1, h2 } = request.hash;
-    if (!cache.seen.hasOrAdd(h1, h2)) return value;
+    if (!cache.seen.hasOrAdd(h1, h2) && !this.#isKept) return value;
     if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
     const index = this.#index;
     const proof = this.#proof;
@@ -301,7 +286,7 @@ export class NearReads {
       cache.forget(key);
       return value;
     }
-    const before = cache.find(key);
+    const before = this.#isKept ? cache.find(key) : NONE;
     const kept = before !== NONE && cache.isOf(before, proof) ? cache.valueOf(before) : value;
     const factor = isObject ? OBJECT_FACTOR : 1;
     const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;

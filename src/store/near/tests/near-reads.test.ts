@@ -161,13 +161,12 @@ test('a key has one object as long as its record stays, also when a search reads
   other.set('k', { id: 1 });
   near.get('k');
   const kept = near.get('k');
-  const before = near.stats().near;
-  for (let read = 0; read < 40; read++) assert.equal(near.get('k'), kept);
-  // After many keys that are read once, not every read looks for its key.
-  for (const key of numbered('cold ', 500)) near.get(key);
-  for (let read = 0; read < 40; read++) assert.equal(near.get('k'), kept);
-  const { hits = 0 } = near.stats().near ?? {};
-  assert.ok(hits - (before?.hits ?? 0) >= 60, `${hits} hits`);
+  // Every eighth read is a search, of which one comes after so many others that the cache has
+  // forgotten that it has seen the key.
+  for (const key of numbered('cold ', 500)) {
+    near.get(key);
+    assert.equal(near.get('k'), kept);
+  }
   other.set('k', { id: 1 });
   assert.notEqual(near.get('k'), kept);
 });
