@@ -1,5 +1,5 @@
 import { invariant } from '../../../errors.ts';
-import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../../verbs/index.ts';
 import {
   type MailboxGeometry,
   PAIR_STATE_BYTES,
@@ -7,8 +7,11 @@ import {
   REPLY_BYTES,
 } from './geometry.ts';
 import { decodeReply, type HashReply } from './hash-messages.ts';
+import type { Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 
+/** How long a look waits for a server process; a server that takes longer is polled. */
+const AWAIT_MICROSECONDS = 20_000;
 /** How often an operation asks without any news from the others of its client. */
 const ASKED_WITHOUT_NEWS_MAX = 1000;
 
@@ -41,6 +44,9 @@ export class Replies {
   readonly #waiting: Ticket[] = [];
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
+  readonly #lease: Lease;
+  /** Whether a server process of another client has given the last answer that was looked for. */
+  isServed = false;
   /** Whether they are on their way: a second look meanwhile has its own. */
   #looking = false;
   /** Operations of this client that are the server. */
@@ -50,7 +56,8 @@ export class Replies {
   #looks = 0;
   #state: PairState | undefined;
 
-  constructor({ base, hashMailbox }: PairGeometry) {
+  constructor({ base, hashMailbox }: PairGeometry, lease: Lease) {
+    this.#lease = lease;
     this.#base = base;
     this.#mailbox = hashMailbox;
   }
@@ -103,20 +110,38 @@ export class Replies {
     return this.#state;
   }
 
-  /** Reads the pair's state and the answers to all that wait: one doorbell. */
-  *look(): Operation<void> {
-    if (this.#looking) return yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));
+  /**
+   * Reads the pair's state and the answers to all that wait: one doorbell, behind the verbs that
+   * are given. With a ticket, and if a server process answers, it first waits for that one's answer.
+   */
+  *look(ticket?: Ticket, verbs?: Batch): Operation<void> {
+    if (this.#looking) {
+      return yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES), ticket, verbs);
+    }
     this.#looking = true;
     try {
-      yield* this.#lookWith(this.#batch.clear(), this.#words);
+      yield* this.#lookWith(this.#batch.clear(), this.#words, ticket, verbs);
     } finally {
       this.#looking = false;
     }
   }
 
-  *#lookWith(batch: Batch, words: Scratch): Operation<void> {
+  *#lookWith(
+    batch: Batch,
+    words: Scratch,
+    ticket: Ticket | undefined,
+    verbs: Batch | undefined,
+  ): Operation<void> {
     const asked = [...this.#waiting].sort((a, b) => a.row - b.row);
-    words.ensure(PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES));
+    const lastAt = PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES);
+    words.ensure(lastAt + 8);
+    if (verbs) batch.append(verbs);
+    const awaits = ticket !== undefined && this.isServed;
+    if (awaits) {
+      writeInteger(words, lastAt, ticket.number - 1);
+      const answered = this.#mailbox.answered(ticket.row);
+      batch.awaitChange(answered, AWAIT_MICROSECONDS, words, lastAt);
+    }
     batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
     const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
     // The numbers before the replies: behind a number stands the reply to it, or a later one.
@@ -134,10 +159,14 @@ export class Replies {
     this.#looks++;
     const state = stateIn(words);
     this.#state = state;
-    asked.forEach((ticket, i) => {
-      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== ticket.number) return;
-      ticket.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
+    let answers = 0;
+    asked.forEach((one, i) => {
+      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== one.number) return;
+      one.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
+      answers++;
     });
+    const { serves, client } = state.holder;
+    if (awaits || answers > 0) this.isServed = answers > 0 && serves && client !== this.#lease.own;
   }
 }
 
