@@ -24,6 +24,8 @@ export class PairAccess {
   readonly replies: Replies;
   readonly skiplistMailbox: Mailbox;
   readonly skiplistLease: Lease;
+  /** Whether a server process has answered this client's last scan. */
+  scansAreServed = false;
   patience: Patience = PATIENCE;
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;

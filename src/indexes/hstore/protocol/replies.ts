@@ -9,9 +9,8 @@ import {
 import { decodeReply, type HashReply } from './hash-messages.ts';
 import type { Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
+import { AWAIT_MICROSECONDS } from './waiting.ts';
 
-/** How long a look waits for a server process; a server that takes longer is polled. */
-const AWAIT_MICROSECONDS = 20_000;
 /** How often an operation asks without any news from the others of its client. */
 const ASKED_WITHOUT_NEWS_MAX = 1000;
 
