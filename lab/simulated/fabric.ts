@@ -1,6 +1,6 @@
 import {
-  AWAIT,
   type Address,
+  AWAIT,
   type Batch,
   CAS,
   FAA,

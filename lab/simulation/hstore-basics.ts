@@ -179,11 +179,7 @@ function measure(
   servers: HStoreServers | undefined,
 ): Measured {
   const now = () => cluster.network.now;
-  const puts = new PutTimes(
-    geometriesOf(clients[0].index),
-    now,
-    cluster.network.awaitedSince,
-  );
+  const puts = new PutTimes(geometriesOf(clients[0].index), now, cluster.network.awaitedSince);
   const latencies = new Histogram();
   const phases: Phases = {};
   const prng = Prng.fromSeed(settings.seed).fork(kind.length);

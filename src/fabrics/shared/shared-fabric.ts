@@ -1,8 +1,8 @@
 import { StepwellError } from '../../errors.ts';
 import {
   ADDS,
-  AWAIT,
   type Address,
+  AWAIT,
   type Batch,
   BYTES_READ,
   BYTES_WRITTEN,

@@ -2,7 +2,7 @@ import { invariant } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { sizeClassOf, unitsOf } from '../../../records/layout.ts';
 import {
-  Batch,
+  type Batch,
   type Operation,
   readInteger,
   Scratch,

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../../../errors.ts';
 import { addressOf, Batch, ROUND_TRIPS, Scratch } from '../../../../verbs/index.ts';
-import { AWAIT_CHANGE, IS_CONNECTED, REVOKE } from '../../node-methods.ts';
 import { SESSION_BYTES, writeSession } from '../../method-arguments.ts';
+import { AWAIT_CHANGE, IS_CONNECTED, REVOKE } from '../../node-methods.ts';
 import { connectTo, execute, REGION_BYTES, scratchOf, startNode } from '../../tests/support/rig.ts';
 import { verbWord } from '../../wire.ts';
 
