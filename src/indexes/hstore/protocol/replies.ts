@@ -1,13 +1,21 @@
 import { invariant } from '../../../errors.ts';
-import { Batch, type Operation, readInteger, Scratch, writeInteger } from '../../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../../verbs/index.ts';
 import {
   type MailboxGeometry,
+  PAIR,
   PAIR_STATE_BYTES,
   type PairGeometry,
   REPLY_BYTES,
 } from './geometry.ts';
 import { decodeReply, type HashReply } from './hash-messages.ts';
-import type { Lease } from './lease.ts';
+import { holdingIn, type Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 import { AWAIT_MICROSECONDS } from './waiting.ts';
 
@@ -53,7 +61,8 @@ export class Replies {
   /** Turns of the own server, and looks: counted, for operations that wait to see any. */
   #news = 0;
   #looks = 0;
-  #state: PairState | undefined;
+  /** What the last look has read of the pair. */
+  readonly #state = new Scratch(PAIR_STATE_BYTES);
 
   constructor({ base, hashMailbox }: PairGeometry, lease: Lease) {
     this.#lease = lease;
@@ -106,7 +115,7 @@ export class Replies {
   newState(ticket: Ticket): PairState | undefined {
     if (ticket.looks === this.#looks) return undefined;
     ticket.looks = this.#looks;
-    return this.#state;
+    return stateIn(this.#state);
   }
 
   /**
@@ -131,8 +140,10 @@ export class Replies {
     ticket: Ticket | undefined,
     verbs: Batch | undefined,
   ): Operation<void> {
-    const asked = [...this.#waiting].sort((a, b) => a.row - b.row);
-    const lastAt = PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES);
+    const asked = this.#waiting.slice();
+    if (asked.length > 1) asked.sort((a, b) => a.row - b.row);
+    const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
+    const lastAt = repliesAt + REPLY_BYTES * asked.length;
     words.ensure(lastAt + 8);
     if (verbs) batch.append(verbs);
     const awaits = ticket !== undefined && this.isServed;
@@ -142,40 +153,39 @@ export class Replies {
       batch.awaitChange(answered, AWAIT_MICROSECONDS, words, lastAt);
     }
     batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
-    const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
     // The numbers before the replies: behind a number stands the reply to it, or a later one.
-    const runs = runsOf(asked);
-    for (const { first, count } of runs) {
-      const numbersAt = PAIR_STATE_BYTES + 8 * first;
-      batch.read(this.#mailbox.answered(asked[first].row), 8 * count, words, numbersAt);
-    }
-    for (const { first, count } of runs) {
-      const at = repliesAt + REPLY_BYTES * first;
-      batch.read(this.#mailbox.reply(asked[first].row), REPLY_BYTES * count, words, at);
-    }
+    postRuns(batch, asked, this.#mailbox.answered(0), 8, words, PAIR_STATE_BYTES);
+    postRuns(batch, asked, this.#mailbox.reply(0), REPLY_BYTES, words, repliesAt);
     yield batch;
     this.#news++;
     this.#looks++;
-    const state = stateIn(words);
-    this.#state = state;
+    for (let i = 0; i < PAIR_STATE_BYTES >> 3; i++) this.#state.f64[i] = words.f64[i];
+    const committed = readInteger(words, PAIR.committed);
     let answers = 0;
-    asked.forEach((one, i) => {
-      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== one.number) return;
-      one.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
+    for (let i = 0; i < asked.length; i++) {
+      const one = asked[i];
+      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== one.number) continue;
+      one.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, committed);
       answers++;
-    });
-    const { serves, client } = state.holder;
-    if (awaits || answers > 0) this.isServed = answers > 0 && serves && client !== this.#lease.own;
+    }
+    if (!awaits && answers === 0) return;
+    const { serves, client } = holdingIn(words, PAIR.hashLease);
+    this.isServed = answers > 0 && serves && client !== this.#lease.own;
   }
 }
 
-/** Neighbouring rows are read by one verb. */
-function runsOf(asked: readonly Ticket[]): { first: number; count: number }[] {
-  const runs: { first: number; count: number }[] = [];
-  asked.forEach(({ row }, i) => {
-    const last = runs.at(-1);
-    if (last && asked[i - 1].row === row - 1) last.count++;
-    else runs.push({ first: i, count: 1 });
-  });
-  return runs;
+/** Adds READs of a word or more for each ticket's row; neighbouring rows are read by one verb. */
+function postRuns(
+  batch: Batch,
+  asked: readonly Ticket[],
+  address: Address,
+  bytes: number,
+  words: Scratch,
+  at: number,
+): void {
+  for (let first = 0, end = 1; first < asked.length; first = end++) {
+    const { row } = asked[first];
+    while (end < asked.length && asked[end].row === row + end - first) end++;
+    batch.read(address + bytes * row, bytes * (end - first), words, at + bytes * first);
+  }
 }
