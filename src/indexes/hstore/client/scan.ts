@@ -119,7 +119,8 @@ function* scanPair(
   request: HStoreRequest,
   part: ScanPart,
 ): Operation<OrderedSlot[]> {
-  if (pair.scansAreServed || (yield* isServed(pair))) {
+  const isKnown = pair.scansAreServed && !pair.skiplistLease.serves;
+  if (isKnown || (yield* isServed(pair))) {
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) {
       const keys = yield* readKeys(slots);
