@@ -78,9 +78,9 @@ export class Batch {
   }
 
   /**
-   * No verb: until the word at `address` no longer holds what stands at `offset`, or until so many
-   * microseconds have passed, or for a shorter time. A fabric whose memory nodes do not wait ends it
-   * at once, so a protocol reads the word behind it, and may find it unchanged. It is ordered as a
+   * No verb: waits until the word at `address` no longer holds what stands at `offset`, or until so
+   * many microseconds have passed. A fabric may end it earlier, and one that cannot wait ends it at
+   * once. So a protocol reads the word behind it, and may find it unchanged. It is ordered as a
    * READ. With a node that waits, it and the READs behind it are one message and its answer.
    */
   awaitChange(address: Address, microseconds: number, scratch: Scratch, offset: number): this {

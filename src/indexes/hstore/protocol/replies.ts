@@ -119,8 +119,8 @@ export class Replies {
   }
 
   /**
-   * Reads the pair's state and the answers to all that wait: one doorbell, behind the verbs that
-   * are given. With a ticket, and if a server process answers, it first waits for that one's answer.
+   * Reads the pair's state and the answers to all that wait: one doorbell, behind the given verbs.
+   * With a ticket, and if a server process answers, it first waits for the answer to that one.
    */
   *look(ticket?: Ticket, verbs?: Batch): Operation<void> {
     if (this.#looking) {
