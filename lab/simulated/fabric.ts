@@ -1,5 +1,6 @@
 import {
   type Address,
+  AWAIT,
   type Batch,
   CAS,
   FAA,
@@ -37,7 +38,7 @@ export class SimulatedFabric implements Fabric {
   #perform(batch: Batch, row: number): void {
     const { memory } = this;
     const kind = batch.kind[row];
-    if (kind === PAUSE) return;
+    if (kind === PAUSE || kind === AWAIT) return;
     const address = batch.address[row];
     const bytes = batch.bytes[row];
     const scratch = batch.scratch[row];

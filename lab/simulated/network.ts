@@ -1,11 +1,14 @@
 import { invariant } from '../../src/errors.ts';
 import { Prng } from '../../src/random/prng.ts';
 import {
+  type Address,
+  AWAIT,
   type Batch,
   CAS,
   FAA,
   PAUSE,
   READ,
+  Scratch,
   type TrafficCounters,
   WRITE,
 } from '../../src/verbs/index.ts';
@@ -25,7 +28,7 @@ import type { NetworkModel } from './model.ts';
 import { MemoryNode, Nic, type QueuePair } from './nodes.ts';
 import { sameDoorEnd, segmentEnd } from './segments.ts';
 import { countBatch } from './traffic.ts';
-import { inboundBytes, outboundBytes, performLine } from './verb-parts.ts';
+import { awaitEnd, inboundBytes, outboundBytes, performLine } from './verb-parts.ts';
 
 /** Events: what they belong to is the thread's or the flight's number. */
 const STEP_ENDS = 0;
@@ -35,6 +38,7 @@ const ANSWER_ARRIVES = 3;
 const BATCH_DONE = 4;
 const PAUSE_ENDS = 5;
 const CALL_SERVED = 6;
+const AWAIT_ANSWERED = 7;
 
 const NS_PER_SECOND = 1e9;
 const BITS_PER_BYTE = 8;
@@ -78,6 +82,11 @@ export class SimulatedNetwork implements Surroundings {
   readonly #atomicNs: number;
   readonly #oneWayNs: number;
   readonly #local: LocalModel;
+  /** Which flights wait for a change of a word, in which row, and for how long at most. */
+  readonly #awaits = new Map<Flight, { row: number; until: number }>();
+  readonly #word = new Scratch(8);
+  /** By word: when the last wait for a change of it began. */
+  readonly awaitedSince = new Map<Address, number>();
   /** Verbs that were posted, and verbs that were answered. */
   posted = 0;
   answered = 0;
@@ -165,6 +174,7 @@ export class SimulatedNetwork implements Surroundings {
     for (let row = 0; row < (batch?.length ?? 0); row++) {
       if (batch === undefined || batch.kind[row] === PAUSE) continue;
       ns += door?.leadsTo(batch, row) ? door.model.verbNs : verbNs;
+      if (batch.kind[row] === AWAIT) row = awaitEnd(batch, row) - 1;
     }
     return ns;
   }
@@ -198,6 +208,7 @@ export class SimulatedNetwork implements Surroundings {
     else if (kind === VERB_ARRIVES) this.#arrive(flight, row);
     else if (kind === ANSWER_ARRIVES) this.#answer(flight, row);
     else if (kind === CALL_SERVED) this.#served(flight, row);
+    else if (kind === AWAIT_ANSWERED) this.#answerAwait(flight, row);
     else this.#issue(flight);
   }
 
@@ -216,21 +227,28 @@ export class SimulatedNetwork implements Surroundings {
       return;
     }
     const { nic, door } = thread;
+    if (batch.kind[end] === AWAIT && door?.leadsTo(batch, end)) {
+      // A CPU polls its own memory.
+      flight.end = end + 1;
+      this.#events.push(this.now, PAUSE_ENDS, flight.id);
+      return;
+    }
     flight.end =
       door === undefined
         ? segmentEnd(batch, end, this.memory, this.#ordered)
         : sameDoorEnd(batch, end, this.memory, door);
-    flight.outstanding = flight.end - end;
+    const sent = sentEnd(batch, end, flight.end);
+    flight.outstanding = sent - end;
     flight.doneAt = this.now;
     this.posted += flight.outstanding;
     if (door?.leadsTo(batch, end)) {
       this.#events.push(this.now + door.oneWayNs, VERB_ARRIVES, flight.id, end);
       return;
     }
-    for (let row = end; row < flight.end; row++) {
-      const sent = nic.messages.serve(this.now, this.#messageNs);
+    for (let row = end; row < sent; row++) {
+      const begun = nic.messages.serve(this.now, this.#messageNs);
       const bytes = this.model.headerBytes + outboundBytes(batch, row);
-      flight.arrival[row] = nic.outbound.serve(sent, bytes * this.#nsPerByte) + this.#oneWayNs;
+      flight.arrival[row] = nic.outbound.serve(begun, bytes * this.#nsPerByte) + this.#oneWayNs;
     }
     this.#events.push(flight.arrival[end], VERB_ARRIVES, flight.id, end);
   }
@@ -241,7 +259,7 @@ export class SimulatedNetwork implements Surroundings {
     const address = batch.address[row];
     const kind = batch.kind[row];
     try {
-      this.memory.check(address, batch.bytes[row]);
+      this.memory.check(address, kind === AWAIT ? 8 : batch.bytes[row]);
     } catch (error) {
       this.#refuse(flight, row, error);
       return;
@@ -251,7 +269,7 @@ export class SimulatedNetwork implements Surroundings {
       this.#performLocally(flight, row, door);
       return;
     }
-    if (row + 1 < flight.end) {
+    if (kind !== AWAIT && row + 1 < flight.end) {
       const at = Math.max(this.now, flight.arrival[row + 1]);
       this.#events.push(at, VERB_ARRIVES, flight.id, row + 1);
     }
@@ -265,6 +283,10 @@ export class SimulatedNetwork implements Surroundings {
     else if (kind === CAS || kind === FAA) this.#atomic(flight, row, ready, node, queuePair);
     else if (kind === CALL) {
       const served = node.cores.serve(ready, this.model.callNs);
+      this.#events.push(served, CALL_SERVED, flight.id, row);
+    } else if (kind === AWAIT) {
+      const ordered = Math.max(ready, queuePair.readDone, queuePair.writeDone);
+      const served = node.cores.serve(ordered, this.model.callNs / 2);
       this.#events.push(served, CALL_SERVED, flight.id, row);
     } else invariant(false, `a verb of kind ${kind}`);
   }
@@ -337,6 +359,7 @@ export class SimulatedNetwork implements Surroundings {
   #touch(flight: Flight, row: number, line: number): void {
     const batch = batchOf(flight);
     performLine(this.memory, batch, row, line);
+    if (this.#awaits.size > 0) this.#endAwaits();
     if (--flight.linesLeft[row] > 0) return;
     const { door } = flight.thread;
     if (door?.leadsTo(batch, row)) this.#complete(flight, 1, this.now + door.oneWayNs);
@@ -344,9 +367,41 @@ export class SimulatedNetwork implements Surroundings {
   }
 
   #served(flight: Flight, row: number): void {
-    const { address, scratch, offset } = batchOf(flight);
+    const { address, kind, bytes, scratch, offset } = batchOf(flight);
+    if (kind[row] === AWAIT) {
+      this.awaitedSince.set(address[row], this.now);
+      this.#awaits.set(flight, { row, until: this.now + 1000 * bytes[row] });
+      this.#endAwaits();
+      return;
+    }
     const handler = this.memory.handlers[this.memory.nodeOf(address[row])];
     handler?.(scratch[row], offset[row]);
+    this.#sendAnswer(flight, row);
+  }
+
+  /** Waits that are over: a core of the node answers each. One whose time is up ends here, too. */
+  #endAwaits(): void {
+    for (const [flight, { row, until }] of this.#awaits) {
+      const { address, scratch, offset } = batchOf(flight);
+      this.memory.read(address[row], 8, this.#word, 0);
+      const { i32 } = scratch[row];
+      const at = offset[row] >> 2;
+      const isSame = this.#word.i32[0] === i32[at] && this.#word.i32[1] === i32[at + 1];
+      if (isSame && this.now < until) continue;
+      this.#awaits.delete(flight);
+      const node = this.memoryNodes[this.memory.nodeOf(address[row])];
+      const answered = node.cores.serve(this.now, this.model.callNs / 2);
+      this.#events.push(answered, AWAIT_ANSWERED, flight.id, row);
+    }
+  }
+
+  /** The core READs one line after the other. */
+  #answerAwait(flight: Flight, row: number): void {
+    const batch = batchOf(flight);
+    for (let read = row + 1; read < flight.end; read++) {
+      const lines = linesOf(batch.address[read], batch.bytes[read]);
+      for (let line = 0; line < lines; line++) performLine(this.memory, batch, read, line);
+    }
     this.#sendAnswer(flight, row);
   }
 
@@ -379,8 +434,15 @@ export class SimulatedNetwork implements Surroundings {
   #refuse(flight: Flight, row: number, error: unknown): void {
     flight.failed = true;
     flight.error = error;
-    this.#complete(flight, flight.end - row, this.now + this.#oneWayNs);
+    const posted = sentEnd(batchOf(flight), row, flight.end);
+    this.#complete(flight, posted - row, this.now + this.#oneWayNs);
   }
+}
+
+/** One past the rows that are messages of their own: the READs behind an AWAIT are not. */
+function sentEnd({ kind }: Batch, first: number, end: number): number {
+  for (let row = first; row < end; row++) if (kind[row] === AWAIT) return row + 1;
+  return end;
 }
 
 function batchOf({ batch }: Flight): Batch {

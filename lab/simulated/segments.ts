@@ -1,6 +1,7 @@
-import { type Batch, PAUSE, WRITE } from '../../src/verbs/index.ts';
+import { AWAIT, type Batch, PAUSE, WRITE } from '../../src/verbs/index.ts';
 import type { LocalDoor } from './local-door.ts';
 import type { SimulatedMemory } from './memory.ts';
+import { awaitEnd } from './verb-parts.ts';
 
 const NOWHERE = -1;
 const SEVERAL = -2;
@@ -21,6 +22,7 @@ export function segmentEnd(
   for (let row = first; row < batch.length; row++) {
     const kind = batch.kind[row];
     if (kind === PAUSE) return row;
+    if (kind === AWAIT) return row > first && memory.nodes > 1 ? row : awaitEnd(batch, row);
     if (!ordered || memory.nodes === 1) continue;
     const node = memory.nodeOf(batch.address[row]);
     if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
@@ -44,7 +46,7 @@ export function sameDoorEnd(
   const isLocal = door.leadsTo(batch, first);
   const node = memory.nodeOf(batch.address[first]);
   for (let row = first; row < batch.length; row++) {
-    if (batch.kind[row] === PAUSE || door.leadsTo(batch, row) !== isLocal) return row;
+    if (batch.kind[row] >= PAUSE || door.leadsTo(batch, row) !== isLocal) return row;
     if (memory.nodeOf(batch.address[row]) !== node) return row;
   }
   return batch.length;

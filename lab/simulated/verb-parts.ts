@@ -1,4 +1,4 @@
-import { type Batch, CAS, FAA, offsetOf, READ, WRITE } from '../../src/verbs/index.ts';
+import { AWAIT, type Batch, CAS, FAA, offsetOf, READ, WRITE } from '../../src/verbs/index.ts';
 import { CALL } from './call.ts';
 import { LINE_BYTES, type SimulatedMemory } from './memory.ts';
 
@@ -6,15 +6,35 @@ const CAS_OPERAND_BYTES = 16;
 const FAA_OPERAND_BYTES = 8;
 const WORD_BYTES = 8;
 
+/** An AWAIT on its way: microseconds, the word as it was, and a word for each READ. */
+const AWAIT_HEAD_BYTES = 24;
+
+/** One past the READs behind an AWAIT: they go in its message, and back in its answer. */
+export function awaitEnd({ kind, length }: Batch, first: number): number {
+  let row = first + 1;
+  while (row < length && kind[row] === READ) row++;
+  return row;
+}
+
 /** Payload on the way to the memory node. */
-export function outboundBytes({ kind, bytes }: Batch, row: number): number {
+export function outboundBytes(batch: Batch, row: number): number {
+  const { kind, bytes } = batch;
+  if (kind[row] === AWAIT) {
+    return AWAIT_HEAD_BYTES + WORD_BYTES * (awaitEnd(batch, row) - row - 1);
+  }
   if (kind[row] === WRITE || kind[row] === CALL) return bytes[row];
   if (kind[row] === CAS) return CAS_OPERAND_BYTES;
   return kind[row] === FAA ? FAA_OPERAND_BYTES : 0;
 }
 
 /** Payload on the way back. */
-export function inboundBytes({ kind, bytes }: Batch, row: number): number {
+export function inboundBytes(batch: Batch, row: number): number {
+  const { kind, bytes } = batch;
+  if (kind[row] === AWAIT) {
+    let sum = 0;
+    for (let read = awaitEnd(batch, row) - 1; read > row; read--) sum += bytes[read];
+    return sum;
+  }
   if (kind[row] === READ || kind[row] === CALL) return bytes[row];
   return kind[row] === WRITE ? 0 : WORD_BYTES;
 }

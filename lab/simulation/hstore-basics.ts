@@ -2,7 +2,7 @@ import { ALWAYS, type Index, isOrdered, type OrderedIndex } from '../../src/inde
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
 import { Prng } from '../../src/random/prng.ts';
-import type { Operation } from '../../src/verbs/index.ts';
+import { type Operation, ROUND_TRIPS } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
@@ -28,6 +28,8 @@ type Kind = (typeof KINDS)[number];
 interface Measured {
   /** Operations per second of virtual time. */
   rate: number;
+  /** Round trips of an operation, with the client's housekeeping. */
+  trips: number;
   latencies: Histogram;
   phases: Phases;
   put: PutPhases;
@@ -91,9 +93,9 @@ function basicRows(name: string, clients: number, all: Measurements): Row[] {
   return KINDS.flatMap((kind) => {
     const measured = all[kind];
     if (!measured) return [];
-    const { rate, latencies } = measured;
+    const { rate, trips, latencies } = measured;
     const high = (latencies.quantile(0.99) / 1000).toFixed(1);
-    const detail = `${(rate / 1e6).toFixed(3)} M/s, 99 % ${high}`;
+    const detail = `${(rate / 1e6).toFixed(3)} M/s, 99 % ${high}, ${trips.toFixed(2)} round trips`;
     const what = `${name}: ${kind}, ${clients} clients, mean`;
     return [{ what, ours: latencies.mean / 1000, unit: 'us', detail }];
   });
@@ -179,11 +181,12 @@ function measure(
   servers: HStoreServers | undefined,
 ): Measured {
   const now = () => cluster.network.now;
-  const puts = new PutTimes(geometriesOf(clients[0].index), now);
+  const puts = new PutTimes(geometriesOf(clients[0].index), now, cluster.network.awaitedSince);
   const latencies = new Histogram();
   const phases: Phases = {};
   const prng = Prng.fromSeed(settings.seed).fork(kind.length);
-  const began = now();
+  const tripsOf = () => clients.reduce((sum, { pool }) => sum + roundTripsOf(pool), 0);
+  const [began, tripsBefore] = [now(), tripsOf()];
   let ended = began;
   let left = operations;
   let working = operations;
@@ -208,7 +211,13 @@ function measure(
     (role, round) => (role === 'hash' ? puts.serve(round) : round),
   );
   cluster.network.run();
-  return { rate: (operations * 1e9) / (ended - began), latencies, phases, put: puts.phases };
+  const rate = (operations * 1e9) / (ended - began);
+  const trips = (tripsOf() - tripsBefore) / operations;
+  return { rate, trips, latencies, phases, put: puts.phases };
+}
+
+function roundTripsOf({ fabric }: PoolClient<Index>['pool']): number {
+  return fabric.traffic.rows[ROUND_TRIPS];
 }
 
 function geometriesOf(index: Index) {

@@ -52,13 +52,20 @@ export class PutTimes {
     forOthers: 0,
   };
   readonly #now: () => number;
+  readonly #awaitedSince: ReadonlyMap<Address, number>;
   readonly #pairs: readonly PairGeometry[];
   /** By the word that says what was answered: the turn that wrote it last. */
   readonly #turns = new Map<Address, Turn | undefined>();
 
-  constructor(pairs: readonly PairGeometry[], now: () => number) {
+  /** `awaitedSince`: when a client began to wait for a change of each word. */
+  constructor(
+    pairs: readonly PairGeometry[],
+    now: () => number,
+    awaitedSince: ReadonlyMap<Address, number>,
+  ) {
     this.#pairs = pairs;
     this.#now = now;
+    this.#awaitedSince = awaitedSince;
   }
 
   /** Runs a PUT and adds up what it has spent its time on. */
@@ -72,7 +79,10 @@ export class PutTimes {
       if (row !== undefined) this.#turns.set(row, undefined);
       yield step.value;
       answered ??= row;
-      if (row !== undefined) written = this.#now();
+      if (row !== undefined) {
+        const since = this.#awaitedSince.get(row) ?? 0;
+        written = since > began ? since : this.#now();
+      }
       step = operation.next();
     }
     const turn = answered === undefined ? undefined : this.#turns.get(answered);

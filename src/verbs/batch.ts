@@ -8,6 +8,8 @@ export const FAA = 3;
 export const PAUSE = 4;
 /** Two-sided: a core of the memory node answers. Only fabrics with such a node have it. */
 export const CALL = 5;
+/** No verb: a wait for a word, which a fabric may cut as short as it likes. */
+export const AWAIT = 6;
 
 /** Local words of a CAS: expected, desired, and the old value that the verb fills in. */
 export const CAS_BYTES = 24;
@@ -73,6 +75,16 @@ export class Batch {
    */
   call(address: Address, bytes: number, scratch: Scratch, offset: number): this {
     return this.#post(CALL, address, bytes, scratch, offset);
+  }
+
+  /**
+   * No verb: waits until the word at `address` no longer holds what stands at `offset`, or until so
+   * many microseconds have passed. A fabric may end it earlier, and one that cannot wait ends it at
+   * once. So a protocol reads the word behind it, and may find it unchanged. It is ordered as a
+   * READ. With a node that waits, it and the READs behind it are one message and its answer.
+   */
+  awaitChange(address: Address, microseconds: number, scratch: Scratch, offset: number): this {
+    return this.#post(AWAIT, address, microseconds, scratch, offset);
   }
 
   /** No verb: lets time pass, so that a protocol can wait for another client on every fabric. */

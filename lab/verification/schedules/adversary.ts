@@ -120,7 +120,7 @@ export class AdversaryFabric implements Fabric {
 
   check({ kind: kinds, address, bytes }: Batch, row: number): void {
     const kind = kinds[row];
-    if (kind === PAUSE) return;
+    if (kind >= PAUSE) return;
     const offset = offsetOf(address[row]);
     if (offset + bytes[row] > this.memory.region(regionOf(address[row])).bytes) {
       throw new Error(`a verb reaches beyond its region: offset ${offset}, ${bytes[row]} bytes`);
@@ -135,7 +135,7 @@ export class AdversaryFabric implements Fabric {
   perform(batch: Batch, row: number, at: number, bytes: number): void {
     const { memory } = this;
     const kind = batch.kind[row];
-    if (kind === PAUSE) return;
+    if (kind >= PAUSE) return;
     const address = batch.address[row];
     const region = memory.region(regionOf(address));
     const offset = offsetOf(address) + at;
@@ -181,7 +181,7 @@ export class Execution {
   /** By row: the pieces not yet performed, as [start, bytes] pairs; [] when done. */
   readonly #pieces: number[][] = [];
   #left: number;
-  /** Whether the last piece was a pause. */
+  /** Whether the last piece was no verb, but a pause or a wait. */
   paused = false;
 
   constructor(fabric: AdversaryFabric, batch: Batch, cut: (bytes: number) => number) {
@@ -199,7 +199,7 @@ export class Execution {
     this.#fabric.check(this.#batch, row);
     const kind = this.#batch.kind[row];
     const bytes = this.#batch.bytes[row];
-    if (kind === PAUSE) return [0, 0];
+    if (kind >= PAUSE) return [0, 0];
     if (kind !== READ && kind !== WRITE) return [0, WORD];
     const offset = offsetOf(this.#batch.address[row]);
     const size = cut(bytes);
@@ -242,7 +242,7 @@ export class Execution {
     pieces[2 * choice + 1] = pieces[last + 1];
     pieces.length = last;
     if (last === 0) this.#left--;
-    this.paused = this.#batch.kind[row] === PAUSE;
+    this.paused = this.#batch.kind[row] >= PAUSE;
     this.#fabric.perform(this.#batch, row, at, bytes);
   }
 }

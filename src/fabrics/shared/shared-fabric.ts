@@ -2,6 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import {
   ADDS,
   type Address,
+  AWAIT,
   type Batch,
   BYTES_READ,
   BYTES_WRITTEN,
@@ -29,6 +30,9 @@ const NOTED_MAX = 256;
 const WORDS_PER_LINE = 16;
 /** The loads of this many verbs are close enough together without being listed first. */
 const FEW_VERBS = 4;
+/** Looks at an awaited word before this thread sleeps, about 50 us; and for how long it sleeps. */
+const SPINS = 1000;
+const SLEEP_MICROSECONDS = 100;
 
 /**
  * Verbs on memory that this thread can address: a SharedArrayBuffer or a mapped file.
@@ -210,10 +214,14 @@ export class SharedFabric implements Fabric, InPlace {
     const index = regionOf(address);
     const offset = offsetOf(address);
     const region = this.region(index);
-    if (offset + bytes > region.bytes) throw beyond(index, offset);
+    if (offset + (kind === AWAIT ? 8 : bytes) > region.bytes) throw beyond(index, offset);
     const counters = this.traffic.rows;
     const scratch = batch.scratch[row];
     const word = batch.offset[row] >> 3;
+    if (kind === AWAIT) {
+      this.#await(region.i32, offset >>> 2, scratch.i32, 2 * word, bytes);
+      return;
+    }
     this.#barrier?.();
     if (kind === WRITE) {
       counters[WRITES]++;
@@ -241,6 +249,18 @@ export class SharedFabric implements Fabric, InPlace {
     }
     Atomics.add(this.#fence, 0, 0);
     this.#unfenced = false;
+  }
+
+  /** Spins before it sleeps: another process often changes the word within microseconds. */
+  #await(words: Int32Array, at: number, local: Int32Array, from: number, microseconds: number) {
+    let left = microseconds;
+    for (let looks = 0; left > 0; looks++) {
+      const isSame = Atomics.load(words, at) === local[from];
+      if (!isSame || Atomics.load(words, at + 1) !== local[from + 1]) return;
+      if (looks < SPINS) continue;
+      this.#pause(SLEEP_MICROSECONDS);
+      left -= SLEEP_MICROSECONDS;
+    }
   }
 
   #pause(microseconds: number): void {

@@ -1,6 +1,6 @@
 import {
+  type Address,
   type Batch,
-  CALL,
   CAS,
   type Completion,
   FAA,
@@ -8,7 +8,7 @@ import {
   PAUSE,
   READ,
   regionOf,
-  type Scratch,
+  Scratch,
   WRITE,
 } from '../../verbs/index.ts';
 import { copyLocal } from '../shared/copy.ts';
@@ -16,6 +16,7 @@ import { nodeOf, type Part } from './client/flight.ts';
 import type { Outbox } from './client/outbox.ts';
 import type { SentFrame } from './client/sent-frames.ts';
 import {
+  AWAIT_HEAD_BYTES,
   BATCH,
   type FrameShape,
   HEAD_BYTES,
@@ -44,14 +45,14 @@ export function encodePart(
   outbox: Outbox,
   frame: SentFrame,
 ): void {
-  const { batch, end } = part.flight;
+  const { batch } = part.flight;
   frame.part = part;
   frame.batch = batch;
   frame.sequence = sequence;
   frame.isReads = false;
   frame.firstRow = part.row;
   frame.firstSent = part.sent;
-  measure(frame, end, shape);
+  measure(frame, part.end, shape);
   encodeVerbs(frame, shape, outbox);
   part.row = frame.endRow;
   part.sent = frame.endSent;
@@ -87,7 +88,7 @@ export function encodeWhole(
 
 function isVerbs({ kind, length }: Batch): boolean {
   for (let row = 0; row < length; row++) {
-    if (kind[row] === PAUSE || kind[row] === CALL) return false;
+    if (kind[row] >= PAUSE) return false;
   }
   return length > 0;
 }
@@ -195,13 +196,9 @@ function encodeVerb(
   at: number,
 ): number {
   const kind = batch.kind[row];
-  const address = batch.address[row] + sent;
-  const region = nodes === 1 ? regionOf(address) : Math.floor(regionOf(address) / nodes);
   const local = batch.scratch[row];
   const from = batch.offset[row] + sent;
-  output.i32[at >> 2] = verbWord(kind, region, bytes);
-  output.i32[(at >> 2) + 1] = offsetOf(address);
-  const content = at + 8;
+  const content = putVerb(kind, batch.address[row] + sent, bytes, nodes, output, at);
   if (kind === READ) return content;
   if (kind === WRITE) {
     copyOut(local, from, output, content, bytes);
@@ -210,6 +207,46 @@ function encodeVerb(
   const words = requestBytes(kind, bytes) >> 3;
   for (let i = 0; i < words; i++) output.f64[(content >> 3) + i] = local.f64[(from >> 3) + i];
   return content + 8 * words;
+}
+
+function putVerb(
+  kind: number,
+  address: Address,
+  bytes: number,
+  nodes: number,
+  { i32 }: Scratch,
+  at: number,
+): number {
+  const region = nodes === 1 ? regionOf(address) : Math.floor(regionOf(address) / nodes);
+  i32[at >> 2] = verbWord(kind, region, bytes);
+  i32[(at >> 2) + 1] = offsetOf(address);
+  return at + 8;
+}
+
+/** The request of the call for an AWAIT at `first` and the READs behind it; see node/awaits.ts. */
+export function encodeAwait(batch: Batch, first: number, end: number, nodes: number): Uint8Array {
+  const { address, bytes, scratch, offset } = batch;
+  const length = AWAIT_HEAD_BYTES + 8 * (end - first);
+  const request = new Scratch(length);
+  request.i32[0] = bytes[first];
+  copyLocal(scratch[first], offset[first], request, 8, 8);
+  let at = putVerb(READ, address[first], 8, nodes, request, AWAIT_HEAD_BYTES);
+  for (let row = first + 1; row < end; row++) {
+    at = putVerb(READ, address[row], bytes[row], nodes, request, at);
+  }
+  return request.u8.subarray(0, length);
+}
+
+/** Stores what the READs behind an AWAIT have returned. Raises WireError. */
+export function decodeAwait(batch: Batch, first: number, end: number, reply: Uint8Array): void {
+  const { bytes, scratch, offset } = batch;
+  let at = 0;
+  for (let row = first + 1; row < end; row++) {
+    const result = reply.subarray(at, at + bytes[row]);
+    if (result.length < bytes[row]) throw new WireError(`${reply.length} bytes of results`);
+    scratch[row].u8.set(result, offset[row]);
+    at += bytes[row];
+  }
 }
 
 function copyOut(local: Scratch, from: number, output: Scratch, at: number, bytes: number): void {

@@ -20,4 +20,6 @@ export const IS_LOCKED = 7;
 export const ATTACH = 8;
 /** Whether the memory is on huge pages, as one of PAGES_ANSWERS; also for those nodes. */
 export const PAGES = 9;
+/** Waits until a word has changed, or for a while, and then READs (node/awaits.ts). */
+export const AWAIT_CHANGE = 10;
 export const FIRST_FREE_METHOD = 256;

@@ -1,5 +1,6 @@
 import {
   type Address,
+  AWAIT,
   type Batch,
   CALL,
   CAS,
@@ -10,6 +11,7 @@ import {
   regionOf,
   WRITE,
 } from '../../../verbs/index.ts';
+import { AWAITED_BYTES_MAX } from '../wire.ts';
 
 /** Regions of the pool are dealt out to the nodes in turn. */
 export function nodeOf(address: Address, nodes: number): number {
@@ -34,7 +36,7 @@ const SEVERAL = -2;
  * Where the verbs end that can be under way together from row `first` on. A batch is one queue pair
  * by contract; over several nodes it needs several, which nothing orders. So a verb that the
  * contract orders behind one on another node waits until that one was answered. A pause stands
- * alone, and calls do not mix with verbs.
+ * alone, and calls do not mix with verbs. An AWAIT goes with the READs behind it, in one call.
  */
 export function segmentEnd(
   batch: Batch,
@@ -46,11 +48,12 @@ export function segmentEnd(
   const length = orders === undefined ? batch.length : orderedEnd(batch, first, orders);
   const opening = kinds[first];
   if (opening === PAUSE) return first + 1;
+  if (opening === AWAIT) return orders === undefined ? awaitEnd(batch, first, nodes) : first + 1;
   let writes = NOWHERE;
   let others = NOWHERE;
   for (let row = first; row < length; row++) {
     const kind = kinds[row];
-    if (kind === PAUSE || (kind === CALL) !== (opening === CALL)) return row;
+    if (kind === PAUSE || kind === AWAIT || (kind === CALL) !== (opening === CALL)) return row;
     if (nodes === 1 || kind === CALL) continue;
     const node = nodeOf(batch.address[row], nodes);
     if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
@@ -58,6 +61,18 @@ export function segmentEnd(
     else others = joined(others, node);
   }
   return length;
+}
+
+/** Where the READs end that an AWAIT's node executes for it: short ones, of its own memory. */
+function awaitEnd({ kind, address, bytes, length }: Batch, first: number, nodes: number): number {
+  const node = nodeOf(address[first], nodes);
+  let results = 0;
+  let row = first + 1;
+  for (; row < length && kind[row] === READ && nodeOf(address[row], nodes) === node; row++) {
+    results += bytes[row];
+    if (results > AWAITED_BYTES_MAX) break;
+  }
+  return row;
 }
 
 /** How far verbs go that a queue pair with these orders may be given together. */
@@ -118,9 +133,10 @@ export class Flight {
 /** The rows of a flight's segment that go to one node, as far as they are not sent yet. */
 export class Part {
   readonly flight: Flight;
-  /** The next row, and how much of a long one was sent. */
+  /** The next row, how much of a long one was sent, and where its segment ends. */
   row = 0;
   sent = 0;
+  end = 0;
   /** Frames that are not answered yet. */
   frames = 0;
 
@@ -130,12 +146,13 @@ export class Part {
 
   begin(): this {
     this.row = this.flight.start;
+    this.end = this.flight.end;
     this.sent = 0;
     this.frames = 0;
     return this;
   }
 
   get done(): boolean {
-    return this.row >= this.flight.end;
+    return this.row >= this.end;
   }
 }

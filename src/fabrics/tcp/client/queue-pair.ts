@@ -139,13 +139,9 @@ export class QueuePair {
     return this.#failure;
   }
 
-  /** Whether an answer to verbs is due. It comes soon, unlike the reply to a call. */
+  /** Whether an answer is due. */
   get waits(): boolean {
-    return this.#sent.length > 0 || this.#waiting.length > 0;
-  }
-
-  get #idle(): boolean {
-    return !this.waits && this.#calls.size === 0;
+    return this.#sent.length > 0 || this.#waiting.length > 0 || this.#calls.size > 0;
   }
 
   /**
@@ -153,7 +149,7 @@ export class QueuePair {
    * hand, unless the node has no room or other parts already wait.
    */
   post(part: Part): void {
-    if (this.#idle) this.#socket.ref();
+    if (!this.waits) this.#socket.ref();
     const canGo = this.#waiting.length === 0 && this.#failure === undefined;
     if (canGo && this.#encodePart(part, this.welcome.outstandingBytesMax)) return;
     this.#waiting.push(part);
@@ -168,7 +164,7 @@ export class QueuePair {
   postWhole(batch: Batch, completion: Completion): SentFrame | undefined {
     if (this.#waiting.length > 0 || this.#failure !== undefined) return undefined;
     if (this.#outstanding >= this.welcome.outstandingBytesMax) return undefined;
-    const isIdle = this.#idle;
+    const isIdle = !this.waits;
     const frame = this.#sent.add();
     const sequence = (this.#sequence + 1) & 0x7fffffff;
     if (!encodeWhole(batch, completion, this.#shape, sequence, this.#outbox, frame)) {
@@ -195,7 +191,7 @@ export class QueuePair {
       returned(new StepwellError('SW_UNSUPPORTED', why), undefined);
       return;
     }
-    if (this.#idle) this.#socket.ref();
+    if (!this.waits) this.#socket.ref();
     // A call begins after the verbs that were posted before it.
     this.#encode(Number.POSITIVE_INFINITY);
     const sequence = this.#nextSequence();
@@ -265,7 +261,7 @@ export class QueuePair {
     // The answers have made room for parts that wait.
     if (this.#waiting.length > 0) this.flush();
     this.#place.turned();
-    if (this.#idle && this.#connected === undefined) this.#socket.unref();
+    if (!this.waits && this.#connected === undefined) this.#socket.unref();
     return true;
   }
 

@@ -1,6 +1,5 @@
 import {
   Batch,
-  CALL,
   type Completion,
   type Operation,
   PAUSE,
@@ -65,7 +64,7 @@ export class SharedDoorbells implements RemoteFabric {
     if (!isWaitedFor || length === 0 || !this.#fabric.keepsOrder) return undefined;
     const node = nodeOf(address[0], this.#fabric.nodes);
     for (let row = 0; row < length; row++) {
-      if (kind[row] === PAUSE || kind[row] === CALL) return undefined;
+      if (kind[row] >= PAUSE) return undefined;
       if (nodeOf(address[row], this.#fabric.nodes) !== node) return undefined;
     }
     return node;

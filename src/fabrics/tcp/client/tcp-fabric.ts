@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { StepwellError } from '../../../errors.ts';
+import { hasCode, StepwellError } from '../../../errors.ts';
 import {
   ADDS,
+  AWAIT,
   type Batch,
   BYTES_READ,
   BYTES_WRITTEN,
@@ -9,6 +10,7 @@ import {
   CALL_HEAD_BYTES,
   CAS,
   type Completion,
+  FAA,
   PAUSE,
   READ,
   READS,
@@ -20,7 +22,9 @@ import {
   WRITES,
 } from '../../../verbs/index.ts';
 import type { Endpoint } from '../endpoint.ts';
+import { decodeAwait, encodeAwait } from '../frame-codec.ts';
 import type { Welcome } from '../handshake.ts';
+import { AWAIT_CHANGE } from '../node-methods.ts';
 import { Flight, nodeOf, type PairOrders, type Part, segmentEnd } from './flight.ts';
 import { type Credentials, type Place, QueuePair } from './queue-pair.ts';
 import type { SentFrame } from './sent-frames.ts';
@@ -200,6 +204,8 @@ export class TcpFabric implements RemoteFabric {
     flight.end = segmentEnd(batch, flight.start, this.#pairs.length, this.#orders);
     const kind = batch.kind[flight.start];
     if (kind === PAUSE) this.#pause(flight, batch.bytes[flight.start]);
+    else if (kind === AWAIT && this.#orders) this.#pause(flight, 0);
+    else if (kind === AWAIT) this.#sendAwait(flight, flight.start);
     else if (kind === CALL) this.#sendCalls(flight);
     else this.#sendVerbs(flight);
   }
@@ -209,6 +215,7 @@ export class TcpFabric implements RemoteFabric {
     if (this.#pairs.length === 1) {
       flight.pending = 1;
       this.#pairs[0].post(flight.part(0));
+      this.#sendAwaitBehind(flight);
     } else {
       const nodes = new Set<number>();
       for (let row = flight.start; row < flight.end; row++) {
@@ -218,6 +225,31 @@ export class TcpFabric implements RemoteFabric {
       let part = 0;
       for (const node of nodes) this.#pairs[node].post(flight.part(part++));
     }
+    this.#schedule();
+  }
+
+  /** An AWAIT behind the verbs goes with them, unless other queue pairs carry them. */
+  #sendAwaitBehind(flight: Flight): void {
+    const { batch, end } = flight;
+    if (batch.kind[end] !== AWAIT || end >= batch.length || this.#orders) return;
+    flight.end = segmentEnd(batch, end, 1);
+    this.#sendAwait(flight, end);
+    this.traffic.rows[ROUND_TRIPS]--;
+  }
+
+  #sendAwait(flight: Flight, first: number): void {
+    const { batch, end } = flight;
+    const nodes = this.#pairs.length;
+    flight.pending++;
+    this.#count(batch, first, end);
+    const pair = this.#pairs[nodeOf(batch.address[first], nodes)];
+    pair.call(AWAIT_CHANGE, encodeAwait(batch, first, end, nodes), (error, reply) => {
+      if (reply !== undefined) decodeAwait(batch, first, end, reply);
+      // An older node has no such call: then its READs go as verbs.
+      const isUnknown = hasCode(error, 'SW_UNSUPPORTED');
+      if (isUnknown) flight.end = first + 1;
+      this.#settle(flight, isUnknown ? undefined : error);
+    });
     this.#schedule();
   }
 
@@ -343,7 +375,7 @@ export class TcpFabric implements RemoteFabric {
         counters[BYTES_WRITTEN] += bytes[row];
       } else if (kind === CAS) {
         counters[SWAPS]++;
-      } else {
+      } else if (kind === FAA) {
         counters[ADDS]++;
       }
     }

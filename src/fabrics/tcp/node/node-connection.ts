@@ -70,6 +70,8 @@ export interface NodeContext {
     method: number,
     request: Uint8Array,
   ): Uint8Array | Promise<Uint8Array>;
+  /** Verbs were executed. */
+  executed(): void;
   closed(connection: NodeConnection): void;
 }
 
@@ -178,6 +180,7 @@ export class NodeConnection {
       this.end('SW_PROTOCOL', error.message);
       return;
     }
+    this.#node.executed();
     this.#outbox.flush();
     if (this.#state !== ENDED && this.#congested()) this.socket.pause();
     else this.socket.resume();

@@ -60,6 +60,8 @@ export class NodeMemory {
   /** Where touching leaves what it loaded, so that the loads are not optimised away. */
   touched = 0;
   verbs = 0;
+  /** Verbs that may have changed it. */
+  changes = 0;
 
   constructor(
     source: RegionSource,
@@ -187,6 +189,7 @@ export class NodeMemory {
       const region = this.#regions[verbRegion(verb)];
       from += 8;
       verbs++;
+      this.changes++;
       this.#barrier?.();
       if (kind === WRITE) {
         writeWords(region, offset, input, from, bytes);

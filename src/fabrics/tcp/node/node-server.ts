@@ -14,6 +14,7 @@ import {
 } from '../method-arguments.ts';
 import {
   ATTACH,
+  AWAIT_CHANGE,
   ERASE,
   FIRST_FREE_METHOD,
   INITIALISE,
@@ -25,6 +26,7 @@ import {
   UNLOCK,
 } from '../node-methods.ts';
 import { FRAME_BYTES_MAX } from '../wire.ts';
+import { Awaits } from './awaits.ts';
 import type { DataPath } from './data-path.ts';
 import { Guesses } from './guesses.ts';
 import { Handshakes } from './handshakes.ts';
@@ -106,12 +108,14 @@ export class NodeServer implements NodeContext {
   readonly #sessions = new Map<number, NodeConnection>();
   readonly #ended = new Set<number>();
   readonly #locks: SessionLocks;
+  readonly #awaits: Awaits;
   readonly #clock: NodeJS.Timeout;
   #erasing = false;
 
   private constructor(options: NodeOptions) {
     this.memory = options.memory;
     this.#locks = new SessionLocks(options.memory.locks);
+    this.#awaits = new Awaits(options.memory);
     this.secret = options.secret;
     const { readSecret, rows } = options;
     if (readSecret && rows) this.readers = { secret: readSecret, rows };
@@ -187,6 +191,7 @@ export class NodeServer implements NodeContext {
 
   #stopClocks(): void {
     clearInterval(this.#clock);
+    this.#awaits.close();
     this.#handshakes.close();
   }
 
@@ -225,7 +230,12 @@ export class NodeServer implements NodeContext {
     return undefined;
   }
 
+  executed(): void {
+    this.#awaits.executed();
+  }
+
   closed(connection: NodeConnection): void {
+    this.#awaits.drop(connection);
     this.#connections.delete(connection);
     this.#forget(connection);
   }
@@ -260,10 +270,12 @@ export class NodeServer implements NodeContext {
   }
 
   call(
-    { session, readsOnly }: NodeConnection,
+    connection: NodeConnection,
     method: number,
     request: Uint8Array,
   ): Uint8Array | Promise<Uint8Array> {
+    const { session, readsOnly } = connection;
+    if (method === AWAIT_CHANGE) return this.#awaits.begin(connection, request);
     if (readsOnly && !READERS_METHODS.includes(method)) {
       throw new StepwellError('SW_READ_ONLY', 'this client may only read');
     }

@@ -2,8 +2,7 @@ import { invariant } from '../../../errors.ts';
 import { control } from '../../../pool/control.ts';
 import { sizeClassOf, unitsOf } from '../../../records/layout.ts';
 import {
-  type Address,
-  Batch,
+  type Batch,
   type Operation,
   readInteger,
   Scratch,
@@ -19,8 +18,8 @@ import type { Unanswered } from '../protocol/mailbox.ts';
 import { readKeys, textOfKey } from '../protocol/record-heads.ts';
 import { answerOffset, encodeScan, type ScanPart } from '../protocol/scan-messages.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
-import { Waiting } from '../protocol/waiting.ts';
-import type { Word } from '../protocol/word.ts';
+import { AWAIT_MICROSECONDS, Waiting } from '../protocol/waiting.ts';
+import { type Word, wordIn } from '../protocol/word.ts';
 import type { OrderedSlot } from '../skiplist-server/skiplist-image.ts';
 import { catchUp } from '../skiplist-server/skiplist-server.ts';
 import {
@@ -31,6 +30,7 @@ import {
   LEASE_AT,
   NUMBER_AT,
   REPLY_AT,
+  SWAP_AT,
 } from './table.ts';
 
 /** Records that a step visits at most: read in one doorbell. */
@@ -119,8 +119,8 @@ function* scanPair(
   request: HStoreRequest,
   part: ScanPart,
 ): Operation<OrderedSlot[]> {
-  const { client } = yield* pair.skiplistLease.holder();
-  if (client !== 0 && client !== pair.skiplistLease.own) {
+  const isKnown = pair.scansAreServed && !pair.skiplistLease.serves;
+  if (isKnown || (yield* isServed(pair))) {
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) {
       const keys = yield* readKeys(slots);
@@ -132,6 +132,11 @@ function* scanPair(
   yield* catchUp(pair);
   const { image } = pair.skiplist;
   return image.collect(part).map((node) => image.orderedSlot(node));
+}
+
+function* isServed({ skiplistLease }: Pair): Operation<boolean> {
+  const { client } = yield* skiplistLease.holder();
+  return client !== 0 && client !== skiplistLease.own;
 }
 
 /**
@@ -164,16 +169,18 @@ export function* askForSlots(
       key.u8.set(part.from);
       batch.write(block, answerAt, key, 0);
     }
-    yield batch
+    batch
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
       .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
-    const count = yield* waitForScan(table, pair, request, asked);
+    const answer = new Scratch(8 * part.count);
+    const read = (looks: Batch) => looks.read(block + answerAt, 8 * part.count, answer, 0);
+    const count = yield* waitForScan(table, pair, request, asked, read);
     isOpen = false;
-    const isAsked = count === undefined || count <= part.count;
-    invariant(isAsked, `a scan of ${part.count} keys has found ${count}`);
-    const slots = count === undefined ? undefined : yield* readAnswer(block + answerAt, count);
+    pair.scansAreServed = count !== undefined;
     pair.discard(block, units);
-    return slots;
+    if (count === undefined) return undefined;
+    invariant(count <= part.count, `a scan of ${part.count} keys has found ${count}`);
+    return Array.from({ length: count }, (_, i) => wordIn(answer, 8 * i));
   } finally {
     // Without an answer a server may still write one.
     if (isOpen) mailbox.giveUp(row);
@@ -181,28 +188,35 @@ export function* askForSlots(
   }
 }
 
-/** How many slots the answer has; undefined when the server is gone and the request withdrawn. */
+/**
+ * Posts what the batch holds and waits for the answer, which `read` adds the READ of. Returns how
+ * many slots it has; undefined when the server is gone and the request withdrawn.
+ */
 function* waitForScan(
   table: HStoreTable,
   pair: Pair,
   { batch, words }: HStoreRequest,
   asked: Unanswered,
+  read: (looks: Batch) => Batch,
 ): Operation<number | undefined> {
   const { row, number } = asked;
   const { skiplistMailbox: mailbox, skiplistLease } = pair;
   const waiting = new Waiting(skiplistLease, pair.patience, 'a skiplist server');
+  writeInteger(words, SWAP_AT, number - 1);
+  batch.awaitChange(mailbox.geometry.answered(row), AWAIT_MICROSECONDS, words, SWAP_AT);
   for (;;) {
     table.retries.waits++;
-    yield batch
-      .clear()
+    batch
       .read(mailbox.geometry.answered(row), 8, words, ANSWERED_AT)
       .read(mailbox.geometry.reply(row), REPLY_BYTES, words, REPLY_AT)
       .read(skiplistLease.address, 16, words, LEASE_AT);
+    yield read(batch);
     if (readInteger(words, ANSWERED_AT) === number) return readInteger(words, REPLY_AT);
     // Its beat is the progress of a skiplist server.
     yield* waiting.poll(holderIn(words, LEASE_AT), readInteger(words, LEASE_AT + 8));
     if (waiting.isTime && (yield* withdraw(pair, asked))) return undefined;
     yield batch.clear().pause(waiting.pause, words);
+    batch.clear();
   }
 }
 
@@ -222,12 +236,4 @@ function* withdraw(
   if (!isAnswered) yield* control.store(answered, BigInt(number));
   yield* skiplistLease.release();
   return !isAnswered;
-}
-
-function* readAnswer(block: Address, count: number): Operation<Word[]> {
-  const words = new Scratch(Math.max(8, 8 * count));
-  if (count > 0) yield new Batch().read(block, 8 * count, words, 0);
-  return Array.from({ length: count }, (_, i) => {
-    return { low: words.i32[2 * i], high: words.i32[2 * i + 1] };
-  });
 }

@@ -259,11 +259,11 @@ export function* callHashServer(
   request: HStoreRequest,
   asked: Asked,
 ): Operation<HashReply> {
-  const { mailbox } = pair;
+  const { mailbox, replies } = pair;
   const spareUnits = unitsOfRecord(1);
   const row = yield* mailbox.take(pair.patience.waitsMax);
   const spare: SpareBlock = { address: 0, units: spareUnits, row };
-  const ticket = pair.replies.expect(row, mailbox.nextNumber(row));
+  const ticket = replies.expect(row, mailbox.nextNumber(row));
   let block = NULL_ADDRESS;
   let posted = false;
   let failed = true;
@@ -274,22 +274,24 @@ export function* callHashServer(
     encodeRequest(asked, request, words, BODY_AT);
     writeInteger(words, NUMBER_AT, ticket.number);
     table.records.post(request, batch.clear());
-    writeInteger(words, SWAP_AT, 0);
-    writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
     batch
       .write(mailbox.geometry.body(row), BODY_BYTES, words, BODY_AT)
-      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT)
-      .cas(pair.hashLease.address, words, SWAP_AT);
+      .write(mailbox.geometry.request(row), 8, words, NUMBER_AT);
+    const { isServed } = replies;
+    writeInteger(words, SWAP_AT, 0);
+    writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
+    if (!isServed) batch.cas(pair.hashLease.address, words, SWAP_AT);
     posted = true;
     // A server that was overtaken may still read it: it comes free by epochs.
     request.record.isExposed = true;
-    yield batch;
-    if (swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
+    if (isServed && replies.mayLook(ticket)) yield* replies.look(ticket, batch);
+    else yield batch;
+    if (!isServed && swapped(words, SWAP_AT)) yield* serve(pair, ticket, spare);
     const reply = ticket.reply ?? (yield* wait(table, pair, request, ticket, spare));
     failed = false;
     return reply;
   } finally {
-    pair.replies.forget(ticket);
+    replies.forget(ticket);
     // A request without its answer may still be answered: its row and record stay as they are.
     if (ticket.reply !== undefined || !posted) mailbox.give(row);
     else mailbox.giveUp(row);
@@ -340,7 +342,7 @@ function* wait(
       const looks = replies.mayLook(ticket);
       if (looks) {
         retries.waits++;
-        yield* replies.look();
+        yield* replies.look(ticket);
       }
       if (ticket.reply) return ticket.reply;
       const state = replies.newState(ticket);

@@ -24,6 +24,8 @@ export class PairAccess {
   readonly replies: Replies;
   readonly skiplistMailbox: Mailbox;
   readonly skiplistLease: Lease;
+  /** Whether a server process has answered this client's last scan. */
+  scansAreServed = false;
   patience: Patience = PATIENCE;
   /** As far as this client knows; a server reads no more rows than this. */
   rowsUsed = 1;
@@ -52,7 +54,7 @@ export class PairAccess {
     this.pool = pool;
     this.mailbox = new Mailbox(geometry.hashMailbox, membership);
     this.hashLease = new Lease(geometry.base + PAIR.hashLease, membership);
-    this.replies = new Replies(geometry);
+    this.replies = new Replies(geometry, this.hashLease);
     this.skiplistMailbox = new Mailbox(geometry.skiplistMailbox, membership);
     this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
     // A skiplist is private memory: a client that scans may make sure that no server answers.

@@ -1,13 +1,23 @@
 import { invariant } from '../../../errors.ts';
-import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
+import {
+  type Address,
+  Batch,
+  type Operation,
+  readInteger,
+  Scratch,
+  writeInteger,
+} from '../../../verbs/index.ts';
 import {
   type MailboxGeometry,
+  PAIR,
   PAIR_STATE_BYTES,
   type PairGeometry,
   REPLY_BYTES,
 } from './geometry.ts';
 import { decodeReply, type HashReply } from './hash-messages.ts';
+import { holdingIn, type Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
+import { AWAIT_MICROSECONDS } from './waiting.ts';
 
 /** How often an operation asks without any news from the others of its client. */
 const ASKED_WITHOUT_NEWS_MAX = 1000;
@@ -41,6 +51,9 @@ export class Replies {
   readonly #waiting: Ticket[] = [];
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
+  readonly #lease: Lease;
+  /** Whether a server process of another client has given the last answer that was looked for. */
+  isServed = false;
   /** Whether they are on their way: a second look meanwhile has its own. */
   #looking = false;
   /** Operations of this client that are the server. */
@@ -48,9 +61,11 @@ export class Replies {
   /** Turns of the own server, and looks: counted, for operations that wait to see any. */
   #news = 0;
   #looks = 0;
-  #state: PairState | undefined;
+  /** What the last look has read of the pair. */
+  readonly #state = new Scratch(PAIR_STATE_BYTES);
 
-  constructor({ base, hashMailbox }: PairGeometry) {
+  constructor({ base, hashMailbox }: PairGeometry, lease: Lease) {
+    this.#lease = lease;
     this.#base = base;
     this.#mailbox = hashMailbox;
   }
@@ -100,54 +115,77 @@ export class Replies {
   newState(ticket: Ticket): PairState | undefined {
     if (ticket.looks === this.#looks) return undefined;
     ticket.looks = this.#looks;
-    return this.#state;
+    return stateIn(this.#state);
   }
 
-  /** Reads the pair's state and the answers to all that wait: one doorbell. */
-  *look(): Operation<void> {
-    if (this.#looking) return yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES));
+  /**
+   * Reads the pair's state and the answers to all that wait: one doorbell, behind the given verbs.
+   * With a ticket, and if a server process answers, it first waits for the answer to that one.
+   */
+  *look(ticket?: Ticket, verbs?: Batch): Operation<void> {
+    if (this.#looking) {
+      return yield* this.#lookWith(new Batch(), new Scratch(PAIR_STATE_BYTES), ticket, verbs);
+    }
     this.#looking = true;
     try {
-      yield* this.#lookWith(this.#batch.clear(), this.#words);
+      yield* this.#lookWith(this.#batch.clear(), this.#words, ticket, verbs);
     } finally {
       this.#looking = false;
     }
   }
 
-  *#lookWith(batch: Batch, words: Scratch): Operation<void> {
-    const asked = [...this.#waiting].sort((a, b) => a.row - b.row);
-    words.ensure(PAIR_STATE_BYTES + asked.length * (8 + REPLY_BYTES));
-    batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
+  *#lookWith(
+    batch: Batch,
+    words: Scratch,
+    ticket: Ticket | undefined,
+    verbs: Batch | undefined,
+  ): Operation<void> {
+    const asked = this.#waiting.slice();
+    if (asked.length > 1) asked.sort((a, b) => a.row - b.row);
     const repliesAt = PAIR_STATE_BYTES + 8 * asked.length;
+    const lastAt = repliesAt + REPLY_BYTES * asked.length;
+    words.ensure(lastAt + 8);
+    if (verbs) batch.append(verbs);
+    const awaits = ticket !== undefined && this.isServed;
+    if (awaits) {
+      writeInteger(words, lastAt, ticket.number - 1);
+      const answered = this.#mailbox.answered(ticket.row);
+      batch.awaitChange(answered, AWAIT_MICROSECONDS, words, lastAt);
+    }
+    batch.read(this.#base, PAIR_STATE_BYTES, words, 0);
     // The numbers before the replies: behind a number stands the reply to it, or a later one.
-    const runs = runsOf(asked);
-    for (const { first, count } of runs) {
-      const numbersAt = PAIR_STATE_BYTES + 8 * first;
-      batch.read(this.#mailbox.answered(asked[first].row), 8 * count, words, numbersAt);
-    }
-    for (const { first, count } of runs) {
-      const at = repliesAt + REPLY_BYTES * first;
-      batch.read(this.#mailbox.reply(asked[first].row), REPLY_BYTES * count, words, at);
-    }
+    postRuns(batch, asked, this.#mailbox.answered(0), 8, words, PAIR_STATE_BYTES);
+    postRuns(batch, asked, this.#mailbox.reply(0), REPLY_BYTES, words, repliesAt);
     yield batch;
     this.#news++;
     this.#looks++;
-    const state = stateIn(words);
-    this.#state = state;
-    asked.forEach((ticket, i) => {
-      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== ticket.number) return;
-      ticket.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, state.committed);
-    });
+    for (let i = 0; i < PAIR_STATE_BYTES >> 3; i++) this.#state.f64[i] = words.f64[i];
+    const committed = readInteger(words, PAIR.committed);
+    let answers = 0;
+    for (let i = 0; i < asked.length; i++) {
+      const one = asked[i];
+      if (readInteger(words, PAIR_STATE_BYTES + 8 * i) !== one.number) continue;
+      one.reply ??= decodeReply(words, repliesAt + REPLY_BYTES * i, committed);
+      answers++;
+    }
+    if (!awaits && answers === 0) return;
+    const { serves, client } = holdingIn(words, PAIR.hashLease);
+    this.isServed = answers > 0 && serves && client !== this.#lease.own;
   }
 }
 
-/** Neighbouring rows are read by one verb. */
-function runsOf(asked: readonly Ticket[]): { first: number; count: number }[] {
-  const runs: { first: number; count: number }[] = [];
-  asked.forEach(({ row }, i) => {
-    const last = runs.at(-1);
-    if (last && asked[i - 1].row === row - 1) last.count++;
-    else runs.push({ first: i, count: 1 });
-  });
-  return runs;
+/** Adds READs of a word or more for each ticket's row; neighbouring rows are read by one verb. */
+function postRuns(
+  batch: Batch,
+  asked: readonly Ticket[],
+  address: Address,
+  bytes: number,
+  words: Scratch,
+  at: number,
+): void {
+  for (let first = 0, end = 1; first < asked.length; first = end++) {
+    const { row } = asked[first];
+    while (end < asked.length && asked[end].row === row + end - first) end++;
+    batch.read(address + bytes * row, bytes * (end - first), words, at + bytes * first);
+  }
 }

@@ -2,6 +2,8 @@ import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 
+/** How long a client waits for a server process before it polls. */
+export const AWAIT_MICROSECONDS = 20_000;
 /** The first polls have no pause, because on one machine the answer comes soon. */
 const POLLS_WITHOUT_PAUSE = 32;
 /** After this many polls the answer will take long anyway. */

@@ -132,7 +132,7 @@ export function metImpatiently(pool: LocalPool, scan: IndexScan): string[] {
   return met;
 }
 
-const KIND_NAMES = ['READ', 'WRITE', 'CAS', 'FAA', 'PAUSE'];
+const KIND_NAMES = ['READ', 'WRITE', 'CAS', 'FAA', 'PAUSE', 'CALL', 'AWAIT'];
 
 /** Runs an operation to its end and returns the kinds of verbs of each of its round trips. */
 export function traced<T>(fabric: Fabric, operation: Operation<T>): { trips: string[]; value: T } {

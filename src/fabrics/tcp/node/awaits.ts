@@ -1,0 +1,150 @@
+import { StepwellError } from '../../../errors.ts';
+import { READ, Scratch } from '../../../verbs/index.ts';
+import { AWAIT_HEAD_BYTES, AWAITED_BYTES_MAX, verbKind } from '../wire.ts';
+import { BeyondMemory, type NodeMemory } from './node-memory.ts';
+
+/** How long a client may wait, and how many calls wait: those beyond are answered at once. */
+const AWAIT_MS_MAX = 1000;
+const AWAITS_MAX = 1024;
+const AWAITS_OF_ONE_MAX = 64;
+/** The verb of the awaited word, and that of the first READ. */
+const WORD_AT = AWAIT_HEAD_BYTES;
+const READS_AT = WORD_AT + 8;
+/** How often the node looks for changes by processes that map the memory. */
+const LOOK_MS = 1;
+/** For how long it looks in each turn of the event loop, once it has seen such a change. */
+const LIVELY_MS = 1;
+
+interface Waiting {
+  readonly client: object;
+  /** Its verbs, which have been checked. */
+  readonly call: Scratch;
+  readonly end: number;
+  readonly resultBytes: number;
+  readonly until: number;
+  readonly answer: (results: Uint8Array) => void;
+}
+
+/**
+ * The calls AWAIT of all clients: each waits for a change of a word, and then READs. A change by a
+ * client of this node answers them as soon as it is executed. A process that maps the memory tells
+ * nobody, so the node looks while calls wait: once a millisecond, or in each turn of its event loop
+ * for a millisecond after it has seen such a change.
+ */
+export class Awaits {
+  readonly #memory: NodeMemory;
+  readonly #waiting = new Set<Waiting>();
+  readonly #word = new Scratch(8);
+  /** Changes of the memory through this node that `executed` has seen. */
+  #seen = 0;
+  #livelyUntil = 0;
+  #stopLooking: (() => void) | undefined;
+
+  constructor(memory: NodeMemory) {
+    this.#memory = memory;
+  }
+
+  /**
+   * The request: microseconds, a 64-bit word, and the verbs: a READ of the word that may differ
+   * from it, and READs whose results are the reply. Raises WireError, RangeError, and
+   * SW_POOL_CORRUPT for verbs beyond the memory.
+   */
+  begin(client: object, request: Uint8Array): Uint8Array | Promise<Uint8Array> {
+    const call = new Scratch(request.length);
+    call.u8.set(request);
+    const end = request.length;
+    const resultBytes = this.#inspect(call, end);
+    const ms = Math.min(Math.max(0, call.i32[0]) / 1000, AWAIT_MS_MAX);
+    const until = performance.now() + ms;
+    return new Promise((answer) => {
+      const waiting = { client, call, end, resultBytes, until, answer };
+      if (ms === 0 || !this.#hasRoom(client) || this.#hasChanged(waiting)) this.#answer(waiting);
+      else {
+        this.#waiting.add(waiting);
+        this.#look();
+      }
+    });
+  }
+
+  #inspect(call: Scratch, end: number): number {
+    if (end < READS_AT || end % 8 !== 0) throw new RangeError('no word to wait for');
+    for (let at = WORD_AT; at < end; at += 8) {
+      if (verbKind(call.i32[at >> 2]) !== READ) throw new RangeError('a wait may only READ');
+    }
+    try {
+      if (this.#memory.inspect(call.i32, WORD_AT, READS_AT) !== 8) throw new RangeError('no word');
+      const results = this.#memory.inspect(call.i32, READS_AT, end);
+      if (results > AWAITED_BYTES_MAX) throw new RangeError(`${results} bytes of results`);
+      return results;
+    } catch (error) {
+      if (!(error instanceof BeyondMemory)) throw error;
+      throw new StepwellError('SW_POOL_CORRUPT', error.message);
+    }
+  }
+
+  #hasRoom(client: object): boolean {
+    let own = 0;
+    for (const waiting of this.#waiting) if (waiting.client === client) own++;
+    return own < AWAITS_OF_ONE_MAX && this.#waiting.size < AWAITS_MAX;
+  }
+
+  #hasChanged({ call }: Waiting): boolean {
+    this.#memory.execute(call, WORD_AT, READS_AT, this.#word, 0);
+    return this.#word.i32[0] !== call.i32[2] || this.#word.i32[1] !== call.i32[3];
+  }
+
+  #answer({ call, end, resultBytes, answer }: Waiting): void {
+    const results = new Scratch(resultBytes);
+    this.#memory.execute(call, READS_AT, end, results, 0);
+    answer(results.u8.subarray(0, resultBytes));
+  }
+
+  /** Verbs of a client were executed. */
+  executed(): void {
+    if (this.#waiting.size === 0 || this.#seen === this.#memory.changes) return;
+    this.#seen = this.#memory.changes;
+    if (this.#answerChanged(0)) this.#livelyUntil = 0;
+  }
+
+  #answerChanged(now: number): boolean {
+    let hasChanged = false;
+    for (const waiting of this.#waiting) {
+      const isChanged = this.#hasChanged(waiting);
+      if (!isChanged && now < waiting.until) continue;
+      hasChanged ||= isChanged;
+      this.#waiting.delete(waiting);
+      this.#answer(waiting);
+    }
+    return hasChanged;
+  }
+
+  /** Looks again and again while calls wait. */
+  #look(): void {
+    if (this.#stopLooking !== undefined || this.#waiting.size === 0) return;
+    const look = () => {
+      this.#stopLooking = undefined;
+      const now = performance.now();
+      if (this.#answerChanged(now)) this.#livelyUntil = now + LIVELY_MS;
+      this.#look();
+    };
+    if (performance.now() < this.#livelyUntil) {
+      const immediate = setImmediate(look);
+      this.#stopLooking = () => clearImmediate(immediate);
+    } else {
+      const timer = setTimeout(look, LOOK_MS);
+      this.#stopLooking = () => clearTimeout(timer);
+    }
+  }
+
+  /** The client issues no verb any more. */
+  drop(client: object): void {
+    for (const waiting of this.#waiting) {
+      if (waiting.client === client) this.#waiting.delete(waiting);
+    }
+  }
+
+  close(): void {
+    this.#waiting.clear();
+    this.#stopLooking?.();
+  }
+}
