@@ -193,21 +193,21 @@ export class Compaction {
       if (home !== 0 && !(yield* this.#bringHome(suffix))) return false;
       suffix = nextSuffix(own, depth);
     }
-    if (!this.#spareIsFree) this.#spareIsFree = yield* this.#outwait();
+    if (!this.#spareIsFree) this.#spareIsFree = yield* this.#awaitGrace();
     return this.#spareIsFree;
   }
 
   /** Brings the segment back from the spare place, if it is there; false when that must wait. */
   *#bringHome(suffix: number): Operation<boolean> {
     this.#spareIsFree = false;
-    if (!(yield* this.#outwait())) return false;
+    if (!(yield* this.#awaitGrace())) return false;
     yield* this.#snapshot.take(suffix);
     if (this.#snapshot.main.home !== 0) yield* this.#copyHome();
-    this.#spareIsFree = yield* this.#outwait();
+    this.#spareIsFree = yield* this.#awaitGrace();
     return this.#spareIsFree;
   }
 
-  *#outwait(): Operation<boolean> {
+  *#awaitGrace(): Operation<boolean> {
     const passed = this.#grace !== undefined && (yield* this.#grace());
     this.#isStuck = !passed;
     return passed;
