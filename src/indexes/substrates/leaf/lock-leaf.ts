@@ -211,8 +211,7 @@ function heldTooLong(holder: number, ms: number): StepwellError {
 
 function neverRepaired(holder: number, ms: number): StepwellError {
   const what = `client ${holder} died with a leaf's lock, which has not been repaired in ${ms} ms`;
-  const remedy =
-    'look for damage (stepwell check), or for a client that is stuck in the repair';
+  const remedy = 'look for damage (stepwell check), or for a client that is stuck in the repair';
   return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
 }
 

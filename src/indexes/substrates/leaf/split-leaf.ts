@@ -83,10 +83,7 @@ function refuseDamaged(
   for (let entry = 0; entry < upper.length; entry++) {
     if (upper[entry] === 0 || client.sums.holds(words, imageOf(client, entry), idLow, idHigh))
       continue;
-    invariant(
-      false,
-      `entry ${entry} of the full leaf at ${leaf} does not match its checksum`,
-    );
+    invariant(false, `entry ${entry} of the full leaf at ${leaf} does not match its checksum`);
   }
 }
 
