@@ -9,7 +9,7 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import type { ClaimedSlots } from './claimed-slots.ts';
-import { findRival, awaitClaim } from './rival-claims.ts';
+import { awaitClaim, findRival } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
