@@ -1,6 +1,6 @@
-/** A drawing of an index, for people to look at: read once, by READs alone. */
+/** A drawing of an index for people. It is read once, by READs only. */
 
-/** Something that holds records, as far as its entries go: a level, a table, a ring. */
+/** Something with entries for records: a level, a table, a ring. */
 export interface PictureBar {
   name: string;
   used: number;
@@ -18,7 +18,7 @@ export interface PicturePart {
   above?: number;
   used: number;
   slots: number;
-  /** How full its cells are, from 0 to 1, in their order. */
+  /** How full its cells are, from 0 to 1, in order. */
   cells: number[];
   /** What it consists of, where that is more than one thing. */
   bars?: PictureBar[];
@@ -37,17 +37,17 @@ export interface PictureLayer {
 }
 
 export interface IndexPicture {
-  /** For an index with a directory: how many suffix bits it tells apart. */
+  /** For an index with a directory: how many suffix bits it distinguishes. */
   globalDepth?: number;
   /** From what leads to the records down to what holds them. */
   layers: PictureLayer[];
-  /** What the parts that were read say of the whole index. */
+  /** Totals of the whole index, estimated from the parts that were read. */
   records: number;
   slots: number;
   isExact: boolean;
 }
 
-/** `count` of the items, spread evenly over them; all of them where there are no more. */
+/** `count` of the items, spread evenly; all of them if there are no more. */
 export function spread<T>(items: readonly T[], count: number): T[] {
   if (items.length <= count) return [...items];
   return Array.from({ length: count }, (_, i) => items[Math.floor((i * items.length) / count)]);

@@ -17,25 +17,25 @@ import type { Parts } from './traversal/parts.ts';
 
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
-/** Waits between two checks whether the clients that a sweep waits for are still there. */
+/** Waits between two checks whether the clients that hold up a sweep are still alive. */
 const WAITS_PER_LOOK = 8;
-/** How often a client waits for the one that sweeps. */
+/** How often a client waits for another sweeper. */
 const TURN_WAITS_MAX = 500;
 
 /**
- * Brings back blocks that dead clients lost, in any chunk: those that they had claimed ahead, or
- * retired and never freed. It sweeps the caller's store and every store with which a client died.
- * One client sweeps at a time, between operations, when the pool is full. The others go on.
+ * Frees blocks that dead clients lost, in any chunk: those that they had claimed ahead, or retired
+ * and never freed. It sweeps the caller's store and every store with which a client died. One
+ * client sweeps at a time, between operations, when the pool is full. The others go on.
  *
- * 1. Begin a phase: the word `sweepPhase` becomes odd. A client reads it right behind each
- *    announcement of an epoch. In a new phase it gives back what it has claimed ahead, and from
- *    then on its claims write another byte (`claimedIn`). During the phase it keeps no freed block.
+ * 1. Begin a phase: the word `sweepPhase` becomes odd. A client reads it right after each
+ *    announcement of an epoch. In a new phase it returns what it has claimed ahead, and from then
+ *    on its claims write another byte (`claimedIn`). During the phase it keeps no freed block.
  * 2. Wait until every client is idle or has announced an epoch in the phase.
  * 3. Read the state bytes. A block is suspect when its byte is neither free nor of this phase.
  * 4. Walk the index. Blocks that the walk reaches are not suspect.
  * 5. Wait until every block that was unlinked before the walk ended has been freed.
  * 6. Free the suspects whose byte has not changed, in chunks that still have the same use: one that
- *    was emptied in step 5 may have data where its state bytes stood. Then end the phase.
+ *    was emptied in step 5 may have data where its state bytes were. Then end the phase.
  *
  * Why no block in use is freed. After step 2, no living client has a block of an earlier phase in
  * its cache or in an operation: it has given back the cached ones, and its operation has ended. So
@@ -46,7 +46,7 @@ const TURN_WAITS_MAX = 500;
  * Crash points. A sweeper that dies leaves the phase odd. Clients keep no freed blocks until the
  * next sweeper takes over; it begins a phase of its own. Each block that was freed stays free.
  *
- * Returns how many blocks and chunks it brought back, or 1 when another client has just swept.
+ * Returns how many blocks and chunks it freed, or 1 if another client has just swept.
  */
 export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<number> {
   // First, because it tells whether this client was declared dead while it was idle.
@@ -80,7 +80,7 @@ function* takeTurn(pool: Pool): Operation<number> {
       yield* pool.sweeper.leave();
       return MISSED;
     }
-    // The other one waits for this one to let go of what it retired.
+    // The other sweeper waits until this client has freed what it retired.
     yield* pool.reclamation.goOffline();
     yield* pool.reclamation.collect();
     yield* control.pause(WAIT_MICROSECONDS);
@@ -99,9 +99,9 @@ function* sweepStores(pool: Pool, index: Index): Operation<number> {
   const phase = yield* beginPhase();
   try {
     if (!(yield* outwaitReaders(pool))) return 0;
-    // Else it would take what living clients claim from now on for lost.
+    // Otherwise it would consider blocks lost that living clients claim from now on.
     const isOwn = pool.allocator.claim === claimedIn(Math.ceil(phase / 2));
-    invariant(isOwn, 'a sweep goes by another phase than the one that it has begun');
+    invariant(isOwn, 'a sweep uses another phase than it has begun');
     let brought = yield* sweepStore(pool, index);
     for (const { id, name, ready, kind, unswept } of yield* pool.catalog.entries()) {
       const isAnother = ready && id !== index.records.catalog && knownKind(kind) !== undefined;
@@ -158,12 +158,12 @@ function* sweepStore(pool: Pool, index: Index): Operation<number> {
 
 /**
  * Waits, idle, until no client holds an address that was unlinked before, and announces an epoch
- * again. False when a living client has not let go in all that time.
+ * again. False if a living client has not left its epoch in all that time.
  */
 function* outwaitReaders(pool: Pool): Operation<boolean> {
   const { reclamation } = pool;
   yield* reclamation.goOffline();
-  // As what is retired now ripens: see Limbo.
+  // When blocks that are retired now could be reused: see Limbo.
   const ripe = (yield* reclamation.readEpoch()) + EPOCHS_TO_RIPEN;
   let epoch = 0;
   for (let waits = 0; waits < WAITS_MAX && epoch < ripe; ) {
@@ -180,13 +180,16 @@ function* outwaitReaders(pool: Pool): Operation<boolean> {
   return epoch >= ripe;
 }
 
-/** False when a living client has not let go in all that time. */
+/**
+ * Waits until blocks retired up to `epoch` are freed. False if a living client holds them back too
+ * long.
+ */
 function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {
   for (let waits = 0; waits < WAITS_MAX; waits++) {
     yield* pool.reclamation.collect();
     yield* pool.reclamation.advanceBeyond(epoch);
     if (yield* pool.reclamation.drainedUpTo(epoch)) return true;
-    // Those that die now have not left, and never will by themselves.
+    // Clients that die meanwhile must be recovered, or this would wait for them.
     if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
     yield* control.pause(WAIT_MICROSECONDS);
   }
@@ -277,8 +280,8 @@ class SuspectBlocks {
 }
 
 /**
- * Visits every block that is reachable from the beginning to the end: those of the index itself and
- * those of all records. More may be visited, never fewer.
+ * Visits every block, of the index itself and of records, that stays reachable throughout. May
+ * visit more, but never fewer.
  */
 export function* eachReachable(
   index: Pick<Index, 'parts' | 'records' | 'newRequest'>,
@@ -305,8 +308,8 @@ function* eachRecordBlock(
   const long: Address[] = [];
   slots.eachSlot((record, units, isClaim) => {
     visit(record);
-    // A claim that was withdrawn while a mover had frozen it may name a block re-used since, and
-    // what hangs on a dead client's claim is never read again.
+    // A claim that was withdrawn while a mover had frozen it may name a block that was reused
+    // since. And the further blocks of a dead client's claim are never read again.
     if (units >= unitsMax && !isClaim) long.push(record);
   });
   for (const record of long) {

@@ -18,10 +18,10 @@ import { chunksLeft, type LeftChunk } from './memory/left-chunks.ts';
 const EMPTY = 0;
 const CREATING = 1;
 const READY = 2;
-/** The store is gone; the row and the memory are until no client's row names the store. */
+/** The store is dropped. Row and memory stay reserved until no client's row names the store. */
 const DROPPED = 3;
 
-/** A row's first word: 4 bits of state, then the letters of the index kind's name. */
+/** A row's first word: 4 bits of state, then the name of the index kind, 5 bits a letter. */
 const STATE_BITS = 4n;
 const STATE_MASK = 15;
 const LETTER_BITS = 5n;
@@ -32,18 +32,21 @@ const PARAMETERS = 16;
 const NAME_LENGTH = 64;
 const NAME = 65;
 export const STORE_NAME_BYTES = 48;
-/** How many clients have left blocks of the store behind since its last complete sweep. */
+/** Clients that have left unreachable blocks in the store since its last complete sweep. */
 const LEFT_BEHIND = 120;
 export const STORE_PARAMETERS = 12;
 
-/** In the line of a store: whether it has records that expire; the last turn, and its cursor. */
+/**
+ * In a store's line: whether it has records that expire; when `takeTurn` last succeeded; the
+ * cursor.
+ */
 const TIMED = 0;
 const TURN_AT = 8;
 const TURN_CURSOR = 16;
 
 const WAIT_MICROSECONDS = 500;
 const WAITS_MAX = 10_000;
-/** Waits for a holder that makes no store: nothing else takes long under the lock. */
+/** Waits for a holder that creates no store: nothing else takes long under the lock. */
 const IDLE_WAITS_MAX = 1600;
 const WAITS_PER_LOOK = 32;
 
@@ -56,24 +59,24 @@ export interface CatalogEntry {
   /** The name of its index's kind. This program need not know the kind. */
   kind: string;
   root: Address;
-  /** Meaning given by the index kind; unsigned 32-bit. */
+  /** Unsigned 32-bit numbers, whose meaning the index kind defines. */
   parameters: number[];
   /**
-   * Clients that died with the store open, or left while what they had retired still waited, since
-   * the last complete sweep: they left blocks that are in use and that nothing reaches.
+   * Clients that, since the last complete sweep, died with the store open or left before their
+   * retired blocks were freed. Such blocks stay in use although nothing reaches them.
    */
   unswept: number;
 }
 
-/** A store that was found or made. */
+/** A store that was found or created. */
 export interface Made {
   entry: CatalogEntry;
   isNew: boolean;
 }
 
-/** Memory taken for a store that is not there: half made, or dropped. */
+/** Memory of a store that does not exist: half created, or dropped. */
 export interface Unfinished {
-  /** Name of the index kind that it was to have; empty when the row says nothing any more. */
+  /** Its index kind; empty if the row no longer says so. */
   kind: string;
   chunks: number;
 }
@@ -121,8 +124,9 @@ export class Catalog {
   }
 
   /**
-   * The store if it is ready; no lock is taken, a ready entry does not change until it is dropped.
-   * It is read twice: the words of the first READ may be older than the READY among them.
+   * The store, if it is ready. Takes no lock, because a ready entry does not change until it is
+   * dropped. Reads twice, because other words of the first READ may be older than the READY among
+   * them.
    */
   *find(name: string): Operation<CatalogEntry | undefined> {
     const isIt = (entry: CatalogEntry) => entry.ready && entry.name === name;
@@ -131,11 +135,11 @@ export class Catalog {
   }
 
   /**
-   * Finds the store or makes it: under the lock, `build` allocates and fills the index and returns
-   * its root, then one CAS makes the entry READY. An entry that a dead client left half made is
-   * emptied by the next holder of the lock. Chunks of an index that failed, or whose maker died,
-   * are given back: at once, or by the maker of the next store in the same row, or by a sweep.
-   * `wordsFor` tells what the store's line behind the catalog begins with.
+   * Finds the store or creates it: under the lock, `build` allocates and fills the index and
+   * returns its root, then one CAS makes the entry READY. The next holder of the lock clears an
+   * entry that a dead client left half created. If the creation fails, its chunks are freed at
+   * once; if the creator dies, the next creator in the same row frees them, or a sweep. `wordsFor`
+   * returns the beginning of the store's line behind the catalog.
    */
   *findOrCreate(
     name: string,
@@ -150,7 +154,7 @@ export class Catalog {
     try {
       const made = yield* this.find(name);
       if (made) return { entry: made, isNew: false };
-      // The dead holder may have been making a store: what it took is still its own.
+      // The dead holder may have been creating a store, and may still own chunks.
       if (isInherited) yield* this.#recover();
       const entry = yield* this.#create(name, kind, parameters, build, wordsFor);
       return { entry, isNew: true };
@@ -176,7 +180,7 @@ export class Catalog {
     try {
       root = yield* build(id);
       words = yield* wordsFor(id);
-      invariant(root > NULL_ADDRESS, 'a store is made without a root');
+      invariant(root > NULL_ADDRESS, 'a store is created without a root');
     } catch (error) {
       yield* this.#giveBack(id);
       yield* control.store(at, 0n);
@@ -197,8 +201,7 @@ export class Catalog {
   }
 
   /**
-   * What makers and droppers that died left behind. Nothing while a store is being made: that is
-   * its maker's.
+   * Memory that creators and droppers left when they died. Empty while a client creates a store.
    */
   *unfinished(): Operation<Unfinished[]> {
     const found = new Map<number, Unfinished>();
@@ -212,13 +215,14 @@ export class Catalog {
   }
 
   /**
-   * Gives back what makers and droppers that died left behind; returns how many chunks. A store
-   * that is not READY is known to its maker alone, which holds the lock until it is, or to clients
-   * whose rows name it. So under the lock, what serves any other such store belongs to a client
-   * that is gone or has given up, and neither comes back to it: no living client loses the lock.
+   * Frees memory that creators and droppers left when they died; returns how many chunks. A store
+   * that is not READY is known only to its creator, which holds the lock until it is, and to
+   * clients whose rows name it. So under the lock, the chunks of any other such store belong to a
+   * client that is gone or has given up. Neither uses them again, because no living client loses
+   * the lock.
    */
   *releaseUnfinished(): Operation<number> {
-    // Mostly there is nothing, and then no maker of a store has to wait.
+    // Usually there is nothing, and then no creator of a store has to wait.
     if ((yield* this.#left()).length === 0) return 0;
     const chunks = this.#chunks;
     const left = () => this.#left();
@@ -241,13 +245,13 @@ export class Catalog {
   }
 
   /**
-   * Drops the store: from now on no client opens it, and its name is free. Clients that have it
-   * open find that out by the count. False when another client has dropped it first.
+   * Drops the store: from now on no client can open it, and its name is free. The count of drops
+   * tells clients that have it open. False if another client was faster.
    */
   *drop(entry: CatalogEntry): Operation<boolean> {
     yield* this.#lock();
     try {
-      // It may have been dropped, and another one be in its row.
+      // It may have been dropped, and its row may hold another store.
       const found = yield* this.find(entry.name);
       if (found?.id !== entry.id || found.root !== entry.root) return false;
       yield* control.store(rowAt(entry.id), stateWord(DROPPED, entry.kind));
@@ -259,9 +263,9 @@ export class Catalog {
   }
 
   /**
-   * Gives back the memory of dropped stores that no client's row names any more, and frees their
-   * rows. Returns whether this one is among them; a client that dies in between leaves the rest to
-   * the next one that makes or drops a store, and to the sweep of a full pool.
+   * Frees the memory and rows of dropped stores that no client's row names any more. Returns
+   * whether this one is among them. If the client dies in between, the next one that creates or
+   * drops a store goes on, or the sweep of a full pool.
    */
   *finishDrop(id: number): Operation<boolean> {
     yield* this.#lock();
@@ -278,7 +282,7 @@ export class Catalog {
     for (const entry of entries) {
       if (!entry.dropped) continue;
       if (yield* this.#isHeld(entry)) {
-        // Again: the dropper may have died before it told the holders.
+        // Counts again, in case the dropper died before it did.
         yield* control.add(SUPERBLOCK.drops, 1n);
         continue;
       }
@@ -287,7 +291,7 @@ export class Catalog {
     }
   }
 
-  /** Undefined, and nothing is done, while a living client makes a store. */
+  /** Does nothing, and returns undefined, while a living client creates a store. */
   *#whileNobodyMakes<T>(operation: () => Operation<T>): Operation<T | undefined> {
     if ((yield* this.#lockWord.take()) === HELD) return undefined;
     try {
@@ -297,7 +301,7 @@ export class Catalog {
     }
   }
 
-  /** Under the lock a CREATING entry can only be a dead holder's. */
+  /** A free row. Under the lock, a CREATING entry can only be a dead holder's, and is cleared. */
   *#freeRow(): Operation<number> {
     const entries = yield* this.entries();
     yield* this.#finishDrops(entries);
@@ -305,7 +309,7 @@ export class Catalog {
       if (entry.ready || entry.dropped) continue;
       yield* control.store(rowAt(entry.id), 0n);
     }
-    // A maker that failed may still hold blocks that it claimed for its store.
+    // A client whose creation failed may still hold blocks that it claimed for the store.
     const taken = yield* this.#membership.namedStores();
     for (const { ready, dropped, id } of yield* this.entries()) if (ready || dropped) taken.add(id);
     for (let id = 1; id <= CATALOG_ENTRIES; id++) if (!taken.has(id)) return id;
@@ -317,7 +321,7 @@ export class Catalog {
     );
   }
 
-  /** Adds to a store's `unswept`; a complete sweep takes away what it had read. */
+  /** Adds to a store's `unswept`; a complete sweep subtracts what it has read. */
   *addUnswept(id: number, clients: number): Operation<void> {
     yield* control.add(rowAt(id) + LEFT_BEHIND, BigInt(clients));
   }
@@ -337,13 +341,13 @@ export class Catalog {
   }
 
   /**
-   * Takes a turn at work that clients do for a store now and then, one at a time. True when the
-   * last turn was taken `interval` milliseconds ago or more, by the clocks of the clients.
+   * Claims a turn at periodic work for a store, which one client does at a time. True if the last
+   * turn was claimed `interval` milliseconds ago or more, by the clients' clocks.
    */
   *takeTurn(id: number, now: number, interval: number): Operation<boolean> {
     const address = wordsOf(id) + TURN_AT;
     const last = yield* control.load(address);
-    // A client whose clock was wrong has taken a turn in the future.
+    // A negative age: the clock of the last client was wrong.
     const age = now - Number(last);
     if (age >= 0 && age < interval) return false;
     return yield* control.swap(address, last, BigInt(Math.floor(now)));
@@ -359,8 +363,8 @@ export class Catalog {
   }
 
   /**
-   * The store's bound; undefined when it may hold as much as the pool has room for. Raises
-   * SW_POOL_CORRUPT when the block of the bound is none of the store's.
+   * The store's bound; undefined if it may fill the pool. Raises SW_POOL_CORRUPT if the block of
+   * the bound does not belong to the store.
    */
   *boundOf(id: number): Operation<Bound | undefined> {
     const bound = decodeBound(yield* control.readBytes(wordsOf(id), STORE_WORDS_BYTES));
@@ -372,8 +376,8 @@ export class Catalog {
   }
 
   /**
-   * Takes the lock; returns whether the holder before is gone. It waits five seconds for one that
-   * makes a store, else less than a second: a damaged word may name any living client.
+   * Takes the lock; returns whether the holder before is gone. Waits five seconds for one that
+   * creates a store, else less than a second, because a damaged word may name any living client.
    */
   *#lock(): Operation<boolean> {
     let idle = 0;
@@ -383,7 +387,7 @@ export class Catalog {
       yield* control.pause(WAIT_MICROSECONDS);
       if (waits % WAITS_PER_LOOK === 0 && (yield* this.#isMaking())) idle = 0;
     }
-    throw new StepwellError('SW_TIMEOUT', 'another client holds the catalog for too long');
+    throw new StepwellError('SW_TIMEOUT', 'another client has held the catalog for too long');
   }
 
   *#isMaking(): Operation<boolean> {

@@ -1,7 +1,7 @@
 import { inspect } from 'node:util';
 import { StepwellError } from '../errors.ts';
 
-/** What waits for others are measured by. */
+/** Measures how long a client waits for others. */
 export interface Timer {
   /** Milliseconds; never goes back. */
   now: () => number;
@@ -11,11 +11,11 @@ export interface Timer {
 export interface Clock {
   /** Milliseconds since 1970. */
   now: () => number;
-  /** A number of [0, 1), any of them as likely as another. */
+  /** A uniformly distributed number of [0, 1). */
   chance: () => number;
 }
 
-/** With the longest time to live it still fits a record. */
+/** A time below this plus the longest time to live fits a record. */
 const NOW_MAX = 2 ** 47;
 
 /**
@@ -28,7 +28,7 @@ export class PoolClock implements Clock {
   chance: () => number = Math.random;
   #fault: StepwellError | undefined;
 
-  /** Asks the caller's functions from now on. */
+  /** Uses the caller's functions from now on. */
   use({ clock, chance }: { clock?: () => number; chance?: () => number }): void {
     if (clock) this.now = this.#checked('clock', clock, NOW_MAX, Date.now);
     if (chance) this.chance = this.#checked('chance', chance, 1, Math.random);
@@ -42,7 +42,7 @@ export class PoolClock implements Clock {
     throw fault;
   }
 
-  /** The caller's function where it returns a number from 0 to below `end`. */
+  /** The caller's function, or `instead` where its result is not a number of [0, end). */
   #checked(name: string, ask: () => number, end: number, instead: () => number): () => number {
     const note = (what: string, cause?: unknown) => {
       const remedy = `it has to return numbers of [0, ${end}), as ${instead.name} does`;

@@ -25,21 +25,21 @@ export const SUPERBLOCK = {
   regionCount: 64,
   /** For a pool over several memory nodes: a digest of the other nodes' marks; 0 with one node. */
   nodesDigest: 72,
-  /** How many regions the pool may have since it was raised; 0 when it was not: see `grow`. */
+  /** How many regions the pool may have since `grow` raised the maximum; 0 if it never did. */
   regionsRaised: 80,
   catalogLock: 128,
   epoch: 256,
-  /** How often an index has moved memory that clients go by without looking; see reclamation.ts. */
+  /** How often an index has moved memory that clients find by cached addresses: reclamation.ts. */
   migrations: 264,
   /** Not 0 when the pool was destroyed while clients were attached. */
   destroyed: 272,
-  /** How often a store was dropped: a client then looks whether it has that store open. */
+  /** How often a store was dropped. On a change a client checks its open stores. */
   drops: 280,
   /** The phase of sweeps: odd during one. See indexes/sweep.ts. */
   sweepPhase: 288,
-  /** A hint of where chunks begin that were never taken: see memory/chunks.ts. */
+  /** A hint: the first chunk that was never taken. See memory/chunks.ts. */
   frontier: 296,
-  /** Counts chunks that were recycled, or much of which came free: see memory/chunk-survey.ts. */
+  /** Counts chunks that were recycled or became partly free: see memory/chunk-survey.ts. */
   chunkNews: 320,
   sweeper: 384,
 } as const;
@@ -50,19 +50,19 @@ export const CATALOG_OFFSET = 4096;
 /** At most 64: a client's row has a bit for each store. */
 export const CATALOG_ENTRIES = 64;
 export const CATALOG_ENTRY_BYTES = 128;
-/** Behind the catalog, a line for each store: words that clients change while it is in use. */
+/** Behind the catalog: a line for each store, with words that clients change while using it. */
 export const STORE_WORDS_OFFSET = CATALOG_OFFSET + CATALOG_ENTRIES * CATALOG_ENTRY_BYTES;
 export const STORE_WORDS_BYTES = 64;
 export const CLIENTS_OFFSET = STORE_WORDS_OFFSET + CATALOG_ENTRIES * STORE_WORDS_BYTES;
-/** Two lines: adjacent-line prefetch would make neighbours share otherwise. */
+/** Two lines, because adjacent-line prefetch would make neighbouring rows share. */
 export const CLIENT_ENTRY_BYTES = 128;
 /** Client ids have 12 bits in a chunk word; id 0 means no client. */
 export const CLIENTS_MAX = 4095;
 
-/** What a client is about to do under a lock: `intents/`. Slots of each client on each node. */
+/** Intent slots of each client on each node: see `intents/`. */
 export const INTENTS_PER_CLIENT = 32;
 export const INTENT_BYTES = 1024;
-/** Clients, by their rows, whose intent slots on a node stand in one chunk. */
+/** How many clients' intent slots on a node share a chunk. */
 export const CLIENTS_PER_INTENT_CHUNK = CHUNK_BYTES / (INTENTS_PER_CLIENT * INTENT_BYTES);
 
 /** Most regions that an address can name. */
@@ -70,39 +70,39 @@ export const REGIONS_MAX = 1024;
 
 export interface PoolParameters {
   regionBytes: number;
-  /** At creation, which the tables of region 0 are sized for. */
+  /** The maximum at creation, for which the tables of region 0 are sized. */
   regionsMax: number;
-  /** Since the pool was raised; as many as at creation when left out. */
+  /** The maximum since `grow` raised it; by default that at creation. */
   regionsRaised?: number;
   clientsMax: number;
   chunkBytes: number;
   createdAt: number;
   poolId: number;
-  /** Memory nodes over which regions and chunks are dealt out in turn; 1 when left out. */
+  /** Memory nodes over which regions and chunks are striped; 1 by default. */
   nodes?: number;
 }
 
 /**
- * Where everything stands in a pool of the given parameters. The chunk words of regions that were
- * added to the maximum later stand in these regions themselves, those of a stripe at the start of
- * its first region. So a pool can be raised while clients are attached: nothing moves.
+ * Where everything is in a pool with these parameters. Regions that were added to the maximum later
+ * hold their own chunk words, those of a stripe at the start of its first region. So a pool can
+ * grow while clients are attached: nothing moves.
  */
 export class PoolLayout {
   readonly parameters: PoolParameters;
   readonly chunksPerRegion: number;
   readonly chunkTable: number;
-  /** Chunks whose words stand in region 0. */
+  /** Chunks whose words are in region 0. */
   readonly #firstChunks: number;
-  /** Chunks at the start of an added stripe that its chunk words take. */
+  /** How many chunks, at the start of an added stripe, its chunk words take. */
   readonly #addedTable: number;
-  /** How many regions the pool may have, as far as this client knows. */
+  /** The maximum number of regions that this client knows. */
   #regionsMax: number;
   /**
-   * Consecutive chunks go round this many regions, one a node: chunk n + stripe is the next of the
-   * same region.
+   * Consecutive chunks are in this many regions in turn, one on each node: chunk n + stripe follows
+   * chunk n in its region.
    */
   readonly stripe: number;
-  /** A word for each chunk of intent slots: its number, or 0 while there is none. */
+  /** For each group and node, the number of its chunk of intent slots, or 0. */
   readonly #intentTable: number;
   /** Groups of clients whose intent slots share a chunk. */
   readonly intentGroups: number;
@@ -151,7 +151,7 @@ export class PoolLayout {
     return this.reservedChunks + added * this.#addedTable;
   }
 
-  /** This client has read that the pool was raised. Raises SW_POOL_CORRUPT. */
+  /** Notes a larger maximum, which this client has read. Raises SW_POOL_CORRUPT. */
   raise(regions: number): void {
     if (regions <= this.#regionsMax) return;
     invariant(isRegionCount(regions, this.stripe), `a pool raised to ${regions} regions`);
@@ -169,7 +169,7 @@ export class PoolLayout {
     return Math.floor(chunk / (this.chunksPerRegion * this.stripe)) * this.stripe;
   }
 
-  /** How many chunk words, from this chunk's on, stand in one piece. */
+  /** How many chunk words are contiguous from this chunk's on. */
   wordsFrom(chunk: number): number {
     if (chunk < this.#firstChunks) return this.#firstChunks - chunk;
     const inStripe = this.chunksPerRegion * this.stripe;
@@ -203,7 +203,7 @@ export class PoolLayout {
     return (region - node) * this.chunksPerRegion + inRegion * stripe + node;
   }
 
-  /** The memory node that a chunk lies on, counted from 0. */
+  /** The memory node of a chunk, counted from 0. */
   nodeOfChunk(chunk: number): number {
     return chunk % this.stripe;
   }
@@ -213,17 +213,17 @@ export class PoolLayout {
     return regionOf(address) % this.stripe;
   }
 
-  /** How many chunks of its region stand before this one. */
+  /** How many chunks of its region precede this one. */
   chunksBefore(chunk: number): number {
     return Math.floor((chunk % (this.chunksPerRegion * this.stripe)) / this.stripe);
   }
 
-  /** Regions that there must be for a chunk to be there. */
+  /** How many regions the pool must have for the chunk to exist. */
   regionsFor(chunk: number): number {
     return this.#firstRegion(chunk) + this.stripe;
   }
 
-  /** Regions that there must be for a chunk's word to be there. */
+  /** How many regions the pool must have for the chunk's word to exist. */
   regionsForWord(chunk: number): number {
     return chunk < this.#firstChunks ? 1 : this.#firstRegion(chunk) + 1;
   }
@@ -238,7 +238,7 @@ export class PoolLayout {
   }
 
   clientEntry(id: number): Address {
-    // The catalog stands in front of the table.
+    // The catalog is in front of the table.
     invariant(
       id >= 1 && id <= this.parameters.clientsMax,
       'no row of the client table has this id',
@@ -259,7 +259,7 @@ export function isRegionCount(regions: number, nodes: number): boolean {
   return regions >= 1 && regions <= REGIONS_MAX && regions % nodes === 0;
 }
 
-/** Bytes of state that a chunk of `blocks` blocks keeps in front of them, in whole units. */
+/** Bytes of the state map in front of a chunk's `blocks` blocks, in whole units. */
 export function stateMapBytes(blocks: number): number {
   return Math.ceil(blocks / UNIT_BYTES) * UNIT_BYTES;
 }

@@ -21,7 +21,7 @@ const LIVENESS_INTERVAL_MS = 50;
 export class LocalPool extends Pool {
   readonly fabric: Fabric;
   #inFlight = 0;
-  /** To run when no operation is in flight. */
+  /** Runs when no operation is in flight. */
   #afterwards: (() => void) | undefined;
   #budget = 0;
   #burst: NodeJS.Immediate | undefined;
@@ -120,7 +120,7 @@ export class LocalPool extends Pool {
     this.fabric.traffic.uncounted(() => this.run(this.telling()));
   }
 
-  /** Publishes figures also after the last operations, and when retired memory has been freed. */
+  /** Publishes figures even after the last operation, and after retired memory was freed. */
   #tellLater(): void {
     const dueInMs = this.tellsInMs;
     if (this.#telling !== undefined || dueInMs === Number.POSITIVE_INFINITY) return;

@@ -17,18 +17,18 @@ export interface OpenStore {
 }
 
 /**
- * The stores that this client has open. Its row names them, so that their memory goes to no client
- * else meanwhile:
+ * The stores that this client has open. Its row names them, so that their memory is not reused
+ * meanwhile:
  *
- * - A client names a store before it looks the store up for the last time, and before it takes a
- *   chunk for a store that it makes. A client that drops a store marks it in the catalog first and
- *   reads the rows afterwards. So one of the two sees the other, and either the store is not opened
- *   or its memory stays.
+ * - A client names a store before its last lookup of it, and before it takes a chunk for a store
+ *   that it creates. A client that drops a store marks it in the catalog first and reads the rows
+ *   afterwards. So one of the two sees the other, and either the store is not opened or its memory
+ *   stays.
  * - A client takes the name out of its row when it has no open handle of the store, and no block of
  *   the store in its cache or waiting for an epoch. Afterwards it writes to no byte of the store. A
  *   dead client's row keeps the name until it is recovered.
- * - The row of the catalog is used again only when no row of a client names it. So what a handle
- *   knows by the number of its store never comes to mean another store.
+ * - A row of the catalog is reused only when no client's row names it. So the number of a store
+ *   never means another store to a handle that is still open.
  */
 export class OpenStores {
   readonly #membership: Membership;
@@ -38,7 +38,7 @@ export class OpenStores {
   readonly #open = new Map<number, OpenStore>();
   /** Stores without a handle that this client's row still names. */
   readonly #leaving = new Set<number>();
-  /** The count of drops at the last look for stores that were dropped. */
+  /** The count of drops at the last check for dropped stores. */
   #reviewedAt = 0;
 
   constructor(
@@ -53,21 +53,21 @@ export class OpenStores {
     this.#reclamation = reclamation;
   }
 
-  /** Opens a store that is there; each handle has its `close`. Undefined when there is none. */
+  /** Opens a store; each handle must be closed. Undefined if there is none. */
   *open(name: string): Operation<{ entry: CatalogEntry; store: OpenStore } | undefined> {
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const seen = yield* this.#catalog.find(name);
       if (seen === undefined) return undefined;
       const isNamed = this.#membership.names(seen.id);
       if (!isNamed) yield* this.#membership.nameStore(seen.id, true);
-      // Once more: before it was named the store may have been dropped, and its row used again.
+      // Looks it up again: before it was named, the store may have been dropped and its row reused.
       const entry = yield* this.#catalog.find(name);
       if (entry?.id === seen.id) return { entry, store: this.#take(entry) };
       if (!isNamed) yield* this.#membership.nameStore(seen.id, false);
     }
     throw new StepwellError(
       'SW_CONTENTION',
-      `store ${name} is dropped and made again all the time`,
+      `store ${name} is dropped and created again all the time`,
     );
   }
 
@@ -79,27 +79,27 @@ export class OpenStores {
     return store;
   }
 
-  /** Builds a store: its chunks are taken while this client's row names it. */
+  /** Creates a store: `build` takes its chunks while this client's row names it. */
   *making<T>(catalog: number, build: () => Operation<T>): Operation<T> {
     yield* this.#membership.nameStore(catalog, true);
     try {
-      // A client claims blocks only in an epoch, of a store that it makes, too.
+      // A client claims blocks only in an epoch, even for a store that it creates.
       return yield* this.#reclamation.duringEpoch(build);
     } catch (error) {
-      // As soon as possible, so that the chunks it took can serve another store.
+      // At once, so that the chunks it took can serve another store.
       yield* this.#leave(catalog);
       throw error;
     }
   }
 
-  /** A store that this client has made is not opened by it. */
+  /** Call if this client does not open a store that it has created. */
   abandon(catalog: number): void {
     if (!this.#open.has(catalog)) this.#leaving.add(catalog);
   }
 
-  /** A handle is closed. `tend` gives up what this client has of the store. */
+  /** Closes a handle. After the last one, `tend` gives up what this client holds of the store. */
   close(store: OpenStore): void {
-    invariant(store.handles > 0, 'a handle of a store is closed that was closed before');
+    invariant(store.handles > 0, 'a handle of a store is closed twice');
     if (--store.handles > 0 || store.dropped) return;
     this.#open.delete(store.catalog);
     this.#leaving.add(store.catalog);
@@ -111,8 +111,8 @@ export class OpenStores {
   }
 
   /**
-   * Finds out which open stores were dropped, and gives up what this client has of stores without a
-   * handle. A later call gives up what waits for an epoch. Call it only between operations.
+   * Finds out which open stores were dropped, and gives up what this client holds of stores without
+   * a handle. Blocks that wait for an epoch need a later call. Call it only between operations.
    */
   *tend(): Operation<void> {
     // The row of a client that was declared dead may be another client's by now.
@@ -129,7 +129,7 @@ export class OpenStores {
     yield* this.#membership.nameStore(catalog, false);
   }
 
-  /** As `tend`, with the count of drops as it is now. */
+  /** Reads the count of drops, then does what `tend` does. */
   *lookAgain(): Operation<void> {
     yield* this.#reclamation.readDrops();
     if (this.isStale) yield* this.tend();

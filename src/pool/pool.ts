@@ -24,7 +24,7 @@ const EMPTIED_AT_ONCE = 16;
 const RECLAIM_ATTEMPTS = 40;
 /** Attempts while the epoch does not advance: a client may only be waiting for a CPU. */
 const STANDSTILL_ATTEMPTS = 500;
-/** How long a leaving client waits for the epochs that free what it retired. */
+/** Attempts of a leaving client to free what it has retired. */
 const DEPARTURE_ATTEMPTS = 20;
 const RECLAIM_PAUSE_MICROSECONDS = 1000;
 
@@ -176,7 +176,7 @@ export class Pool {
    * or recycle. True if there may be such chunks: some may have free blocks by now.
    */
   *reclaimingAnew(): Operation<boolean> {
-    if (!this.chunks.survey.forgetVain()) return false;
+    if (!this.chunks.survey.forgetFutile()) return false;
     yield* this.reclaiming();
     return true;
   }
@@ -275,7 +275,7 @@ export class Pool {
       return { pool: this.layout.parameters.poolId, client, name, pid: thread.pid };
     };
     publish('death', message);
-    yield* this.#bury(row.id);
+    yield* this.#countUnswept(row.id);
     yield* this.#settleChunks(row.id, row.incarnation);
     yield* this.membership.finishRecovery(row);
     publish('recovery', message);
@@ -286,7 +286,7 @@ export class Pool {
    * before the row is freed. If this client dies in between, the dead client is counted twice, but
    * never left uncounted.
    */
-  *#bury(id: number): Operation<void> {
+  *#countUnswept(id: number): Operation<void> {
     const { stores } = yield* this.membership.rowNamed(id);
     for (const catalog of storesIn(stores)) yield* this.catalog.addUnswept(catalog, 1);
   }
@@ -313,7 +313,7 @@ export class Pool {
       yield* this.reclamation.collect();
       if (this.reclamation.retired > 0) yield* control.pause(RECLAIM_PAUSE_MICROSECONDS);
     }
-    if (this.reclamation.retired > 0) yield* this.#bury(this.membership.id);
+    if (this.reclamation.retired > 0) yield* this.#countUnswept(this.membership.id);
     yield* this.#settleChunks(this.membership.id, this.membership.incarnation);
     yield* this.membership.leave();
   }

@@ -14,9 +14,9 @@ const LIVENESS_INTERVAL_MS = 500;
 const NODE_MEMORY = { extend() {}, reserve() {} };
 
 /**
- * A client's attachment to a pool over a network, where many of its operations are in flight. All
- * protocols take time there, so housekeeping runs between operations by closing a gate: new
- * operations wait, those in flight end.
+ * A client's attachment to a pool over a network, where many of its operations are in flight.
+ * Housekeeping takes time there, and must run between operations. So it closes a gate: new
+ * operations wait until those in flight have ended and housekeeping is done.
  */
 export class RemotePool extends Pool {
   readonly fabric: RemoteFabric;
@@ -52,8 +52,8 @@ export class RemotePool extends Pool {
   }
 
   /**
-   * Begins an operation; each has its `exit`. What it returns has to be awaited first. Raises
-   * SW_REVOKED when this client was declared dead.
+   * Begins an operation, which must end with `exit`. Await the returned promise, if any, first.
+   * Raises SW_REVOKED if this client was declared dead.
    */
   enter(): Promise<void> | undefined {
     if (this.#gate !== undefined || this.#budget === 0) return this.#enterLater();
@@ -88,8 +88,8 @@ export class RemotePool extends Pool {
   }
 
   /**
-   * Claims blocks ahead of need, beside the operations. Not in a full pool: there it would find one
-   * or two, over and over.
+   * Claims blocks ahead of need, concurrently with operations. Not in a full pool, where it would
+   * repeatedly find only one or two.
    */
   #claimAhead(): void {
     if (this.allocator.isTight) return;
@@ -101,13 +101,15 @@ export class RemotePool extends Pool {
         this.#claiming = false;
         this.#leave();
       };
-      // What it fails with, the next operation meets too.
+      // If it fails, the next operation will fail the same way.
       this.run(this.prefetchBlocks()).then(done, done);
       return;
     }
   }
 
-  /** Closes the gate, waits for the operations in flight, does something, and opens it again. */
+  /**
+   * Closes the gate, waits for the operations in flight, runs `action`, and opens the gate again.
+   */
   #close(action: () => Promise<void>): Promise<void> {
     const closing = (async () => {
       if (this.#inFlight > 0) {
@@ -115,7 +117,7 @@ export class RemotePool extends Pool {
           this.#drained = resolve;
         });
       }
-      // Their blocks may be re-used by what follows.
+      // After the action, the blocks that these WRITE to may be reused.
       await this.unwaited.settled();
       await action();
       this.#tellLater();
@@ -124,7 +126,7 @@ export class RemotePool extends Pool {
       if (this.#gate === gate) this.#gate = undefined;
     });
     this.#gate = gate;
-    // A call that waits for the gate hears of a failure; when none waits, none needs to.
+    // Calls that wait for the gate see the failure. If there are none, it is not an unhandled one.
     gate.catch(() => {});
     return gate;
   }
@@ -138,7 +140,7 @@ export class RemotePool extends Pool {
     this.#budget = OPERATIONS_PER_QUIESCENCE;
   }
 
-  /** Nothing was begun for a while: this client holds back no other. */
+  /** Goes offline if no operation has begun for a while, so as not to hold back other clients. */
   #rest(): void {
     const idle = !this.#busy && this.#inFlight === 0 && this.#gate === undefined;
     this.#busy = false;
@@ -154,7 +156,10 @@ export class RemotePool extends Pool {
     });
   }
 
-  /** A timer publishes figures, so no operation waits, and the last ones are told, too. */
+  /**
+   * Publishes figures from a timer, so that no operation waits and the last ones are published,
+   * too.
+   */
   #tellLater(): void {
     if (this.#closed) return;
     const dueInMs = this.tellsInMs;
@@ -162,13 +167,13 @@ export class RemotePool extends Pool {
     const tell = () => {
       this.#telling = undefined;
       if (this.#closed) return;
-      // A connection that is gone the next operation meets too.
+      // If the connection is gone, the next operation will notice.
       this.fabric.traffic.uncounted(() => this.run(this.telling())).catch(() => {});
     };
     this.#telling = setTimeout(tell, Math.max(1, dueInMs + 1)).unref();
   }
 
-  /** Runs something while no operation is in flight. */
+  /** Runs `operation` while no other is in flight. */
   async exclusive<T>(operation: () => Operation<T>): Promise<T> {
     while (this.#gate !== undefined) await this.#gate.catch(() => {});
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool has been closed');
@@ -193,7 +198,9 @@ export class RemotePool extends Pool {
     await this.exclusive(() => this.#leaving());
   }
 
-  /** Closed before the gate opens: what waits at it must not begin without a row. */
+  /**
+   * Marks the pool closed before the gate opens, so that no waiting operation begins without a row.
+   */
   *#leaving(): Operation<void> {
     try {
       yield* this.departing();

@@ -12,26 +12,26 @@ import {
   SUPERBLOCK,
 } from './layout.ts';
 
-/** Bytes at the start of region 0 that tell whether this is a pool and of which shape. */
+/** Bytes at the start of region 0 that identify a pool and hold its parameters. */
 export const SUPERBLOCK_BYTES = 4096;
 
 const REGION_BYTES_MAX = 2 ** 31;
-/** Or fewer, if regions of this size would leave some of the pool's size unused. */
+/** Smaller if regions of this size would leave a part of the pool's size unused. */
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const DEFAULT_CLIENTS = 128;
 
-/** One word holds `regionsMax`, and above it the number of nodes beyond the first. */
+/** One word holds `regionsMax` and, times this factor, the number of nodes beyond the first. */
 const NODES_SCALE = 2 ** 32;
 
 export interface PoolSizing {
   size?: number;
   regionSize?: number;
   maxClients?: number;
-  /** Memory nodes over which the regions are dealt out; of a pool on one machine only in tests. */
+  /** Memory nodes over which the regions are striped; on one machine only in tests. */
   nodes?: number;
 }
 
-/** Checks the sizes that a creator has named and turns them into the parameters of a pool. */
+/** Checks the requested sizes and turns them into the parameters of a pool. */
 export function poolParameters(
   { size, regionSize, maxClients, nodes = 1 }: PoolSizing,
   defaults: { size: number; regionSize?: number },
@@ -69,7 +69,7 @@ export function poolParameters(
   return parameters;
 }
 
-/** The bytes of a region when the fewest that hold `size` share it evenly. */
+/** The size of a region if the fewest possible regions share `size` evenly. */
 function evenRegions(size: number, most: number, nodes: number): number {
   return Math.floor(size / (Math.ceil(size / most / nodes) * nodes));
 }
@@ -80,8 +80,8 @@ export function regionsForSize(size: number, { regionBytes, nodes = 1 }: PoolPar
   if (isRegionCount(regions, nodes)) return regions;
   throw new StepwellError(
     'SW_INVALID_ARGUMENT',
-    `a pool has at most ${REGIONS_MAX} regions, and those of this one have ${regionBytes} bytes: ` +
-      'stepwell copy makes a larger one with larger regions',
+    `a pool has at most ${REGIONS_MAX} regions, and this one's have ${regionBytes} bytes: ` +
+      'stepwell copy makes a larger pool with larger regions',
   );
 }
 
@@ -128,9 +128,9 @@ export function parseSuperblock(
   if (version !== LAYOUT_VERSION) {
     throw fail(
       'SW_POOL_VERSION',
-      `has layout version ${version}, this version of Stepwell ${LAYOUT_VERSION}: its records ` +
-        'are written to a file with `stepwell dump` by the version that made it, and read from ' +
-        'there with `stepwell load` by this one',
+      `has layout version ${version}, but this Stepwell uses ${LAYOUT_VERSION}: write its ` +
+        'records to a file with `stepwell dump` of the version that made it, and read that file ' +
+        'with `stepwell load` of this one',
     );
   }
   if (view.getUint32(SUPERBLOCK.versionAndChecksum + 4, true) !== checksum(bytes)) {
@@ -165,7 +165,7 @@ export function parseSuperblock(
   return parameters;
 }
 
-/** Whether a pool's destroyer has told its clients; the file may be there still. */
+/** Whether a pool is marked as destroyed; its file may still exist. */
 export function isMarkedDestroyed(head: Uint8Array): boolean {
   return head.length > SUPERBLOCK.destroyed && head[SUPERBLOCK.destroyed] !== 0 && hasMagic(head);
 }

@@ -1,15 +1,14 @@
 import { type Operation, setWord, UnwaitedWrite } from '../verbs/index.ts';
 
-/** Most unwaited WRITEs of one client under way; it waits for a further one. */
+/** Most unwaited WRITEs of one client in flight; it waits for any further one. */
 const UNDER_WAY_MAX = 256;
 
 /**
- * The WRITEs of one client that its operations do not wait for, such as those that note an access.
- * Nothing depends on them, and no other client misses one that is lost with its client.
+ * WRITEs that a client's operations do not wait for, such as those that note an access. Nothing
+ * depends on them, so one may be lost with its client.
  *
- * They keep the order of the contract on their own queue pair; on others nothing tells when they
- * are executed. So a client waits for `settled` before it gives up what keeps a block from being
- * re-used: its epoch, or the name of a store in its row.
+ * They are ordered on their own queue pair only. So a client waits for `settled` before it gives up
+ * what keeps a block from being reused: its epoch, or the name of a store in its row.
  */
 export class UnwaitedWrites {
   readonly #idle: UnwaitedWrite[] = [];
@@ -29,7 +28,7 @@ export class UnwaitedWrites {
     this.#posted(write);
   }
 
-  /** Writes the first `count` doubles, at most 8, one a word. */
+  /** Writes the first `count` doubles, at most 8, each as a word. */
   *doubles(address: number, values: Float64Array, count: number): Operation<void> {
     const write = this.#take();
     const { f64 } = write.words;
@@ -56,7 +55,7 @@ export class UnwaitedWrites {
     this.#drained = undefined;
   }
 
-  /** Returns when none is under way, at once if none is. */
+  /** Resolves when none is in flight; undefined if none is now. */
   settled(): Promise<void> | undefined {
     if (this.#underWay === 0) return undefined;
     return new Promise((resolve) => {

@@ -2,33 +2,35 @@ import { StepwellError } from '../errors.ts';
 import type { Scratch } from '../verbs/index.ts';
 import { KEY_BYTES_MAX, VALUE_BYTES_MAX } from './layout.ts';
 
-/** The kind of a value: it comes back as the kind that was put. */
+/** The type of a value, so that it comes back as the type that was stored. */
 export const CODEC_BYTES = 0;
 export const CODEC_UTF8 = 1;
 /** UTF-8 of ASCII characters only, which decodes faster. */
 export const CODEC_ASCII = 2;
-/** Text that helpers keep beside the records of callers, and that walks leave out. */
+/** The state of a helper, such as a lease; walks skip it. */
 export const CODEC_STATE = 3;
 
 /** Up to here a loop beats the call into the native encoder. */
 const LOOP_CHARACTERS_MAX = 48;
 const LOOP_BYTES_MAX = 128;
-/** Arrays of so many bytes stand on V8's heap: made and filled in half the time of a `slice`. */
+/**
+ * Up to this size arrays are on V8's heap; creating and filling one takes half as long as `slice`.
+ */
 const HEAP_BYTES_MAX = 64;
 
 export type Bytes = string | Uint8Array;
 
 /** An upper bound of the encoded length, for making room before encoding. */
 export function bytesBound(data: Bytes): number {
-  // Whatever is neither is refused by the check when it is encoded.
+  // Any other type is refused when it is encoded.
   if (typeof data === 'string') return 3 * data.length;
   return data instanceof Uint8Array ? data.length : 0;
 }
 
 /**
  * Puts `data` at `offset` of the scratch and returns -1 - length for text beyond ASCII, else
- * length; one number so that the hot path allocates nothing. `check` is run on all but short ASCII
- * strings, which cannot be wrong.
+ * length; one number so that the hot path allocates nothing. Runs `check` on everything except
+ * short ASCII strings, which are always valid.
  */
 export function encodeInto(
   data: Bytes,
@@ -98,7 +100,7 @@ function utf8Bytes(text: string, bytesMax: number): number {
   return 3 * text.length <= bytesMax ? text.length : Buffer.byteLength(text);
 }
 
-/** A copy of `bytes` bytes of the scratch, as the kind of value that was asked for. */
+/** A copy of `bytes` bytes of the scratch, as the type that the codec says. */
 export function decodeFrom(
   scratch: Scratch,
   offset: number,

@@ -1,7 +1,7 @@
 /**
  * MurmurHash3 x86_128 (Austin Appleby, public domain algorithm) over 32-bit words, because 64-bit
- * arithmetic in JavaScript means BigInt. The input is zero-padded to 16 bytes by the caller, which
- * makes the reference's tail handling a matter of leaving its last mixing step out.
+ * arithmetic in JavaScript means BigInt. The caller zero-pads the input to 16 bytes. So the tail
+ * needs no code of its own, except that the last block skips one mixing step.
  */
 export class KeyHash {
   h1 = 0;
@@ -9,7 +9,7 @@ export class KeyHash {
   h3 = 0;
   h4 = 0;
 
-  /** Hashes `bytes` bytes of which the first is at word `start`. */
+  /** Hashes `bytes` bytes, from word `start` on. */
   compute(words: Int32Array, start: number, bytes: number, seed: number): void {
     let h1 = seed | 0;
     let h2 = h1;

@@ -12,8 +12,8 @@ import { UNIT_BYTES } from '../verbs/index.ts';
  *      [times of 16 bytes when TIMED, counted as the beginning of the value: see times.ts]
  *      value, zero-padded to 8 bytes
  *
- * 16-byte keys with 32-byte values take one 64-byte unit. A block that others may know is never
- * changed: an update writes another block.
+ * 16-byte keys with 32-byte values take one 64-byte unit. A block that other clients may know is
+ * never changed: an update writes another block.
  */
 export const CHECKSUM = 0;
 export const VALUE_BYTES = 4;
@@ -25,7 +25,7 @@ export const LINK_BYTES = 16;
 export const FLAG_CHAINED = 1;
 /** The value begins with times. */
 export const FLAG_TIMED = 2;
-/** The deadline of the times is a span that begins with each access. */
+/** The deadline is a span that restarts with each access. */
 export const FLAG_SLIDING = 4;
 
 /** Times in front of a value; the first block of a chained record has all of them. */
@@ -102,7 +102,7 @@ function inlineBytesOf(keyBytes: number, valueBytes: number): number {
   return Math.min(valueBytes, Math.max(TIMES_BYTES, room));
 }
 
-/** How a record that does not fit one block is cut up. */
+/** How a record that does not fit one block is cut into blocks. */
 export function planChain(keyBytes: number, valueBytes: number): ChainPlan {
   const before = valueOffset(keyBytes) + LINK_BYTES;
   const inlineBytes = inlineBytesOf(keyBytes, valueBytes);

@@ -2,21 +2,21 @@ import { highHalf, lowHalf, readInteger, type Scratch, writeInteger } from '../v
 import { FLAG_SLIDING, FLAG_TIMED } from './layout.ts';
 
 /**
- * The times of a record, which stand in front of its value:
+ * The times of a record, which precede its value:
  *
  *   0  access 64    time of the last access 52 | uses 12; outside of the checksum
  *   8  deadline 64  when the record expires; 0 for never; with SLIDING how long after an access
  *
- * A deadline is in milliseconds, a time of day since 1970, and immutable as the value is: another
- * one takes another record. An access is in ticks of 1/1024 millisecond, and counts the uses of the
- * record, for eviction. Clients write the access word where it stands.
+ * A deadline is in milliseconds since 1970 and immutable like the value: to change it takes a new
+ * record. The access word has the time in ticks of 1/1024 millisecond and the number of uses, for
+ * eviction. Clients write it in place.
  */
 const ACCESS = 0;
 const DEADLINE = 8;
 /** The checksum of a record covers its value from here on. */
 export const UNCHECKED_BYTES = 8;
 
-/** What a deadline can say. */
+/** The latest deadline. */
 export const TIME_MAX = 2 ** 48 - 1;
 
 export const TICKS_PER_MS = 1024;
@@ -24,11 +24,14 @@ const MILLISECONDS_MAX = 2 ** 42 - 1;
 const TICKS_HIGH_BITS = 0xfffff;
 const USES_SHIFT = 20;
 const USES_MAX = 0xfff;
-/** A count below this is exact; above, it has so many binary digits and an exponent. */
+/**
+ * A count below USES_EXACT is exact; above, it has a mantissa of USES_DIGITS values and an
+ * exponent.
+ */
 const USES_EXACT = 512;
 const USES_DIGITS = 256;
 
-/** When a record that is written expires. */
+/** When an outgoing record expires. */
 export interface Expiry {
   /** Milliseconds since 1970 when it expires; with `sliding`, how long after each access. */
   readonly deadline: number;
@@ -38,7 +41,7 @@ export interface Expiry {
 /** Times of a record that never expires. */
 export const NEVER: Expiry = { deadline: 0, sliding: false };
 
-/** The last access of a record, and how often it was used until then. */
+/** When a record was last accessed, and how often it was used. */
 export interface Access {
   ticks: number;
   uses: number;
@@ -57,7 +60,7 @@ export function writeTimes(scratch: Scratch, at: number, expiry: Expiry, ticks: 
   writeInteger(scratch, at + DEADLINE, expiry.deadline);
 }
 
-/** The halves of an access word; `ticks` is within what one can say. */
+/** The halves of an access word; `ticks` must fit it. */
 export function lowOfAccess(ticks: number): number {
   return ticks | 0;
 }
@@ -66,13 +69,13 @@ export function highOfAccess(ticks: number, uses: number): number {
   return Math.floor(ticks / 2 ** 32) | (uses << USES_SHIFT);
 }
 
-/** What times were written with; undefined for a record that never expires. */
+/** The expiry in the times at `at`; undefined for a record that never expires. */
 export function readExpiry(scratch: Scratch, at: number, flags: number): Expiry | undefined {
   const deadline = readInteger(scratch, at + DEADLINE);
   return deadline === 0 ? undefined : { deadline, sliding: (flags & FLAG_SLIDING) !== 0 };
 }
 
-/** When the record whose times stand there expires; infinity for never. */
+/** When the record with these times expires; infinity for never. */
 export function expiresAt(scratch: Scratch, at: number, flags: number): number {
   const deadline = readInteger(scratch, at + DEADLINE);
   if (deadline === 0) return Number.POSITIVE_INFINITY;
@@ -86,15 +89,15 @@ export function ticksAt(scratch: Scratch, at: number): number {
   return high * 2 ** 32 + (lowHalf(scratch, at + ACCESS) >>> 0);
 }
 
-/** How often the record was used: exact below 512, then a number that grows with its logarithm. */
+/** How often the record was used: exact below 512, above that roughly its logarithm. */
 export function usesAt(scratch: Scratch, at: number): number {
   return highHalf(scratch, at + ACCESS) >>> USES_SHIFT;
 }
 
 /**
- * The count after one more use. Above 511 a count has 8 digits and an exponent, and grows by chance
- * (Morris, "Counting large numbers of events in small registers", CACM 21(10), 1978). So even
- * records that were used some million times can be told apart.
+ * The count after one more use. Above 511 a count has 8 bits and an exponent, and grows at random
+ * (Morris, "Counting large numbers of events in small registers", CACM 21(10), 1978). So it can
+ * compare even records that were used some million times.
  */
 export function usedOnceMore(uses: number, chance: () => number): number {
   if (uses < USES_EXACT - 1) return uses + 1;
@@ -109,8 +112,8 @@ export function spanOf(scratch: Scratch, at: number): number {
 }
 
 /**
- * Tells accesses of one client apart that come within a millisecond of its clock: each is a tick
- * after the one before, up to the last tick of that millisecond.
+ * Orders one client's accesses within a millisecond of its clock: each is one tick later than the
+ * one before, up to the last tick of that millisecond.
  */
 export class AccessClock {
   readonly #clock: { now: () => number };

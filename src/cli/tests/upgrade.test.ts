@@ -52,7 +52,7 @@ describe('a pool of an older layout version', { timeout: 120_000 }, () => {
       assert.equal(code, 3, command);
       assert.equal(out, '');
       assert.match(err, new RegExp(`layout version ${OLD}.* ${LAYOUT_VERSION}\\b`));
-      assert.match(err, /`stepwell dump` by the version that made it.*`stepwell load` by this one/);
+      assert.match(err, /`stepwell dump` of the version that made it.*`stepwell load` of this one/);
       assert.match(err, /\(SW_POOL_VERSION\)\n$/);
     }
     assert.ok(readFileSync(join(folder, 'old.pool')).equals(before));

@@ -18,7 +18,7 @@ import type { SepHashTable } from './table.ts';
 
 /** The first merge takes the CurSegment's entries; the second retires what the first dropped. */
 const MERGES_PER_SEGMENT = 2;
-/** `some` merges the one of this many segments that seems to have the most to free. */
+/** `some` looks at this many segments, and merges the one that seems to free most. */
 const CANDIDATES = 8;
 
 /**
@@ -27,14 +27,15 @@ const CANDIDATES = 8;
  * waits for the next one. When all keys have been deleted, each segment still has two CurSegments
  * of dead records, which pin nearly every chunk to its block size.
  *
- * A client seals a CurSegment by filling its empty entries with pads, which say nothing. Writers
- * take a pad for an entry that another client has taken, so they may go on meanwhile. A client that
- * dies here leaves a CurSegment that fills sooner.
+ * A client seals a CurSegment by filling its empty entries with pads, which say nothing. To writers
+ * a pad is an entry that another client has taken, so they go on meanwhile. If the client dies
+ * here, the CurSegment only fills sooner.
  *
  * **Without memory.** A merge writes a new MainSegment, and a full pool may have no block for it.
- * The index owns one spare place, behind its directory. The merge writes the MainSegment there, and
- * its header names the old one's block, which the segment keeps: its home. When no reader can hold
- * the old one any more, the home is overwritten with a copy, and a CAS on the metadata leads back:
+ * The index owns one spare place, behind its directory. The merge writes the MainSegment there. Its
+ * header names the old one's block, which the segment keeps: its home. When no reader can hold the
+ * old MainSegment any more, the client copies the new one to the home, and a CAS on the metadata
+ * leads back:
  *
  *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
  *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
@@ -43,7 +44,7 @@ const CANDIDATES = 8;
  *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
  *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
  *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this
- *     client has been in an epoch since it read the metadata that lead to it.
+ *     client has not left its epoch since it read the metadata that led to it.
  *   - A merge has read the spare place before the return: its CAS fails.
  *   - A reader still reads the spare place: it is written again only after a grace period.
  *   - The compacting client dies: the next one finds the segment by its header and brings it home
@@ -51,24 +52,26 @@ const CANDIDATES = 8;
  *
  * One client compacts at a time: the one that the pool names as its sweeper.
  *
- * **Room at home.** The next merge has to fit the home again, or the segment accepts no more
- * deletions. Its block has room for a CurSegment of new keys (`geometry.mainUnits`), and a merge by
- * way of the spare place uses that room up. When less than that is left, the merge closes the
- * segment. Until a merge finds a block with room, insertions and updates treat a closed segment as
- * full, and only deletions take its entries. Merging those adds nothing: each moves one entry to
- * the dropped ones. The word that publishes the merge also closes the segment, so no insertion
- * comes in between. A merge for an insertion closes no segment: the insertion could not use it.
+ * **Room at home.** The next merge must fit the home again, or the segment could take no more
+ * deletions. A block has room for one CurSegment of new keys (`geometry.mainUnits`); a merge by way
+ * of the spare place uses it up. If less than that is left, the merge closes the segment. Until a
+ * merge finds a block with room, insertions and updates treat a closed segment as full, and only
+ * deletions take its entries. Merging deletions adds nothing: each moves one entry to the dropped
+ * ones. The word that publishes the merge also closes the segment, so no insertion comes in
+ * between. A merge for an insertion closes no segment: the insertion could not use it.
  */
 export class Compaction {
   readonly #table: SepHashTable;
-  /** The sweeper's; other clients do not use the spare place. */
+  /**
+   * Waits for a grace period. Only the sweeper has it; other clients do not use the spare place.
+   */
   readonly #grace: (() => Operation<boolean>) | undefined;
-  /** Whether a deletion waits for it. */
+  /** Whether a deletion waits for this compaction. */
   readonly #forDeletion: boolean;
   readonly #snapshot: Snapshot;
-  /** No client reads the spare place, and no segment is there. */
+  /** No client reads the spare place, and no segment uses it. */
   #spareIsFree = false;
-  /** A living client stands still, so nothing can be brought home. */
+  /** A living client does not leave its epoch, so no segment can be brought home. */
   #isStuck = false;
 
   constructor(
@@ -98,10 +101,9 @@ export class Compaction {
   }
 
   /**
-   * Merges the one of the next few segments that seems to hold the most records that are gone, so
-   * that their blocks come free. Any client may: it uses neither the spare place nor a grace
-   * period. Returns the segment that the next call begins with; `merged` tells whether this one
-   * merged any.
+   * Of the next few segments, merges the one that seems to hold the most dead records, to free
+   * their blocks. Any client may: it uses neither the spare place nor a grace period. `next` is the
+   * segment where the next call begins; `merged` tells whether this one merged any.
    */
   *some(from: number): Operation<{ next: number; merged: boolean }> {
     let most = 0;
@@ -110,7 +112,7 @@ export class Compaction {
     for (let seen = 0; seen < CANDIDATES; seen++) {
       yield* this.#snapshot.take(suffix);
       const { main, current } = this.#snapshot;
-      // Any entry may replace a record; a tombstone surely deletes one.
+      // Any entry may replace a record; a tombstone certainly deletes one.
       const freed = main.dropped + current.length / 2 + deletedBy(current);
       if (freed > most) [most, best] = [freed, main.suffix];
       suffix = nextSuffix(main.suffix, main.depth) ?? 0;
@@ -144,7 +146,7 @@ export class Compaction {
 
   /**
    * Whether there is a block for a MainSegment of what the snapshot holds. Without the spare place
-   * it must be known before the pads: a segment that stays full would accept no deletion.
+   * this must be known before the CurSegment is padded: one that stays full would take no deletion.
    */
   *#hasBlock(): Operation<boolean> {
     const { main, current } = this.#snapshot;
@@ -159,7 +161,7 @@ export class Compaction {
     }
   }
 
-  /** Whether a merge that keeps its block may leave less than the next one needs. */
+  /** Whether a merge into the same block might leave too little room for the next one. */
   #wouldClose(): boolean {
     const { main, current } = this.#snapshot;
     const keys = main.count + current.length / 2 - deletedBy(current);
@@ -181,7 +183,9 @@ export class Compaction {
     }
   }
 
-  /** Makes sure that no client uses the spare place: one may have died as it compacted. */
+  /**
+   * Makes sure that no segment is in the spare place: a client may have died while it compacted.
+   */
   *#freeSpare(): Operation<boolean> {
     for (let suffix: number | undefined = 0; suffix !== undefined && !this.#spareIsFree; ) {
       yield* this.#snapshot.take(suffix);
@@ -189,21 +193,21 @@ export class Compaction {
       if (home !== 0 && !(yield* this.#bringHome(suffix))) return false;
       suffix = nextSuffix(own, depth);
     }
-    if (!this.#spareIsFree) this.#spareIsFree = yield* this.#outwait();
+    if (!this.#spareIsFree) this.#spareIsFree = yield* this.#awaitGrace();
     return this.#spareIsFree;
   }
 
   /** Brings the segment back from the spare place, if it is there; false when that must wait. */
   *#bringHome(suffix: number): Operation<boolean> {
     this.#spareIsFree = false;
-    if (!(yield* this.#outwait())) return false;
+    if (!(yield* this.#awaitGrace())) return false;
     yield* this.#snapshot.take(suffix);
     if (this.#snapshot.main.home !== 0) yield* this.#copyHome();
-    this.#spareIsFree = yield* this.#outwait();
+    this.#spareIsFree = yield* this.#awaitGrace();
     return this.#spareIsFree;
   }
 
-  *#outwait(): Operation<boolean> {
+  *#awaitGrace(): Operation<boolean> {
     const passed = this.#grace !== undefined && (yield* this.#grace());
     this.#isStuck = !passed;
     return passed;

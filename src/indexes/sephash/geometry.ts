@@ -6,13 +6,13 @@ import { MAIN_HEADER_BYTES, mainBytes, mainEntries } from './segments/main-segme
 
 /** Techniques of the paper, in the order of the bits of `SepHashShape.without`. */
 export const SEPHASH_TECHNIQUES = [
-  'append', // the order of entries tells rivals; else writes look for them afterwards
-  'signs', // a merge empties the CurSegment by its sign; else it writes a new one
+  'append', // the order of entries reveals rival writes; else a write reads again to find them
+  'signs', // a merge empties the CurSegment by flipping its sign; else it allocates a new one
   'filter', // CurSegments have a fingerprint filter
-  'cache', // a client knows where a MainSegment has the entries of a fingerprint
-  'fpTable', // … by the FPTable; else by record points
+  'cache', // clients cache where a MainSegment has each fingerprint's entries
+  'fpTable', // … as the FPTable; else as record points
   'depthBits', // splits trust the depth bits of the entries; else they read every record
-  'zeroWait', // the filter is changed in the doorbell of the entry; else it is waited for
+  'zeroWait', // the filter bit is set in the entry's doorbell; else in a round trip before it
 ] as const;
 export type SepHashTechnique = (typeof SEPHASH_TECHNIQUES)[number];
 
@@ -22,11 +22,11 @@ export interface SepHashShape {
   segmentBytes: number;
   /** A MainSegment with more entries than this many CurSegments hold is split. */
   ratio: number;
-  /** Entries that an append reads to find the first empty one; 0 is all of them, every time. */
+  /** Entries that an append reads to find the first empty one; 0 reads all of them. */
   window: number;
   initialDepth: number;
   maxDepth: number;
-  /** Techniques that the index was made without: a bit for each. */
+  /** Bit set of the techniques that this index leaves out. */
   without: number;
   seed: number;
 }
@@ -63,7 +63,7 @@ export class SepHashGeometry {
     this.shape = shape;
     this.slotsBytes = shape.segmentBytes;
     this.slots = shape.segmentBytes / 8;
-    // Odd and, from 9 on, no size class of records: statistics tell tables from them.
+    // Odd and, from 9 on, no size class of records, so that statistics can tell them apart.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
     this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots);
     this.tableUnits = this.#ownUnits();
@@ -75,19 +75,19 @@ export class SepHashGeometry {
   }
 
   /**
-   * Size class of the block of a MainSegment. The block could also take what the next merge adds,
-   * a CurSegment of new keys: a pool that is full then needs no other one for that (compact.ts).
+   * Size class of a MainSegment's block. It has room for one more CurSegment of new keys, so that
+   * in a full pool the next merge can go back into the same block (compact.ts).
    */
   mainUnits(kept: number, dropped: number): number {
     return this.mainSizes.unitsFor(kept + Math.max(dropped, this.slots));
   }
 
-  /** Whether the block of a MainSegment of so many entries can take what the next merge adds. */
+  /** Whether a block with `kept` entries has room for one more CurSegment of new keys. */
   hasRoom(units: number, kept: number): boolean {
     return units >= this.mainUnits(kept, 0);
   }
 
-  /** Bytes that hold every MainSegment: those of the spare place, see compact.ts. */
+  /** Size of the spare place (compact.ts), where any MainSegment must fit. */
   get spareBytes(): number {
     return UNIT_BYTES * this.mainSizes.unitsFor(this.#entriesMax);
   }
@@ -97,7 +97,7 @@ export class SepHashGeometry {
     return Math.min(mainEntries(UNIT_BYTES * units), mainEntries(this.spareBytes));
   }
 
-  /** Most entries of a MainSegment: those left when a split is due, and what a merge adds. */
+  /** Most entries of a MainSegment: the limit for a split, and room for what merges add to it. */
   get #entriesMax(): number {
     return this.mainLimit + 3 * this.slots;
   }
@@ -122,7 +122,7 @@ export function sepHashShape(
     SEGMENT_BYTES_MAX,
   );
   const ratio = inRange('ratio', wishes.ratio ?? 64, RATIO_MIN, 64);
-  // One level more than a pool filled with half-empty MainSegments could use.
+  // One level more than a pool full of half-empty MainSegments could use.
   const segments = poolBytes / (4 * ratio * segmentBytes);
   const reachable = Math.min(DEPTH_MAX, Math.max(4, Math.ceil(Math.log2(segments)) + 1));
   const maxDepth = inRange('maxDepth', wishes.maxDepth ?? reachable, 0, DEPTH_MAX);
@@ -138,30 +138,30 @@ export function sepHashShape(
   };
 }
 
-/** Size classes between half a full MainSegment and a full one, where all but young ones are. */
+/** Above half a full MainSegment, sizes are multiples of its full size divided by this. */
 const STEPS = 8;
 const UNITS_MIN = 9;
-/** A full MainSegment may be made smaller by this share for one more block in each chunk. */
+/** The limit may shrink by this share if a chunk then holds one more block. */
 const LIMIT_SHARE = 1 / 32;
 
 /**
- * Block sizes of MainSegments. Each class takes chunks of its own, so they are few. From half a
- * full MainSegment on they are its eighths. Below that each is a quarter of the last, because a
- * segment is so small only until its first splits. Each fills its chunks to the end. All are odd
- * and none is that of long records: statistics tell tables from records.
+ * Block sizes of MainSegments. They are few, because each class takes chunks of its own. Above half
+ * a full MainSegment they go up by eighths of it. Below, each is a quarter of the next: only young
+ * segments are so small. Each size leaves no room for another block in its chunks. All are odd, and
+ * none is the size of long records' blocks, so that statistics can tell them apart.
  */
 class MainSizes {
   /** Entries beyond which a MainSegment is split. */
   readonly limit: number;
   readonly #full: number;
 
-  /** `wanted`: entries that a full MainSegment should have; a block has room for `more`. */
+  /** `wanted`: entries of a full MainSegment; its block has room for `more` besides. */
   constructor(wanted: number, more = 0) {
     this.limit = fillingChunks(wanted + more) - more;
     this.#full = unitsOf(this.limit + more);
   }
 
-  /** Size class of a block for so many entries. */
+  /** Size class of a block for this many entries. */
   unitsFor(entries: number): number {
     const units = unitsOf(entries);
     const half = Math.ceil(this.#full / 2);

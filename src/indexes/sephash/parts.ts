@@ -33,9 +33,9 @@ import type { SepHashTable } from './table.ts';
 const ENTRIES_PER_PART_MAX = 24;
 
 /**
- * Some fingerprints of a segment at a time: of each key the newest record. The fingerprint, like
- * the suffix, is a key's own for ever. A whole segment as one part has all records that it names,
- * also those that a merge has dropped and the next one will retire.
+ * Walks a segment some fingerprints at a time, and yields each key's newest record. Neither the
+ * fingerprint nor the suffix of a key ever changes. With `isWhole` a part is a segment with all
+ * records that it names, including those that the next merge will retire.
  */
 export class SepHashParts implements Parts<SepHashRequest> {
   readonly order: SuffixOrder;
@@ -44,7 +44,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
   readonly #isWhole: boolean;
   readonly #snapshot: Snapshot;
   readonly #planner: MergePlanner;
-  /** These are kept because every eviction takes a sample, and new ones would be its garbage. */
+  /** Buffers that are used again, because every eviction takes a sample. */
   readonly #main = new Scratch(0);
   readonly #recent: Int32Array;
   readonly #recentOf = new Uint16Array(FINGERPRINTS);
@@ -72,8 +72,8 @@ export class SepHashParts implements Parts<SepHashRequest> {
   }
 
   /**
-   * Reads one part of a segment, wherever that may be by now, for a sample. Behind the highest
-   * fingerprints come the lowest ones, which would be met less often than all others.
+   * Reads the part of a segment that begins with `fingerprint`, for a sample. It wraps around after
+   * the highest fingerprint: otherwise samples would meet the lowest ones less often than others.
    */
   *readFrom(suffix: number, fingerprint: number): Operation<void> {
     yield* this.#snapshot.take(suffix);
@@ -83,7 +83,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
     const missing = this.#enough - (entries.length >> 1);
     if (end < FINGERPRINTS || missing <= 0 || fingerprint === 0) return;
     const lowest = Math.min(fingerprint, this.#partEnd(0, missing));
-    // The next plan is made where this one stands.
+    // The next plan overwrites this one.
     this.#entries = [entries.slice(), yield* this.#newest(0, lowest)];
   }
 
@@ -99,7 +99,7 @@ export class SepHashParts implements Parts<SepHashRequest> {
     return this.order.holds(hash.h1);
   }
 
-  /** Whether a key with this hash is of the segment that was read. */
+  /** Whether a key with this hash belongs to the segment that was read. */
   isOfSegment(hash: number): boolean {
     const { suffix, depth } = this.#snapshot.main;
     return suffixOf(hash, depth) === suffix;
@@ -145,9 +145,9 @@ export class SepHashParts implements Parts<SepHashRequest> {
 }
 
 /**
- * `Index.sample`: a place is some fingerprints of a segment, as a walk reads them. A sample meets
- * only the newest record of a key, so CurSegment and the entries of Main are read together, and
- * whole. The buffers for that are large, so `idle` ones are used again.
+ * `Index.sample`: a place is some fingerprints of a segment. A sample must meet only the newest
+ * record of a key, so it reads the whole CurSegment besides the entries of Main. Buffers for that
+ * are large, so `idle` ones are used again.
  */
 export function* sampleRecords(
   table: SepHashTable,
@@ -171,7 +171,7 @@ export function* sampleRecords(
     noteRecords(parts, request);
     yield* visitRecords(table.records, request, isHere, count, true);
   }
-  // Not of an operation that failed: what it has asked for may still arrive.
+  // Not after a failure: answers to READs in flight may still arrive in the buffers.
   idle.push(parts);
 }
 
@@ -196,7 +196,7 @@ export function* shapeOf(table: SepHashTable): Operation<IndexShape> {
   };
 }
 
-/** Some segments as they are. A MainSegment's records may have been replaced by later entries. */
+/** Draws some segments. It counts a MainSegment's entries even if later ones replace them. */
 export function* paint(table: SepHashTable, partsMax: number): Operation<IndexPicture> {
   const { directory } = table;
   const segments = directory.subtables();

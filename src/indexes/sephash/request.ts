@@ -10,9 +10,9 @@ export const FILTER_SWAP_AT = 32;
 export const HEADER_AT = 64;
 export const SLOTS_AT = 128;
 
-/** A request with what SepHash operations remember between their round trips. */
+/** A request, and the state that a SepHash operation keeps between round trips. */
 export class SepHashRequest extends Request {
-  /** The segment of the key, and what of it the operation relies on. */
+  /** The key's segment, and the view of it that this attempt relies on. */
   view!: SegmentView;
   metaLow = 0;
   metaHigh = 0;
@@ -26,11 +26,11 @@ export class SepHashRequest extends Request {
   /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
   candidateLow = new Int32Array(CANDIDATES_MAX);
   candidateHigh = new Int32Array(CANDIDATES_MAX);
-  /** How many of the candidates are of the CurSegment. */
+  /** How many candidates come from the CurSegment. */
   recent = 0;
   /** The candidate that has the key, or -1. */
   match = -1;
-  /** The entries of the CurSegment that an append has read. */
+  /** The range of the CurSegment that an append has read. */
   windowStart = 0;
   windowEnd = 0;
   /** The first empty entry, when the whole CurSegment was read. */
@@ -39,18 +39,19 @@ export class SepHashRequest extends Request {
   fresh: SegmentView | undefined;
   freshLow = 0;
   freshHigh = 0;
-  /** A filter word that did not fit the metadata of this epoch: see filter.ts. */
+  /** A filter word whose epoch did not fit the metadata of this epoch: see filter.ts. */
   doubtedEpoch = -1;
   doubtedLow = 0;
   doubtedHigh = 0;
-  /** It was read twice with the same metadata: it is an old one. */
+  /** The doubted word was read twice with the same metadata, so it is an old one. */
   trusted = false;
-  /** Whether it deletes: a merge for it takes any block that is large enough. */
+  /** The operation deletes, so its merge may take a block of a larger size class. */
   forDeletion = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
-  /** Whether the doorbell of the entry sets its filter bit, and whether that is set afterwards. */
+  /** Whether the entry's doorbell also posts the CAS of its filter bit. */
   setsBit = false;
+  /** Whether the bit is set after that doorbell. */
   bitStands = false;
 
   get main(): Address {
@@ -69,12 +70,12 @@ export class SepHashRequest extends Request {
     return signOfEpoch(this.epoch);
   }
 
-  /** Whether the segment takes deletions only, and this operation has a record of its own. */
+  /** Whether the segment is closed to this operation, because it brings a record of its own. */
   get isShutOut(): boolean {
     return isClosed(this.metaHigh) && this.record.block !== 0;
   }
 
-  /** Begins an operation: whatever was read before is not fresh any more. */
+  /** Forgets what an earlier operation has read. */
   begin(): void {
     this.tag = this.hash.h2 & 0xffff;
     this.fresh = undefined;
@@ -90,7 +91,7 @@ export class SepHashRequest extends Request {
     return this.candidates.records[this.match];
   }
 
-  /** As many keys may have the same fingerprints as a segment has entries. */
+  /** All entries of a segment may have the same fingerprints. */
   override ensureCandidates(count: number): void {
     super.ensureCandidates(count);
     const room = this.candidates.at.length;

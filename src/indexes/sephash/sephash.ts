@@ -40,8 +40,8 @@ const SEPHASH_MANIFEST: IndexManifest = {
 export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> implements Index {
   readonly manifest = SEPHASH_MANIFEST;
   readonly table: SepHashTable;
-  /** Suffix of the segment with which `compact` goes on. */
-  #releasedUpTo = 0;
+  /** Suffix of the segment where the next `compact` begins. */
+  #compactFrom = 0;
   readonly #idleSamplers: SepHashParts[] = [];
 
   constructor(table: SepHashTable) {
@@ -115,8 +115,8 @@ export class SepHashIndex extends ClientIndex<SepHashRequest, SepHashTable> impl
   *compact(grace?: () => Operation<boolean>, forDeletion = false): Operation<number> {
     const compaction = new Compaction(this.table, grace, forDeletion);
     if (grace !== undefined) return yield* compaction.run();
-    const { next, merged } = yield* compaction.some(this.#releasedUpTo);
-    this.#releasedUpTo = next;
+    const { next, merged } = yield* compaction.some(this.#compactFrom);
+    this.#compactFrom = next;
     return merged ? 1 : 0;
   }
 }
@@ -161,7 +161,7 @@ function* buildSepHash(pool: Pool, shape: SepHashShape, catalog: number): Operat
   return yield* Directory.build(pool, catalog, shape, headers, { spareBytes: geometry.spareBytes });
 }
 
-/** An empty segment: its header, the entries of its CurSegment, and a MainSegment of nothing. */
+/** Writes a segment with an empty CurSegment and MainSegment; returns its header's address. */
 function* buildSegment(
   { allocator }: Pool,
   geometry: SepHashGeometry,

@@ -34,17 +34,17 @@ export class Snapshot {
   readonly #slots: Scratch;
   readonly #head = new Scratch(MAIN_HEADER_BYTES);
   readonly #words = new Scratch(HEADER_BYTES);
-  /** The header when a filter word of it was doubtful. */
+  /** The header as it was when one of its filter words was doubtful. */
   readonly #seen = new Scratch(HEADER_BYTES);
-  /** The segment is found, and entries without their filter bit are completed, with this one. */
+  /** Finds the segment, and sets filter bits of entries that lack them. */
   readonly request: SepHashRequest;
   header: Address = 0;
   metaLow = 0;
   metaHigh = 0;
   main!: MainHeader;
-  /** The FPTable; good until the next snapshot. */
+  /** The FPTable; valid until the next snapshot. */
   readonly ends: Uint16Array;
-  /** The entries of the CurSegment that say something, oldest first; good until the next one. */
+  /** The CurSegment's entries except pads, oldest first; valid until the next snapshot. */
   current: Int32Array = new Int32Array(0);
   readonly #entries: Int32Array;
   /** Whether the CurSegment has no empty entry: pads may have filled it. */
@@ -58,7 +58,7 @@ export class Snapshot {
     this.ends = fpTableIn(this.#head, 0);
   }
 
-  /** Reads the segment to which keys with this suffix of their hashes belong. */
+  /** Reads the segment of keys whose hashes end in this suffix. */
   *take(suffix: number): Operation<void> {
     for (let round = 0; round < ROUNDS_MAX; round++) {
       this.header = this.#table.directory.lookup(suffix);
@@ -72,7 +72,7 @@ export class Snapshot {
       yield* linkSibling(this.#table, own, depth, sibling);
       if (yield* this.#readCurrent()) return;
     }
-    return invariant(false, 'a segment does not come to rest') as never;
+    return invariant(false, 'a segment was merged during every attempt to read it') as never;
   }
 
   /** The block of the MainSegment. */
@@ -111,7 +111,7 @@ export class Snapshot {
     this.main = parseMainHeader(this.#head, 0);
   }
 
-  /** The segment has been split since the directory was read: asks it, and helps it if need be. */
+  /** The segment was split after the directory was read: reads it again, or links the sibling. */
   *#findOther(suffix: number): Operation<void> {
     this.request.begin();
     this.request.hash.h1 = suffix;
@@ -145,8 +145,8 @@ export class Snapshot {
   }
 
   /**
-   * Entries whose writers died before they had set the filter's bit count from now on. False when a
-   * filter word may be of a later epoch: then all is read once more.
+   * Entries whose writers died before they had set the filter's bit count from now on. False if a
+   * filter word may be of a later epoch: then the caller reads everything again.
    */
   *#completeBits(): Operation<boolean> {
     const { request } = this;
@@ -166,7 +166,7 @@ export class Snapshot {
     return true;
   }
 
-  /** Whether the filter word was there, with the same metadata, when it was read before. */
+  /** Whether the previous read had the same filter word and metadata. */
   #wasSeen(request: SepHashRequest): boolean {
     const { words } = request;
     for (const at of [0, filterWordOf(request.tag >>> 8)]) {
@@ -186,8 +186,8 @@ export class Snapshot {
 }
 
 /**
- * Visits a snapshot of every segment, in the order of reversed suffixes: a key that is there during
- * the whole visit is in one of them, whatever is split meanwhile.
+ * Visits a snapshot of every segment, in the order of reversed suffixes, so that a key that is
+ * present throughout is met in spite of splits.
  */
 export function* eachSegment(
   table: SepHashTable,

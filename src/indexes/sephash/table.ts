@@ -22,7 +22,7 @@ export type RetryReason =
 
 const NEAR_VIEWS = 4096;
 
-/** Merges one segment after the other: see merge.ts. */
+/** A merger (merge.ts) that is used again for one segment after another. */
 export interface ReusedMerger {
   run(request: SepHashRequest, spare?: Address): Operation<void>;
 }
@@ -45,8 +45,8 @@ export class SepHashTable {
     filterUnclear: 0,
   };
   /**
-   * How often, and how long at a time, a client that meets a full segment looks whether another one
-   * has merged it, before it does so itself.
+   * A client that meets a full segment polls this often, at this interval, for another client's
+   * merge before it merges itself.
    */
   patience = { polls: 20, microseconds: 20 };
   /** Mergers that are not in use. */
@@ -55,7 +55,7 @@ export class SepHashTable {
   splits = 0;
   doublings = 0;
   readonly #views = new Map<Address, SegmentView>();
-  /** By hash, the segment that was last asked for: a map of numbers of 48 bits is slow. */
+  /** A cache of `#views` by hash: a Map with 48-bit numbers as keys is slow. */
   readonly #near: (SegmentView | undefined)[] = new Array(NEAR_VIEWS).fill(undefined);
 
   constructor(
@@ -79,7 +79,7 @@ export class SepHashTable {
     return new SepHashRequest(SLOTS_AT + this.geometry.slotsBytes);
   }
 
-  /** The segment to which a key with this hash belongs, as far as the directory's cache tells. */
+  /** The segment to which the cached directory leads a key with this hash. */
   viewFor(hash: number): SegmentView {
     const header = this.directory.lookup(hash);
     const near = this.#near[hash & (NEAR_VIEWS - 1)];
@@ -98,7 +98,7 @@ export class SepHashTable {
     return view;
   }
 
-  /** Bytes that a search has to read of a MainSegment's beginning to fill the cache. */
+  /** How much of a MainSegment's beginning fills the cache. */
   get mainHeaderBytes(): number {
     return this.techniques.cache ? MAIN_HEADER_BYTES : MAIN_LINE_BYTES;
   }
@@ -116,7 +116,7 @@ export class SepHashTable {
     return bytes;
   }
 
-  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  /** Counts a retry, and backs off when conflicts persist. Bounded. */
   retry(request: SepHashRequest, reason: RetryReason, attempt: number): Operation<void> {
     return backOff(this.retries, request, reason, attempt);
   }

@@ -35,7 +35,7 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
   let records = 0;
   for (const table of partitions.tables) records += yield* checkTable(table, sink);
   for (const [address, bytes] of yield* partitions.directory.places()) {
-    // Blocks, and the spans of larger segments; the directory is no block, but shares its chunk.
+    // The directory has no block of its own: it is in a span.
     if (address !== partitions.directory.root) sink.reachable(address, bytes / UNIT_BYTES);
   }
   for (const table of partitions.tables) {
@@ -101,14 +101,14 @@ function checkStamps(
   sink: CheckSink,
 ): void {
   const where = `bucket ${bucket} of level ${level + 1}`;
-  if (version > table.segments.version) sink.problem(`${where}: version ${version} is to come`);
+  if (version > table.segments.version) sink.problem(`${where}: version ${version} is ahead`);
   for (let i = at; i < at + table.geometry.bucketBytes[level]; i += 8) {
     const stamp = stampOf(words.i32[(i >> 2) + 1]);
     if (stamp !== version + 1) sink.problem(`${where}: stamps ${stamp} and ${version + 1}`);
   }
 }
 
-/** A chain node is of no version, but none of its words is ever 0. */
+/** A chain node has no version, but none of its words is ever 0. */
 function checkNode({ words, address }: VisitedBucket, sink: CheckSink): void {
   for (let at = 0; at < NODE_BYTES; at += 8) {
     if (stampOf(words.i32[(at >> 2) + 1]) !== 0) continue;

@@ -16,7 +16,7 @@ export interface VisitedBucket {
   /** Offset of the bucket's first entry in the words, and how many entries it has. */
   at: number;
   entries: number;
-  /** CHAINS for a chain node, whose bucket is the one of level 3 that it was found by. */
+  /** CHAINS for a chain node; `bucket` is then the bucket of level 3 that led to it. */
   level: number;
   bucket: number;
   address: number;
@@ -26,9 +26,9 @@ export interface VisitedBucket {
 
 /**
  * Visits every bucket that has been initialised and every chain node once, after finishing moves
- * that a dead client may have left half done. Buckets that no one has visited since a resize are
- * left as they are. Segments come in their order, so that an entry which is moved meanwhile is met,
- * unless a segment is added.
+ * that a dead client may have left half done. Buckets that no client has visited since a resize are
+ * left as they are. Segments are visited in order, so that an entry that is moved meanwhile is met,
+ * unless a resize adds a segment.
  */
 export function* eachBucket(
   table: ShardTable,
@@ -111,7 +111,7 @@ function* visitChain(
   }
 }
 
-/** Reads buckets none of which is being moved. */
+/** Reads buckets when none of them is being moved. */
 function* readQuiet(
   table: ShardTable,
   segments: Segments,
@@ -131,7 +131,7 @@ function* readQuiet(
       const goal = movingTo(words, i * bytes, bytes, geometry.bornAt(first + i));
       if (goal < 0) continue;
       if (goal > segments.version) yield* segments.load();
-      // Its table is being migrated: what stands here is what it was.
+      // The table is being migrated; these words are what the bucket last held.
       if (goal > segments.version) continue;
       moving++;
       yield* bringTo(table, level, first + i, goal, undefined, segments);
@@ -140,7 +140,7 @@ function* readQuiet(
   }
 }
 
-/** Puts the buckets that are elsewhere into the words, where they would stand. */
+/** Reads relocated buckets into the words, as if they were at home. */
 function* readRelocated(
   { geometry }: ShardTable,
   segments: Segments,

@@ -49,7 +49,7 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   const { batch, words } = request;
   const at = lastLinkAt(request);
   const isEnd = isEmpty(lowHalf(words, at), highHalf(words, at));
-  invariant(isEnd, 'a chain is extended in its midst, which would lose what is behind');
+  invariant(isEnd, 'a chain is extended before its end, which would lose the nodes behind');
   const image = new Scratch(NODE_BYTES);
   for (let slot = 0; slot < NODE_BYTES; slot += 8) {
     setWord(image, slot, 0, freshHigh(NODE_VERSION));
@@ -62,12 +62,12 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
 }
 
-/** Whether the chain has been given up: nothing is put into it any more. */
+/** Whether the chain is closed to insertions, so that its nodes can be freed. */
 function isClosed(request: ShardRequest): boolean {
   return (highHalf(request.words, lastLinkAt(request)) & FROZEN) !== 0;
 }
 
-/** Takes a chain that was given up from the key's bucket, for another one to begin there. */
+/** Unlinks a closed chain from the key's bucket, so that a new one can begin there. */
 function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
   const { batch, words } = request;
   const at = request.at[PLACES - 1] + LEVEL3_LINK;
@@ -81,9 +81,9 @@ const RECORDS_A_DOORBELL = 256;
 const ROUNDS_MAX = 1000;
 
 export interface Cleared {
-  /** Buckets of level 1 whose misses need not look below any more. */
+  /** Buckets of level 1 whose overflow bit was removed. */
   cleared: number;
-  /** Chain nodes given back. */
+  /** Chain nodes that were freed. */
   nodes: number;
 }
 
@@ -94,30 +94,29 @@ interface Marked {
 }
 
 /**
- * Takes overflow bits back from buckets that have nothing below level 1 any more, and gives back
- * empty chains. Levels 2 and 3 must be read to know which keys are below, so this handles all
- * buckets at once:
+ * Removes the overflow bits of buckets that have no key below level 1 any more, and frees empty
+ * chains. Levels 2 and 3 must be read to know which keys are below, so this handles all buckets at
+ * once:
  *
  *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
  *   2  read levels 2 and 3, and the keys of all entries there, pending or not
- *   3  CLEARING -> OVERFLOW where a key of the bucket was found, else CLEARING -> nothing
+ *   3  CLEARING -> OVERFLOW where a key of the bucket was found, else CLEARING -> 0
  *
- * If 2 has missed a claim below, the claim was made after 1, and its owner reads CLEARING, or
- * nothing, behind it. The owner withdraws, or sets both bits, which no client changes any more
- * before the bucket is moved. The client that set CLEARING is the only one to take it back. So the
- * word of step 3 is that of step 1 or one with both bits. If that client dies in between, the bit
- * stays until the bucket is moved, and counts as overflow.
+ * If step 2 missed a claim below, the claim was made after step 1, and its owner then reads
+ * CLEARING or neither bit. The owner withdraws, or sets both bits, which stay until the bucket is
+ * moved. Only the client that set CLEARING removes it. So step 3 finds the bits of step 1, or both.
+ * If that client dies in between, CLEARING stays until the bucket is moved, and counts as overflow.
  */
 export function* clearOverflow(table: ShardTable): Operation<Cleared> {
   yield* table.load();
   const { segments } = table;
-  // A table that is being migrated soon has all new buckets, which can be cleared then.
+  // The buckets of a table that is being migrated are soon replaced; those can be cleared then.
   if (segments.former !== undefined) return { cleared: 0, nodes: 0 };
   const { version } = segments;
   const marked = yield* markAll(table, segments);
   yield* findKeysBelow(table, marked);
   yield* table.load();
-  // Step 2 may have missed what was moved to a new segment, or migrated, meanwhile.
+  // Step 2 may have missed entries that were moved to a new segment or migrated meanwhile.
   if (table.segments !== segments || segments.version > version)
     for (const one of marked.values()) one.kept = true;
   const cleared = yield* unmarkAll(segments, marked);
@@ -179,7 +178,7 @@ function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operati
 function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<number> {
   let left = [...marked.keys()];
   let cleared = 0;
-  // Again where an entry was put into the word meanwhile.
+  // Tries again if an entry was put into the word meanwhile.
   for (let round = 0; left.length > 0 && round < ROUNDS_MAX; round++) {
     const failed: number[] = [];
     const tried = new Set<number>();
@@ -203,8 +202,8 @@ function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<
 }
 
 /**
- * Changes the first words of buckets of level 1: `next` says what a word becomes, undefined when it
- * stays; `failed` hears of those that have changed meanwhile.
+ * Changes the first words of buckets of level 1. `next` returns a word's new high half, or
+ * undefined to leave it; `failed` is called for those that have changed meanwhile.
  */
 function* changeFirstWords(
   segments: Segments,
@@ -251,21 +250,21 @@ interface Link {
 }
 
 /**
- * Gives back the chains of level 3 in which no key is any more. A chain is shared by all buckets
- * that came from the one in which it began, so
+ * Frees the empty chains of level 3. All buckets split from the one in which a chain began share
+ * it, so
  *
- *   1  every entry is frozen as an empty one, and last the link behind the last node: from then on
- *      nothing can come into the chain, for ever. The client that freezes that link gives the nodes
- *      back.
- *   2  the link is taken from every bucket, until none is left in the table: a pass over all of
- *      them, segment by segment, that finds none, is the end, because links only go from a bucket
- *      to one of a later segment, and never into a bucket that has none. Any client may help.
- *   3  the nodes are retired: a client that has read a link may still read them
+ *   1  every entry is frozen while empty, and last the link of the last node: from then on nothing
+ *      can be added to the chain. The client that freezes that link frees the nodes.
+ *   2  the link is removed from every bucket. A pass over all buckets, segment by segment, that
+ *      finds none ends this: moves copy a link only to a bucket of a later segment, and no client
+ *      adds one to a bucket that has none. Any client may help.
+ *   3  the nodes are retired, because a client that has read a link may still read them
  *
  * A table that begins to be migrated meanwhile is left alone, as if this client had died.
  *
- * When a client dies in between, the next to meet the chain unlinks it, and a sweep finds the
- * nodes. Entries stay frozen when step 1 finds out that the chain is in use after all.
+ * If the client dies in between, the next client that meets the chain unlinks it, and a sweep finds
+ * the nodes. If step 1 finds that the chain is in use after all, the entries frozen so far stay
+ * frozen.
  */
 export function* closeEmptyChains(table: ShardTable): Operation<number> {
   const links = yield* allLinks(table);
@@ -310,8 +309,8 @@ interface Node {
 }
 
 /**
- * Step 1. Undefined when the chain is in use. All of it is read before an entry is frozen: what was
- * frozen of a chain in use is lost to insertions, which need memory for another node then.
+ * Step 1. Undefined if the chain is in use. Reads the whole chain before it freezes an entry: a
+ * frozen entry of a chain in use is lost to insertions, which then need memory for another node.
  */
 function* close(head: Address): Operation<Closed | undefined> {
   const chain = yield* readEmpty(head);
@@ -328,7 +327,7 @@ function* close(head: Address): Operation<Closed | undefined> {
   setWord(swap, 8, 0, high | FROZEN);
   yield new Batch().cas(last.address + NODE_LINK, swap, 0);
   if (swapped(swap, 0)) return { nodes, isOwn: true };
-  // Another one has closed it, or it was extended.
+  // Another client has closed or extended the chain.
   return (swap.i32[5] & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
 }
 
@@ -373,12 +372,12 @@ function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operati
   return true;
 }
 
-/** Step 2. False when it was given up. */
+/** Step 2. False if links may be left. */
 function* unlink(table: ShardTable, heads: ReadonlySet<Address>): Operation<boolean> {
   for (let pass = 0; pass < PASSES_MAX; pass++) {
     yield* table.load();
     const { segments } = table;
-    // Links of buckets that have been fetched stay for ever where they were.
+    // In the old place, the links of buckets that were fetched are frozen.
     if (segments.former !== undefined) return false;
     const { version } = segments;
     const all = yield* allLinks(table);

@@ -4,12 +4,12 @@ import { POOL_BYTES_MAX, VERSION_MAX } from './table/slot.ts';
 
 /** Techniques, most of them the paper's, in the order of the bits of `ShardShape.without`. */
 export const SHARD_TECHNIQUES = [
-  'ordered', // an insertion takes the first empty entry by one CAS; else it claims, then commits
+  'ordered', // an insertion takes the first fresh entry by one CAS; else it claims, then commits
   'lazy', // the first client to meet a bucket moves it; else the resizer moves all of them
   'combining', // new and old bucket in one doorbell; else one after the other
-  'adaptive', // the distance between synchronisations adapts; else it stays as it is
+  'adaptive', // the interval between synchronisations adapts; else it is fixed
   'shares', // … to the client's share of the insertions, too; else by the paper's formula alone
-  'clearing', // overflow bits and empty chains are taken back once after each resize
+  'clearing', // overflow bits and empty chains are removed once after each resize
 ] as const;
 export type ShardTechnique = (typeof SHARD_TECHNIQUES)[number];
 
@@ -24,11 +24,11 @@ export interface ShardShape {
   threshold: number;
   /** Alpha of the adaptive frequency synchronisation, in ten-thousandths. */
   alpha: number;
-  /** Resizes for which there is room in the entries. */
+  /** How often the table can be resized. */
   resizes: number;
-  /** Techniques that the index was made without: a bit for each. */
+  /** Bit set of the techniques that this index leaves out. */
   without: number;
-  /** Tables that the keys are dealt out to, each on one memory node; see partitions.ts. */
+  /** How many tables share the keys, each on one memory node; see partitions.ts. */
   partitions: number;
   /** Seed of the key hash, so that no client can prepare keys that collide. */
   seed: number;
@@ -46,10 +46,10 @@ export const SHARD_PARAMETER_NAMES = [
   'partitions',
 ] as const;
 
-/** Bits of a hash word that may say which bucket: the group of a segment id must fit behind. */
+/** Bits of a hash word that may choose a bucket; the four bits of a segment id follow them. */
 export const BUCKET_BITS_MAX = 28;
 const PARTITIONS_MAX = 1024;
-/** With several memory nodes: enough of them for bounded loads, and for nodes to come. */
+/** With several memory nodes: enough to balance loads, also after nodes are added. */
 const PARTITIONS_OVER_NODES = 64;
 const BUCKETS = 64;
 /** Buckets of each partition when there are several. */

@@ -31,7 +31,7 @@ import type { ShardTable } from './table/table.ts';
 
 const SETTLE_ROUNDS_MAX = 1000;
 
-/** The buckets of number `bucket` of all levels of a partition, as they are at `version`. */
+/** The buckets with number `bucket` in all levels of a partition, at `version`. */
 interface BucketPosition {
   partition: number;
   bucket: number;
@@ -39,24 +39,24 @@ interface BucketPosition {
 }
 
 /**
- * One bucket of every level at a time, partition by partition. Buckets come in the order of their
- * reversed bits, so that a bucket that is split is still one run of the order; and a record never
- * changes its level.
+ * Walks one bucket of every level at a time, partition by partition. Buckets come in the order of
+ * their reversed bits, so that the halves of a split bucket are neighbours. A record never changes
+ * its level.
  */
 export class ShardParts implements Parts<ShardRequest> {
   readonly order: BucketOrder;
   readonly #partitions: Partitions;
-  /** Whether the tables are to be looked up before the first part, whatever this client knows. */
+  /** Whether to look the tables up before the first part, even if this client's are current. */
   #isToRefresh: boolean;
   #table: ShardTable;
   readonly #words: Scratch;
-  /** Where each level's bucket stands in the words. */
+  /** Offset in the words of each level's bucket. */
   readonly #at: readonly number[];
   #nodes: { address: Address; words: Scratch }[] = [];
-  /** Live slots of the buckets themselves; those behind them are of the chain. */
+  /** How many live slots the buckets have; later ones come from the chain. */
   #own = 0;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(partitions: Partitions, cursor = 0, whole = false) {
     const { geometry, tables } = partitions;
     this.order = new BucketOrder(geometry, cursor);
@@ -69,8 +69,9 @@ export class ShardParts implements Parts<ShardRequest> {
   }
 
   /**
-   * Reads the buckets of all levels, and the chain, at one version: the position's, or the next
-   * when one of them has gone further, of which the position is then the first part.
+   * Reads the buckets of all levels, and the chain, at one version: the position's, or a later one
+   * that some bucket has reached. The part then covers the first of the buckets that the position
+   * was split into.
    */
   *read(): Operation<void> {
     const position = this.order.position as BucketPosition;
@@ -90,12 +91,12 @@ export class ShardParts implements Parts<ShardRequest> {
       }
       yield batch;
       const reached = this.#reached();
-      // Resized since this client looked, or migrated.
+      // The table was resized or migrated meanwhile.
       if (reached > segments.version) yield* table.load();
       else if (reached > position.version) position.version = reached;
       else if (yield* this.#settle(position, segments)) return yield* this.#readChain();
     }
-    return invariant(false, 'a bucket does not settle') as never;
+    return invariant(false, 'a bucket was moved during every attempt to read it') as never;
   }
 
   /** The highest version that a bucket is at, or is being moved to. */
@@ -160,7 +161,7 @@ export class ShardParts implements Parts<ShardRequest> {
     for (const { words } of this.#nodes) visitIn(words, NODE_LINK);
   }
 
-  /** A chain is shared by buckets that were one when it began. */
+  /** Buckets that were one when a chain began share it. */
   isHere({ hash }: ShardRequest, i: number): boolean {
     const { bucket, version } = this.order.position as BucketPosition;
     return i < this.#own || this.#table.geometry.bucketOf(hash.h4, version) === bucket;
@@ -170,11 +171,11 @@ export class ShardParts implements Parts<ShardRequest> {
     for (const { address } of this.#nodes) visit(address);
   }
 
-  /** Reads them again: a published segment may have no moved bucket yet. */
+  /** Reads the roots: the traversal has not met segments to which no bucket was moved yet. */
   *eachOtherBlock(visit: (address: Address) => void): Operation<void> {
     const { directory, tables } = this.#partitions;
     for (const address of (yield* directory.places()).keys()) visit(address);
-    // The traversal has met those of the tables themselves.
+    // The traversal has learned the relocations of the current segments.
     for (const table of tables) {
       const { segments } = table;
       if (segments.former !== undefined) yield* learnRelocations(table, segments.former);
@@ -216,7 +217,9 @@ const START: Readonly<BucketPosition> = { partition: 0, bucket: 0, version: 0 };
 
 const BUCKET_VALUES = 2 ** 28;
 const VERSION_VALUES = 2 ** 5;
-/** Every position is some number; the rest of it by a prime tells one from what is no cursor. */
+/**
+ * A cursor ends with a checksum, the remainder by a prime, so that most other numbers are refused.
+ */
 const CHECK_VALUES = 1024;
 const CHECK_PRIME = 1021;
 
@@ -247,14 +250,14 @@ function foreignCursor(cursor: number): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
 }
 
-/** The buckets of one number of all levels of a partition, as they stand in the words. */
+/** The buckets with one number in all levels of a partition, as read into the words. */
 interface Buckets {
   readonly table: ShardTable;
   readonly at: number;
   readonly version: number;
 }
 
-/** `Index.sample`: a place is the buckets of one number of all levels of a partition. */
+/** `Index.sample`: a place is the buckets with one number in all levels of a partition. */
 export function* sampleRecords(
   partitions: Partitions,
   request: ShardRequest,
@@ -284,7 +287,7 @@ export function* sampleRecords(
   const slotBytes = level1 + level2 + LEVEL3_LINK;
   request.candidates.count = 0;
   for (const { table, at, version } of read) {
-    // Resized since this client looked, or migrated: for the next time.
+    // Resized or migrated meanwhile: this client reads the root for its next sample.
     if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
     else yield* noteChain(request, linkOf(words, at + slotBytes));
   }
@@ -305,7 +308,7 @@ function noteLive(
     const high = i32[(at >> 2) + 1];
     const stamp = stampOf(high);
     if (stamp - 1 > version) return false;
-    // A word of stamp 0 is no record: a mover has taken the new bucket, and its name stands there.
+    // A word of stamp 0 is no record: the bucket is new, and this may be its mover's name.
     if (stamp > 0 && isLive(low, high)) request.noteRecord(pointerOf(low, high), lengthOf(high));
   }
   return true;
@@ -315,7 +318,7 @@ function linkOf({ i32 }: Scratch, at: number): Address {
   return pointerOf(i32[at >> 2], i32[(at >> 2) + 1]);
 }
 
-/** The records of a bucket's overflow chain, which a table that grows in time hardly has. */
+/** Notes the records of a bucket's chain. A table that is resized in time has few chains. */
 function* noteChain(request: ShardRequest, first: Address): Operation<void> {
   const guard = new CycleGuard();
   for (let address = first; address !== NULL_ADDRESS; ) {
@@ -356,13 +359,13 @@ function* shapeOfTable(table: ShardTable): Operation<IndexShape> {
   return { globalDepth: Math.log2(buckets), subtables: segments.version + 1, slots, records };
 }
 
-/** Buckets of each level that are read, of all partitions together, and of each at least. */
+/** Buckets of each level that are drawn: of all partitions together, and at least of each. */
 const BUCKETS_MAX = 512;
 const BUCKETS_MIN = 16;
 
 /**
- * Some partitions, and some buckets of all levels of each, as they are. Buckets that no client has
- * come to since a resize are empty; their records stand in the buckets that they are split from.
+ * Draws some partitions, and some buckets of all levels of each. Buckets that no client has visited
+ * since a resize are empty; their records are still in the buckets from which they will be split.
  */
 export function* paint(partitions: Partitions, partsMax: number): Operation<IndexPicture> {
   const { tables } = partitions;
@@ -416,7 +419,7 @@ function* drawPartition(table: ShardTable, bucketsMax: number): Operation<Pictur
   };
 }
 
-/** Live entries of the buckets of one number. */
+/** Live entries of the buckets with one number, by level. */
 function liveByLevel(
   entries: readonly number[],
   bytes: readonly number[],

@@ -130,8 +130,8 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
 
   /**
    * An entry that is not frozen is the key's current one: movers freeze an entry before its bucket
-   * moves. Entries in chain nodes prove nothing, because chain nodes are freed unfrozen. So are the
-   * old tables after a migration: see `proofEra`.
+   * moves. Entries in chain nodes prove nothing, because chain nodes are freed without being
+   * frozen. The old tables of a migration are, too: see `proofEra`.
    */
   prove(request: ShardRequest, proof: Proof): boolean {
     const { addresses, at, nodesAt, slotAt, words } = request;
@@ -143,7 +143,7 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
     return true;
   }
 
-  /** The count of migrations if this client's tables are up to date; else -1. */
+  /** The number of migrations, if this client's tables are current; else -1. */
   get proofEra(): number {
     const { isCurrent, pool } = this.partitions;
     return isCurrent ? pool.reclamation.migrations : -1;
@@ -279,8 +279,8 @@ export function shapeFrom(parameters: IndexParameters): ShardShape {
 
 /**
  * Frees what pins chunks of a full pool but serves no key: claims of dead clients, with their
- * records, and empty chains of level 3. Without it a claim stays until its bucket moves, and an
- * empty chain until the next resize closes it, but a full pool has no room for a resize.
+ * records, and empty chains of level 3. Otherwise a claim stays until its bucket moves, and an
+ * empty chain until the next resize closes it; but a full pool has no room for a resize.
  *
  * Claims go first, because a chain with a claim is not empty. A chain may be closed while other
  * clients insert, and this client may die at any step: see overflow.ts. Also recounts the records

@@ -9,13 +9,13 @@ import {
 } from '../../verbs/index.ts';
 
 /**
- * Addresses that are written once and read for as long as the store exists, with a number:
+ * A number and addresses that are written once and never change:
  *
  *    0  the number 32 | check 32: a sum over the addresses and the number
  *    8  the addresses, 8 bytes each
  *
  * A damaged address would lead to other words, or to empty ones, and no reader would notice. So a
- * reader compares the check before it goes by an address.
+ * reader verifies the check before it uses an address.
  */
 const ADDRESSES = 8;
 
@@ -23,25 +23,25 @@ export function listBytes(addresses: number): number {
   return ADDRESSES + 8 * addresses;
 }
 
-/** Puts a list into the image of where it will stand. */
+/** Writes a list into an image. */
 export function writeList(image: Scratch, number: number, addresses: readonly Address[]): void {
   setWord(image, 0, number, checkOf(number, sumOf(addresses)));
   writeAddresses(image, addresses);
 }
 
-/** The same without the first word, which is then written last: it says that the list is there. */
+/** The same without the first word, which the caller writes last, to publish the list. */
 export function writeAddresses(image: Scratch, addresses: readonly Address[]): void {
   addresses.forEach((address, i) => {
     writeInteger(image, ADDRESSES + 8 * i, address);
   });
 }
 
-/** The first `count` addresses of a list that was read to offset 0 of the words. */
+/** The first `count` addresses of a list that begins at offset 0 of the words. */
 export function addressesIn(words: Scratch, count: number): Address[] {
   return Array.from({ length: count }, (_, i) => readInteger(words, ADDRESSES + 8 * i));
 }
 
-/** Whether the words begin with the list of this number and these addresses. */
+/** Whether the words begin with an intact list of this number and these addresses. */
 export function isListOf(words: Scratch, number: number, addresses: readonly Address[]): boolean {
   const check = checkOf(number, sumOf(addresses));
   return lowHalf(words, 0) >>> 0 === number && highHalf(words, 0) === check;

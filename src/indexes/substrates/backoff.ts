@@ -2,20 +2,21 @@ import { StepwellError } from '../../errors.ts';
 import type { Operation, Scratch } from '../../verbs/index.ts';
 import type { Request } from './request.ts';
 
-/** Conflicts in a row after which an operation gives up: within half a second of pauses. */
+/** Conflicts in a row after which an operation gives up: about half a second of pauses. */
 const ATTEMPTS_MAX = 1200;
 const ATTEMPTS_WITHOUT_PAUSE = 16;
 const PAUSE_MICROSECONDS_MAX = 500;
-/** Another client changes what is in the way within this many attempts: a tenth of a second. */
+/** Other clients change something within this many attempts, about a tenth of a second. */
 const ATTEMPTS_PER_LOOK = 250;
 
 /**
- * Counts a retry and, when conflicts persist, lets the others get ahead. Bounded.
+ * Counts a retry, and pauses when conflicts persist. Bounded.
  *
- * A conflict is a change: no index here waits for an idle client, and this client completes what a
- * dead one left half done. If the slots that the operation reads stay the same, bit for bit, over
- * hundreds of attempts, no client is in its way: the slots contradict each other. Raises
- * SW_POOL_CORRUPT for such damage, and SW_CONTENTION when other clients are always faster.
+ * A conflict means that another client changes something: no operation here waits for an idle
+ * client, and this client completes what a dead one left unfinished. If the words that the
+ * operation reads stay the same over hundreds of attempts, no client is in its way: the words
+ * contradict each other. Raises SW_POOL_CORRUPT for such damage, and SW_CONTENTION if other clients
+ * are always faster.
  */
 export function* backOff<R extends string>(
   retries: Record<R, number>,
@@ -35,8 +36,8 @@ export function* backOff<R extends string>(
 }
 
 /**
- * Every ATTEMPTS_PER_LOOK attempts, compares what the operation has read behind `from` with what it
- * had read at the last comparison. Raises SW_POOL_CORRUPT if nothing changed.
+ * Every ATTEMPTS_PER_LOOK attempts, compares the request's words from offset `from` on with those
+ * of the last comparison. Raises SW_POOL_CORRUPT if they are the same.
  */
 export function lookForChange(request: Request, reason: string, attempt: number, from = 0): void {
   if (attempt === 0 || attempt % ATTEMPTS_PER_LOOK !== 0) return;

@@ -9,15 +9,15 @@ import {
 } from '../../verbs/index.ts';
 
 /**
- * The words of some buckets as a mover has read them, and the CASes by which it changes them: one
- * doorbell after the other. The buckets stand one behind another from offset 0 on.
+ * The words of some buckets as a mover has read them, one bucket after the other from offset 0, and
+ * the CASes by which it changes them.
  */
 export class BucketWords {
   readonly words = new Scratch(64);
   readonly batch = new Batch();
   readonly #swaps = new Scratch(64);
 
-  /** Makes room for this many bytes of buckets, and verbs in one doorbell. */
+  /** Makes room for this many bytes of buckets, and this many verbs in a doorbell. */
   ensure(bytes: number, verbs: number): void {
     this.words.ensure(bytes);
     this.#swaps.ensure(CAS_BYTES * verbs);

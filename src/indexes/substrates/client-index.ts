@@ -7,7 +7,7 @@ export interface IndexClient<R extends Request> {
   newRequest(): R;
 }
 
-/** The part of the index contract that every index answers from the client's handle. */
+/** The part of the index contract that is the same for every index. */
 export abstract class ClientIndex<R extends Request, C extends IndexClient<R>> {
   protected readonly client: C;
 

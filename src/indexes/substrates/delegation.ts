@@ -4,14 +4,20 @@ import { Batch, type Operation, Scratch } from '../../verbs/index.ts';
 import type { Condition, Outcome } from '../contract.ts';
 import type { Request } from './request.ts';
 
-/** Polls after which an operation stops waiting for another one, which may have been abandoned. */
+/**
+ * Polls after which an operation stops waiting for another one, which its caller may have
+ * abandoned.
+ */
 const POLLS_MAX = 1000;
-/** Polls of one that another has taken over: alone it would be done twice. */
+/**
+ * The same for a write that another operation has taken over: if it went alone it could happen
+ * twice.
+ */
 const TAKEN_POLLS_MAX = 10_000_000;
 /** Errors that promise that nothing was done: each follower makes an attempt of its own. */
 const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL', 'SW_CONTENTION']);
 
-/** A write of one caller, whose record stands sealed in its request. */
+/** A caller's write, with the sealed record in its request. */
 export interface PlannedWrite<R extends Request> {
   readonly request: R;
   readonly condition: Condition;
@@ -28,9 +34,9 @@ export interface SharingRequest<R> extends Request {
 /** Operations of this client on one key. */
 interface Lane<R extends Request> {
   key: Uint8Array;
-  /** Whether an operation of the key has posted its READs: a later search waits for the next. */
+  /** Whether an operation on the key is running: later ones queue. */
   busy: boolean;
-  /** Searches that have queued since, to be served by one READ of the next. */
+  /** Searches that have queued; the next search answers all of them. */
   searches: Ticket<R>[];
   /** Writes, removals and modifications that wait for their turn. */
   writes: Ticket<R>[];
@@ -38,11 +44,11 @@ interface Lane<R extends Request> {
 
 interface Ticket<R extends Request> {
   request: R;
-  /** A write that can be merged with others. */
+  /** A write that can be combined with others. */
   write?: PlannedWrite<R>;
   /**
-   * Leads: its turn has come. Taken: another does it, and it must wait. Served: it has its answer.
-   * Failed: the operation that had taken it failed. Gone: it waits no longer.
+   * leads: it may run now. taken: another operation performs it, so it must wait. served: it has
+   * its answer. failed: the operation that had taken it failed. gone: it has stopped waiting.
    */
   state: 'waiting' | 'leads' | 'taken' | 'served' | 'failed' | 'gone';
   found: boolean;
@@ -53,18 +59,18 @@ interface Ticket<R extends Request> {
  * The local lock table (read delegation and write combining, section 3.2) keeps one client's
  * concurrent operations on a key from racing each other to the pool. One search leads, and its
  * answer serves all searches that queued before its first READ. A later search cannot use that
- * answer, which would be older than its question. One write leads and performs all queued writes;
- * removals and modifications take turns. The lock is a courtesy within one client: an operation
- * that has waited too long, and that no other has taken over, proceeds alone.
+ * answer, which may be older than the search. One write leads and performs all queued writes;
+ * removals and modifications take turns. Correctness does not depend on the lock: an operation that
+ * has waited too long, and that no other has taken over, proceeds alone.
  */
 export class LockTable<R extends SharingRequest<R>> {
   readonly #lanes = new Map<number, Lane<R>[]>();
-  /** Batches of operations that have waited: one of its own for each that waits now. */
+  /** Spare batches: each waiting operation needs one of its own. */
   readonly #idle: Batch[] = [];
-  /** For pauses, which have no local data. */
+  /** For pauses, which need no local memory. */
   readonly #words = new Scratch(8);
 
-  /** A search through the lock table; `search` runs one as if alone. */
+  /** Searches through the lock table; `search` runs a single search. */
   *search(request: R, search: (request: R) => Operation<boolean>): Operation<boolean> {
     const lane = this.#laneOf(request);
     if (lane.busy) {
@@ -85,7 +91,7 @@ export class LockTable<R extends SharingRequest<R>> {
     }
   }
 
-  /** A write, which is merged with those that wait; `perform` sets the outcomes of a group. */
+  /** Writes together with the writes that wait; `perform` sets the outcomes of a group. */
   *write(
     write: PlannedWrite<R>,
     perform: (group: readonly PlannedWrite<R>[]) => Operation<void>,
@@ -119,7 +125,7 @@ export class LockTable<R extends SharingRequest<R>> {
     }
   }
 
-  /** A removal or modification in its turn. */
+  /** Runs a removal or modification when its turn comes. */
   *inTurn<T>(request: R, change: () => Operation<T>): Operation<T> {
     const lane = this.#laneOf(request);
     if (lane.busy) {
@@ -136,19 +142,21 @@ export class LockTable<R extends SharingRequest<R>> {
     }
   }
 
-  /** Searches that were not served, because their leader failed, and then writes go on. */
+  /**
+   * Lets the next operation run: first searches that a failed leader did not answer, then writes.
+   */
   #release(request: R, lane: Lane<R>, followers: Ticket<R>[]): void {
     const unserved = followers.filter(({ state }) => state === 'waiting');
     lane.searches = [...unserved, ...lane.searches.filter(({ state }) => state === 'waiting')];
     lane.writes = lane.writes.filter(({ state }) => state === 'waiting');
     const next = lane.searches.shift() ?? lane.writes.shift();
-    // Stays busy: no operation may slip in between the release and the next one's turn.
+    // The lane stays busy, so that no operation can slip in before the next one runs.
     if (next) next.state = 'leads';
     else this.#forget(request, lane);
   }
 
   *#wait(ticket: Ticket<R>): Operation<void> {
-    // Not the request's: the operation that has taken the ticket works with that one.
+    // Not the request's batch: an operation that has taken the ticket uses that one.
     const batch = this.#idle.pop() ?? new Batch();
     for (let poll = 0; ticket.state === 'waiting' || ticket.state === 'taken'; poll++) {
       if (ticket.state === 'waiting' && poll >= POLLS_MAX) ticket.state = 'gone';
@@ -191,7 +199,7 @@ function keyOf({ outgoing, keyBytes }: Request): Uint8Array {
   return outgoing.u8.subarray(HEADER_BYTES, HEADER_BYTES + keyBytes);
 }
 
-/** All waiting writes that can be merged, which must not go alone from now on. */
+/** Takes all waiting writes that can be combined; they must not proceed alone from now on. */
 function takeWrites<R extends Request>(lane: Lane<R>): Ticket<R>[] {
   const taken = lane.writes.filter(({ state, write }) => state === 'waiting' && write);
   lane.writes = lane.writes.filter((ticket) => !taken.includes(ticket));
@@ -210,10 +218,10 @@ function end(follower: Ticket<Request>): void {
 }
 
 function neverEnded(): StepwellError {
-  return new StepwellError('SW_CONTENTION', 'the operation that this one was merged with is stuck');
+  return new StepwellError('SW_CONTENTION', 'the operation that performs this write is stuck');
 }
 
-/** Gives a follower what its leader has found: the record's head, and the slot that names it. */
+/** Gives a follower what its leader has found: the record's first block and its slot. */
 function serve<R extends SharingRequest<R>>(follower: Ticket<R>, leader: R, found: boolean): void {
   if (follower.state !== 'waiting') return;
   follower.state = 'served';

@@ -20,19 +20,20 @@ import { addressesIn, checkOf, sumOf, writeAddresses } from './address-list.ts';
 /** Bytes of the root's first line: the global depth and the addresses of the further parts. */
 const HEADER_BYTES = 64;
 const ENTRY_BYTES = 8;
-/** The header has room for the addresses of seven more. */
+/** The first part, and seven whose addresses fit the header. */
 const PARTS_MAX = 8;
-/** A part takes a chunk at least, which fewer bytes of entries are not worth. */
+/** Each part takes at least a chunk, too much for fewer bytes of entries than this. */
 const PART_BYTES_MIN = 1024;
-/** So that a directory neither needs a region of its own nor fails for want of one. */
+/** A part takes no more of a region, so that no directory needs a region of its own. */
 const REGION_SHARE_MAX = 1 / 8;
 /** Largest share of the pool's chunks that parts may take without filling them. */
 const POOL_SHARE_MAX = 1 / 8;
 const LOAD_BYTES = 32 * 1024;
 /**
- * Depths for which a growing directory reserves memory ahead, because its entries can stand nowhere
- * else. Otherwise a full file system whose records became smaller and more numerous would have room
- * for everything but the entries. An entry is less than a thousandth of what it leads to.
+ * How many depths ahead a growing directory reserves memory, because its entries cannot go anywhere
+ * else. Otherwise, on a full file system, a store whose records become smaller and more numerous
+ * would have room for everything except the entries. An entry takes less than a thousandth of the
+ * memory that it leads to.
  */
 const DEPTHS_AHEAD = 3;
 
@@ -50,20 +51,20 @@ export interface PartOptions {
   readonly spareBytes?: number;
 }
 
-/** The words of an entry, as two halves. */
+/** An entry's word, as two halves. */
 export interface EntryWord {
   low: number;
   high: number;
 }
 
-/** What takes address space from the operating system: `ChunkTable.reserve`. */
+/** Reserves memory with the operating system: `ChunkTable.reserve`. */
 interface Reserves {
   reserve(address: Address, bytes: number): void;
 }
 
 /**
  * Divides the entries of a directory by their lowest k bits into 2^k parts. The parts are spans on
- * as many memory nodes, or in as many regions as they need.
+ * different memory nodes, or in different regions.
  *
  *   root    0  the list of parts 1, 2, … with the global depth as its number (address-list.ts);
  *              0 behind the last
@@ -72,8 +73,8 @@ interface Reserves {
  *
  * Entries come into use from the lowest index on, so parts by lowest bits all fill at the same rate
  * at every depth. From depth k on, all entries that a key may have are also in one part, hence on
- * one node. Parts never move: a client reads their addresses once, with the depth. A client that
- * reads the depth also compares the list's check.
+ * one node. Parts never move: a client reads their addresses once, with the depth. Whenever it
+ * reads the depth it verifies the list's check.
  */
 export class DirectoryParts {
   readonly root: Address;
@@ -95,19 +96,19 @@ export class DirectoryParts {
     return this.#starts.length;
   }
 
-  /** Memory of the index behind the first part, if it was made with some: whole lines. */
+  /** The index's extra memory behind the first part (`spareBytes`), aligned to a line. */
   get spare(): Address {
     const bytes = HEADER_BYTES + (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
     return this.root + UNIT_BYTES * Math.ceil(bytes / UNIT_BYTES);
   }
 
-  /** Where entry `index` stands. */
+  /** The address of entry `index`. */
   entry(index: number): Address {
     const part = index & (this.count - 1);
     return this.#starts[part] + ENTRY_BYTES * (index >>> this.#bits);
   }
 
-  /** The entry that stands at `address`. */
+  /** The index of the entry at `address`. */
   indexAt(address: Address): number {
     const bytes = (ENTRY_BYTES * 2 ** this.#depths.maxDepth) / this.count;
     const part = this.#starts.findIndex((start) => address >= start && address < start + bytes);
@@ -138,7 +139,7 @@ export class DirectoryParts {
   *deepen(depth: number, memory: Reserves): Operation<boolean> {
     const now = yield* this.readDepth();
     if (now > depth) return false;
-    // A client splits only what the directory leads to.
+    // A client splits only subtables to which the directory leads.
     invariant(depth < this.#depths.maxDepth, 'a split at the maximum depth of the directory');
     invariant(now === depth, `a split at depth ${depth} of a directory of depth ${now}`);
     this.#reserveAhead(memory, depth + 1);
@@ -146,13 +147,13 @@ export class DirectoryParts {
     return yield* control.swap(this.root, this.#word(depth), this.#word(depth + 1));
   }
 
-  /** Takes what a directory of this depth uses from the operating system. Raises SW_POOL_FULL. */
+  /** Reserves the memory that a directory of this depth uses. Raises SW_POOL_FULL. */
   #reserve(memory: Reserves, depth: number): void {
     const bytes = bytesAt(depth, this.#depths.maxDepth, this.count);
     for (const start of this.#starts) memory.reserve(start, bytes);
   }
 
-  /** As `#reserve`, and more where the system has it: see DEPTHS_AHEAD. */
+  /** As `#reserve`, and for DEPTHS_AHEAD more depths if the system has the memory. */
   #reserveAhead(memory: Reserves, depth: number): void {
     try {
       this.#reserve(memory, depth + DEPTHS_AHEAD);
@@ -183,7 +184,7 @@ export class DirectoryParts {
     }
   }
 
-  /** Fills entries 0, 1, … of a new directory, whose global depth they tell. */
+  /** Fills entries 0, 1, … of a new directory; their number gives its global depth. */
   *fill(words: readonly EntryWord[]): Operation<void> {
     invariant(words.length === 2 ** this.#depths.initialDepth, 'a directory is not filled whole');
     const area = new Scratch(ENTRY_BYTES * words.length);
@@ -206,7 +207,7 @@ export class DirectoryParts {
     return { parts, depth: parts.#depthIn(lowHalf(header, 0) >>> 0, highHalf(header, 0) >>> 0) };
   }
 
-  /** Makes the parts of a directory without an entry, round the memory nodes. */
+  /** Makes the parts of a directory without entries, on one memory node after the other. */
   static *make(
     { allocator, chunks, layout }: Pick<Pool, 'allocator' | 'chunks' | 'layout'>,
     catalog: number,
@@ -239,7 +240,7 @@ export class DirectoryParts {
   }
 }
 
-/** Bytes of a part at a depth; at least those of its first chunk, which nothing else can use. */
+/** Bytes of a part at a depth; at least its first chunk, which nothing else can use. */
 function bytesAt(depth: number, maxDepth: number, parts: number): number {
   const used = (ENTRY_BYTES * 2 ** depth) / parts;
   const most = (ENTRY_BYTES * 2 ** maxDepth) / parts;
@@ -264,8 +265,8 @@ function* takePart(
 }
 
 /**
- * A power of two: a part for each memory node, and more where one region could not take it all, but
- * fewer where their chunks would be missed elsewhere.
+ * How many parts, a power of two: one for each memory node; more if they would be too large for a
+ * region; fewer if their chunks would take too much of a small pool.
  */
 export function partsFor(
   { stripe, parameters, chunksMax }: Pick<PoolLayout, 'stripe' | 'parameters' | 'chunksMax'>,

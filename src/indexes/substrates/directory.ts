@@ -15,9 +15,9 @@ import { type Depths, DirectoryParts, type PartOptions } from './directory-parts
 /**
  * The directory of extendible hashing by suffix bits, in space reserved for its maximum depth, with
  * the client's cache of it (RACE section 3.4.1). Its words are the global depth and entries of 8
- * bytes each: the address of a subtable, or 0. Where they stand: `directory-parts.ts`.
+ * bytes each: the address of a subtable, or 0. Layout: `directory-parts.ts`.
  *
- * Entry i belongs for ever to the one subtable that was born with suffix i. A split of the subtable
+ * Entry i always belongs to the one subtable that was made for suffix i. A split of the subtable
  * with suffix s at local depth l fills entry s + 2^l once, by a CAS from 0. An entry of 0 inherits
  * from the entry without its highest bit. So doubling the directory is one CAS on the depth, with
  * nothing to copy. It needs no lock: the client that fills the entry has split the subtable.
@@ -29,7 +29,7 @@ export class Directory {
   readonly maxDepth: number;
   readonly initialDepth: number;
   readonly #chunks: ChunkTable;
-  /** The client's cache: for each suffix of `depth` bits the subtable, inheritance resolved. */
+  /** The client's cache: the subtable of each suffix of `depth` bits, with inheritance resolved. */
   #subtables = new Float64Array(1);
   #mask = 0;
   #depth = 0;
@@ -50,7 +50,10 @@ export class Directory {
     return this.#depth;
   }
 
-  /** The cached subtable for a hash: no round trip. It may be stale; bucket headers tell. */
+  /**
+   * The cached subtable for a hash, without a round trip. It may be stale: the subtable's own
+   * header tells.
+   */
   lookup(hash: number): Address {
     return this.#subtables[hash & this.#mask];
   }
@@ -60,7 +63,7 @@ export class Directory {
     return [...new Set(this.#subtables)];
   }
 
-  /** A client's handle of a directory, its cache filled. */
+  /** A client's handle of a directory, with a full cache. */
   static *open(root: Address, depths: Depths, chunks: ChunkTable): Operation<Directory> {
     const { parts, depth } = yield* DirectoryParts.read(root, depths);
     const directory = new Directory(parts, depths, chunks);
@@ -106,7 +109,7 @@ export class Directory {
     this.#growCache(depth);
     for (let d = depth; d >= this.initialDepth; d--) {
       const subtable = readInteger(words, d * ENTRY_BYTES);
-      // An entry counts at the depth it was born at: at a greater one it is the same entry again.
+      // Skips the same entry at greater depths: it counts at the depth at which it was filled.
       if (subtable !== NULL_ADDRESS && bornAt(suffixOf(hash, d), this.initialDepth) === d) {
         yield* this.#check([subtable]);
         this.learn(suffixOf(hash, d), d, subtable);
@@ -125,7 +128,9 @@ export class Directory {
     return child;
   }
 
-  /** Checks entries that were read. Raises SW_POOL_CORRUPT where no block can begin. */
+  /**
+   * Checks entries that were read. Raises SW_POOL_CORRUPT if no block can begin where one leads.
+   */
   *#check(entries: Float64Array | readonly number[]): Operation<void> {
     const leadsNowhere = (word: number) =>
       word !== NULL_ADDRESS && !this.#chunks.isBlockAddress(word);
@@ -140,9 +145,9 @@ export class Directory {
     return this.parts.deepen(depth, this.#chunks);
   }
 
-  /** Links the child of (suffix, depth): of all splitters of a subtable, one wins. */
+  /** Links the child of (suffix, depth). Of all clients that split the subtable, one wins. */
   *link(suffix: number, depth: number, child: Address): Operation<boolean> {
-    // An entry of 0 inherits, and one that was filled for another suffix stays for ever.
+    // An entry filled for a wrong suffix could never be changed.
     const isEntry = suffix >= 0 && suffix < 2 ** depth && depth < this.maxDepth;
     invariant(child !== NULL_ADDRESS && isEntry, 'a split fills no entry of the directory');
     const index = suffix + 2 ** depth;
@@ -154,7 +159,7 @@ export class Directory {
     return won;
   }
 
-  /** Notes in the cache that `subtable` serves (suffix, depth) where the cache has its ancestor. */
+  /** Replaces the ancestor of (suffix, depth) by `subtable` in the cache. */
   learn(suffix: number, depth: number, subtable: Address): void {
     const count = this.#mask + 1;
     const stride = 2 ** depth;
@@ -196,7 +201,7 @@ export function suffixOf(hash: number, depth: number): number {
   return hash & (2 ** depth - 1);
 }
 
-/** The local depth at which the subtable of entry `index` was born. */
+/** The local depth at which the subtable of entry `index` was made. */
 export function bornAt(index: number, initialDepth: number): number {
   return Math.max(initialDepth, index === 0 ? 0 : 32 - Math.clz32(index));
 }
@@ -206,12 +211,11 @@ function withoutHighestBit(index: number): number {
 }
 
 /**
- * Walks go through the suffixes in the order of their reversed bits: a segment that is split is
- * then still one run of the order. Returns the next suffix of `depth` bits or, after
- * the last, undefined.
+ * The next suffix of `depth` bits in the order of reversed bits; undefined after the last. Walks
+ * use this order because the halves of a split are neighbours in it.
  */
 export function nextSuffix(suffix: number, depth: number): number | undefined {
-  // Adding one to the reversed number is carrying from the highest bit downwards.
+  // Adds one to the reversed number: carries from the highest bit downwards.
   let bit = depth - 1;
   let next = suffix;
   while (bit >= 0 && (next & (1 << bit)) !== 0) next &= ~(1 << bit--);

@@ -2,10 +2,10 @@ import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
 import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 
-/** Lines of a record that are read at first; a longer key costs one more READ. */
+/** Lines of a record that are read first; a longer key costs another READ. */
 const KEY_UNITS = 4;
 
-/** Reads records for the hashes of their keys: a mover needs nothing else of them. */
+/** Reads records and hashes their keys; a mover needs nothing else. */
 export class KeyHashes {
   readonly #records = new Scratch(64);
   readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + HASH_PADDING);
@@ -31,7 +31,7 @@ export class KeyHashes {
     this.#batch.read(address, bytes, this.#records, here);
   }
 
-  /** Reads all in one doorbell; the visitor gets the hash of each in the order of adding. */
+  /** Reads all in one doorbell, and visits their hashes in the order in which they were added. */
   *read(seed: number, visit: (index: number, hash: KeyHash) => void): Operation<void> {
     if (this.#addresses.length === 0) return;
     yield this.#batch;

@@ -1,6 +1,6 @@
 import type { KeyRange } from '../contract.ts';
 
-/** Byte strings in full lexicographic order: a prefix comes before what it begins. */
+/** Compares byte strings lexicographically; a prefix comes first. */
 export function compareKeys(
   a: Uint8Array,
   aAt: number,
@@ -21,7 +21,7 @@ export function compareWhole(a: Uint8Array, b: Uint8Array): number {
   return compareKeys(a, 0, a.length, b, 0, b.length);
 }
 
-/** Keys from `from` to below `to`; without `to` to the highest. */
+/** Keys from `from` up to, and without, `to`; without `to` there is no upper bound. */
 export interface HalfOpenRange {
   from: Uint8Array;
   to: Uint8Array | undefined;
@@ -50,7 +50,7 @@ export function common(a: HalfOpenRange, b: HalfOpenRange): HalfOpenRange {
   return { from, to: compareWhole(a.to, b.to) < 0 ? a.to : b.to };
 }
 
-/** The key, or the lowest one behind it. */
+/** The key, or the lowest key greater than it. */
 export function edge(key: Uint8Array, behind: boolean): Uint8Array {
   if (!behind) return key.slice();
   const next = new Uint8Array(key.length + 1);

@@ -6,7 +6,7 @@ export function inRange(name: string, value: number, low: number, high: number):
   throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be ${low}..${high}, not ${value}`);
 }
 
-/** The same of a parameter that is a power of two. */
+/** The same for a parameter that must be a power of two. */
 export function powerInRange(name: string, value: number, low: number, high: number): number {
   inRange(name, value, low, high);
   if ((value & (value - 1)) === 0) return value;
@@ -14,13 +14,12 @@ export function powerInRange(name: string, value: number, low: number, high: num
 }
 
 /**
- * Techniques that an index can do without, so that the lab can repeat its paper's analysis step by
- * step. The parameter `without` has a bit for each technique that an index was made without. All of
- * its clients go by it.
+ * Techniques that an index can leave out, so that the lab can repeat its paper's analysis step by
+ * step. The parameter `without` has a bit for each technique that is left out, for all clients.
  */
 export type Techniques<Name extends string> = Record<Name, boolean>;
 
-/** The parameter, and how the lab asks a store for it: no user's option can have this name. */
+/** The lab's option for `without`. It is a symbol, so that no user's option can have this name. */
 export const WITHOUT: unique symbol = Symbol('without');
 
 export function without<Name extends string>(names: readonly Name[], ...left: Name[]) {

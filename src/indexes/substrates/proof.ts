@@ -6,20 +6,20 @@ import type { Request } from './request.ts';
 export const HEADER_WORDS = HEADER_BYTES >> 2;
 
 /**
- * Where a search found a record, and the words that stood there. While they stand there, the record
- * is the key's: `near-reads.ts` in the store compares them, in the order in which they stand here.
+ * Where a search found a record, and the words that it read there. As long as they are unchanged,
+ * the record is the key's: `near-reads.ts` in the store compares them in this order.
  *
  *   slot     the word that makes the record the key's
- *   mark     another word within the slot's block that the slot counts by, if there is one: the
+ *   mark     another word of the slot's block on which the slot's validity depends, if any: the
  *            checksum of a leaf's entry, the mark of an HStore bucket
- *   record   the block that the slot names, with its header; none when the record stands in the
- *            table itself: then the low half of the slot is its version
+ *   record   the block that the slot names, with its header; none if the record is in the table
+ *            itself: then the low half of the slot is its version
  */
 export class Proof {
   slot: Address = NULL_ADDRESS;
   slotLow = 0;
   slotHigh = 0;
-  /** NULL_ADDRESS for none. Only those bits of its high half count that `markMask` has. */
+  /** NULL_ADDRESS for none. `markMask` selects the bits of its high half that count. */
   mark: Address = NULL_ADDRESS;
   markLow = 0;
   markHigh = 0;
@@ -28,7 +28,7 @@ export class Proof {
   record: Address = NULL_ADDRESS;
   readonly header = new Int32Array(HEADER_WORDS);
 
-  /** Begins a proof by the slot. */
+  /** Begins a proof with the slot. */
   begin(slot: Address, low: number, high: number): void {
     this.slot = slot;
     this.slotLow = low;
@@ -44,7 +44,7 @@ export class Proof {
     this.markMask = mask;
   }
 
-  /** Adds the block of the found record, whose header a READ has left in `incoming`. */
+  /** Adds the block of the found record, whose header is in `incoming`. */
   addRecord({ foundAddress, found, incoming }: Request): void {
     this.record = foundAddress;
     for (let i = 0; i < HEADER_WORDS; i++) this.header[i] = incoming.i32[(found.at >> 2) + i];

@@ -48,25 +48,25 @@ import {
 } from '../../verbs/index.ts';
 import type { OutgoingChain, Request } from './request.ts';
 
-/** A read restarts a sliding expiry only after this part of its span has passed. */
+/** A read restarts a sliding expiry only after 1/SLIDE_PRECISION of its span has passed. */
 const SLIDE_PRECISION = 64;
 
 /** The parts of a pool that records need. */
 export type PoolOfRecords = Pick<Pool, 'allocator' | 'reclamation' | 'clock' | 'unwaited'>;
 
-/** Blocks of one record, for giving them back. */
+/** A block of a record, to be freed. */
 interface Block {
   address: Address;
   units: number;
 }
 
-/** What of a record that was unlinked tells how long it is. */
+/** The lengths of an unlinked record. */
 export interface UnlinkedRecord {
   readonly keyBytes: number;
   readonly found: { readonly valueBytes: number };
 }
 
-/** Notes uses of records that an index keeps in its tables, without blocks of their own. */
+/** Notes uses of records that are in an index's tables, without blocks of their own. */
 export interface UsesInTable {
   touch(request: Request): Operation<void>;
   inheritUses(request: Request): Operation<void>;
@@ -82,13 +82,13 @@ export class RecordIo {
   readonly #clock: Clock;
   readonly #accessClock: AccessClock;
   readonly #unwaited: UnwaitedWrites;
-  /** The store that the records are of. */
+  /** The store's number in the catalog. */
   readonly catalog: number;
   /** Seed for hashing keys. */
   readonly seed: number;
   /** Set by an index that has records with `Request.foundInline` or `isInTable`. */
   inTable: UsesInTable | undefined;
-  /** Lines of the store's blocks that are the index itself, and no records. */
+  /** Sizes of the blocks that hold the index itself, and no records. */
   tableUnits: () => readonly number[] = () => [];
 
   constructor(pool: PoolOfRecords, catalog: number, seed: number) {
@@ -102,28 +102,25 @@ export class RecordIo {
     this.seed = seed;
   }
 
-  /** Whether the found record counts no more: every operation takes its key for absent. */
+  /** Whether the found record has expired. Every operation then treats its key as absent. */
   isExpired(request: Request): boolean {
     const at = request.foundExpiresAt;
     return at !== Number.POSITIVE_INFINITY && this.#clock.now() >= at;
   }
 
-  /** Whether the deadline of the record that the request writes has passed already. */
+  /** Whether the outgoing record has already expired. */
   isPast(request: Request): boolean {
     return this.#clock.now() >= request.outgoingExpiresAt;
   }
 
-  /** Whether a read extends the found record's expiry; not if another has just done so. */
+  /** Whether a read extends the found record's expiry; not if another read has just done so. */
   slides(request: Request): boolean {
     if ((request.found.flags & FLAG_SLIDING) === 0) return false;
     const span = spanOf(request.timesIn, request.timesAt);
     return request.foundExpiresAt - this.#clock.now() < span - span / SLIDE_PRECISION;
   }
 
-  /**
-   * Until when reads of the found record neither find it expired nor, where they may, extend its
-   * expiry.
-   */
+  /** Until when reads neither find the record expired nor, if `mayExtend`, extend its expiry. */
   unchangedUntil(request: Request, mayExtend: boolean): number {
     const end = request.foundExpiresAt;
     if (!mayExtend || (request.found.flags & FLAG_SLIDING) === 0) return end;
@@ -132,10 +129,10 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the found record was used, which restarts a sliding expiry. It does not wait for the
-   * WRITE of one word, outside of what the checksum covers; of several clients' WRITEs the last one
-   * counts. The block is not re-used while this client is in its epoch. Once the record has been
-   * replaced, nothing reads the word any more.
+   * Notes that the found record was used, which restarts a sliding expiry. Posts a WRITE of one
+   * word, which the checksum does not cover, and does not wait for it; the last client's WRITE
+   * counts. The block is not reused while this client is in its epoch. After the record was
+   * replaced, no client reads the word.
    */
   touch(request: Request): Operation<void> {
     if (request.found.isInline) return this.#usesInTable.touch(request);
@@ -144,8 +141,8 @@ export class RecordIo {
   }
 
   /**
-   * Notes that the record that the request has written, and which has times, replaced the found
-   * one: it inherits that record's number of uses.
+   * Notes that the record that the request has written replaced the found one, and inherits its
+   * number of uses. The written record must have times.
    */
   inheritUses(request: Request): Operation<void> {
     if (request.isInTable) return this.#usesInTable.inheritUses(request);
@@ -171,7 +168,7 @@ export class RecordIo {
     yield* this.#unwaited.word(word, lowOfAccess(ticks), highOfAccess(ticks, more));
   }
 
-  /** The access word of a record that is read now. */
+  /** Writes the access word of a record that is used now. */
   writeAccess(memory: Scratch, at: number): void {
     const ticks = this.#accessClock.ticks();
     setWord(memory, at, lowOfAccess(ticks), highOfAccess(ticks, 1));
@@ -184,7 +181,7 @@ export class RecordIo {
     this.encodeValue(request, value, version);
   }
 
-  /** With `codec` the value is of that kind, whatever it looks like. */
+  /** `codec` overrides the codec that the value's type implies. */
   encodeValue(request: Request, value: Bytes, version: number, codec?: number): void {
     request.setValue(value, request.record.expiry === undefined ? 0 : this.#accessClock.ticks());
     if (codec !== undefined) request.record.codec = codec;
@@ -212,9 +209,9 @@ export class RecordIo {
   }
 
   /**
-   * How many more blocks of the request's size this client should evict; 0 when they are not
-   * scarce. In a full pool it should hold two claims' worth, claimed or retired, so that half of
-   * them ripen while it uses the other half.
+   * How many more blocks of the request's size this client should evict; 0 if they are not scarce.
+   * In a full pool it should hold twice what it claims at once, free or retired: one half passes
+   * its grace period while the client uses the other.
    */
   shortage({ record }: Request): number {
     const sizeClass = this.#allocator.sizeClass(this.catalog, classOfHead(record.headUnits));
@@ -224,7 +221,7 @@ export class RecordIo {
     return Math.max(0, lacking - this.#reclamation.waitingOf(this.catalog, sizeClass.units));
   }
 
-  /** Gives the outgoing record blocks of its own, claiming more of them if need be. */
+  /** Gives the outgoing record blocks, claiming more if this client has none left. */
   *allocate(request: Request): Operation<void> {
     const { record } = request;
     invariant(record.block === NULL_ADDRESS, 'a record that has blocks is given others');
@@ -273,8 +270,8 @@ export class RecordIo {
   }
 
   /**
-   * As `post`, for an insertion: an update that failed has left a version in the record that
-   * another client may have given the key before it was deleted; an inserted record has its own.
+   * As `post`, for an insertion. A failed attempt to update has given the record a version that
+   * another client may have used for the key, too; an inserted record has its own first version.
    */
   postFirst(request: Request, batch: Batch): void {
     const renumbered = request.record.version !== request.record.firstVersion;
@@ -285,7 +282,7 @@ export class RecordIo {
     this.post(request, batch);
   }
 
-  /** Gives up an outgoing record that was not linked: its blocks are re-used or retired. */
+  /** Drops an outgoing record that was not linked: its blocks are reused or retired. */
   discard(request: Request): void {
     const { record } = request;
     if (record.block === NULL_ADDRESS) return;
@@ -299,7 +296,9 @@ export class RecordIo {
     record.forgetBlock();
   }
 
-  /** Retires the blocks of an outgoing record that others may have seen; it can be posted again. */
+  /**
+   * Retires the blocks of an outgoing record that others may have seen. It can then get new blocks.
+   */
   retireOutgoing(request: Request): void {
     const { block, headUnits, chain } = request.record;
     invariant(block > NULL_ADDRESS, 'a record is retired that has no block');
@@ -310,7 +309,7 @@ export class RecordIo {
     request.record.forgetBlock();
   }
 
-  /** Retires the blocks of the found record, which was chained, after it was unlinked. */
+  /** Retires the blocks of the found, chained record, which was unlinked. */
   *retireChain(request: Request, address: Address): Operation<void> {
     for (const { address: at, units } of yield* this.foundBlocks(request, address)) {
       this.#reclamation.retire(at, units, this.catalog);
@@ -318,18 +317,18 @@ export class RecordIo {
   }
 
   /**
-   * Retires the found record, which was not chained, after it was unlinked. `slotUnits` is what its
-   * slot said: its length, or that of its block.
+   * Retires the found record, which was unlinked and is not chained. `slotUnits`, from its slot, is
+   * its length or that of its block.
    */
   retireFound({ keyBytes, found }: UnlinkedRecord, address: Address, slotUnits: number): void {
     const units = unitsOf(valueOffset(keyBytes) + pad8(found.valueBytes));
-    // The length decides which state byte is cleared: a damaged one must not free another block.
+    // The length decides which state byte is cleared. A damaged length must not free another block.
     const block = classOfHead(units);
     if (units !== slotUnits && block !== slotUnits) throw damaged();
     this.#reclamation.retire(address, block, this.catalog);
   }
 
-  /** All blocks of the found record, in their size classes. */
+  /** All blocks of the found record, with their size classes. */
   *foundBlocks(request: Request, address: Address): Operation<Block[]> {
     const { keyBytes } = request;
     const { valueBytes: foundValueBytes } = request.found;
@@ -365,7 +364,7 @@ export class RecordIo {
     yield new Batch().read(address, units * UNIT_BYTES, incoming, 0);
     const head = headUnitsIn(incoming, 0);
     if (head > units) {
-      // Longer than a slot can say.
+      // The record is longer than a slot can say.
       incoming.ensure(head * UNIT_BYTES);
       yield new Batch().read(address, head * UNIT_BYTES, incoming, 0);
     }
@@ -413,7 +412,7 @@ function damaged(): StepwellError {
   return new StepwellError('SW_RECORD_CORRUPT', 'a record does not match its checksum');
 }
 
-/** Lines of the first block of the record at `at`; of a damaged one not too many. */
+/** Lines of the first block of the record at `at`; bounded, in case the record is damaged. */
 export function headUnitsIn({ i32 }: Scratch, at: number): number {
   const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
   const keyBytes = kind & 0xffff;
@@ -428,8 +427,8 @@ export function classOfHead(units: number): number {
 }
 
 /**
- * Cuts the contiguous outgoing image (header, key, value) into head and pieces. Images are built in
- * a second scratch, because the pieces need headers in between.
+ * Cuts the contiguous outgoing image (header, key, value) into head and pieces. Builds them in a
+ * second scratch, because each piece needs a header.
  */
 function postChain(request: Request, { plan, blocks }: OutgoingChain, batch: Batch): void {
   const { outgoing, keyBytes, record } = request;

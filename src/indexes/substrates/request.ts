@@ -44,33 +44,33 @@ import { type Address, Frame, NULL_ADDRESS, type Scratch, UNIT_BYTES } from '../
 /** Slots that one operation can examine, unless its index asks for more. */
 export const CANDIDATES_MAX = 512;
 
-/** How a record that is written is cut into blocks, of which the request's own is the first. */
+/** The further blocks of a long outgoing record, behind `OutgoingRecord.block`. */
 export interface OutgoingChain {
   plan: ChainPlan;
-  /** Addresses of the pieces, as far as they are allocated. */
+  /** Addresses of the pieces that are allocated so far. */
   blocks: Address[];
 }
 
-/** The record that an operation writes: its image stands from 0 of `memory` on, key included. */
+/** The record that an operation writes. Its image, key included, begins at offset 0 of `memory`. */
 export class OutgoingRecord {
   readonly memory: Scratch;
   valueBytes = 0;
-  /** When it expires; it has no times when left out. */
+  /** When it expires; undefined for a record without times. */
   expiry: Expiry | undefined;
   codec = CODEC_BYTES;
-  /** Where it stands in the pool, and whether its WRITE has been posted. */
+  /** Its block in the pool, and whether its WRITE has been posted. */
   block: Address = NULL_ADDRESS;
   isPosted = false;
-  /** Whether other clients may have seen it, so that its blocks must be retired, not re-used. */
+  /** Whether other clients may have seen it, so that its blocks must be retired, not reused. */
   isExposed = false;
-  /** The last block of this request that became the index's. */
+  /** The block of this request that was last linked. */
   written: Address = NULL_ADDRESS;
-  /** Lines of its first block, and the rest of a chained one. */
+  /** Lines of its first block; and its further blocks, if it is chained. */
   headUnits = 0;
   chain: OutgoingChain | undefined;
-  /** Hash of key and value; `seal` makes the checksum of it, with the lengths and the version. */
+  /** Hash of key and value. The checksum covers it, the lengths and the version. */
   bodyHash = 0;
-  /** The version that it has if it is inserted; an update counts on from the old one. */
+  /** Its version if it is inserted. An update increments the old record's version. */
   firstVersion = 0;
 
   constructor(memory: Scratch) {
@@ -81,7 +81,7 @@ export class OutgoingRecord {
     return this.memory.i32[VERSION >> 2] >>> 0;
   }
 
-  /** It has no blocks any more: they were linked, retired or given back. */
+  /** Forgets the blocks, which were linked, retired or given back. */
   forgetBlock(): void {
     if (this.block !== NULL_ADDRESS) this.written = this.block;
     this.block = NULL_ADDRESS;
@@ -93,7 +93,7 @@ export class OutgoingRecord {
 
 /** The record that an operation found: where it is in local memory, and what its header says. */
 export class FoundRecord {
-  /** Where its value stands; a chained one is put together in memory of its own. */
+  /** Holds the value. That of a chained record is assembled in memory of its own. */
   memory: Scratch;
   at = 0;
   valueAt = 0;
@@ -102,14 +102,14 @@ export class FoundRecord {
   version = 0;
   flags = 0;
   isChained = false;
-  /** Whether it is no record but an item of a leaf, whose checksum was verified as it was read. */
+  /** Whether it is an inline item of a leaf, whose checksum was verified when it was read. */
   isInline = false;
 
   constructor(memory: Scratch) {
     this.memory = memory;
   }
 
-  /** Where the value itself begins, behind its times, in `memory`; and its bytes. */
+  /** Offset in `memory` of the value itself, behind its times; below, its bytes. */
   get contentAt(): number {
     return this.valueAt + timesBytesOf(this.flags);
   }
@@ -118,7 +118,7 @@ export class FoundRecord {
     return this.valueBytes - timesBytesOf(this.flags);
   }
 
-  /** Takes the record at `at`, whose key has this many bytes. */
+  /** Describes the record at `at`, whose key has this many bytes. */
   adoptRecord(memory: Scratch, at: number, keyBytes: number): void {
     const { i32 } = memory;
     const kind = i32[(at + KEY_BYTES_AND_KIND) >> 2];
@@ -133,7 +133,7 @@ export class FoundRecord {
     this.isInline = false;
   }
 
-  /** Takes an item of a leaf, whose value stands in one piece. */
+  /** Describes an inline item of a leaf, whose value is at `at`. */
   adoptItem(
     memory: Scratch,
     at: number,
@@ -155,18 +155,18 @@ export class FoundRecord {
 }
 
 /**
- * Records that may be the key's: those of slots whose fingerprint matches, or, of a walk or a
- * sample, all that slots name. Where they stand in the pool and in `incoming`.
+ * Records to read: those of slots that match the key's fingerprint or, in a walk or a sample, all.
+ * For each its address, its lines as its slot says, and its offset in `incoming`.
  */
 export class Candidates {
   records = new Float64Array(CANDIDATES_MAX);
   units = new Int32Array(CANDIDATES_MAX);
   at = new Int32Array(CANDIDATES_MAX);
   count = 0;
-  /** Whether a record may be longer than its slot's length can say. */
+  /** Whether a record may be longer than its slot can say. */
   mayBeLong = false;
 
-  /** Makes room for this many, and forgets where those read so far stand. */
+  /** Makes room for this many. Growing loses the offsets in `at`. */
   ensure(count: number): void {
     if (count <= this.at.length) return;
     const { records, units } = this;
@@ -180,8 +180,8 @@ export class Candidates {
 }
 
 /**
- * One operation in flight: its key, encoded and hashed, the record that it writes, the record that
- * it found, and those that it chose from. Reused from operation to operation.
+ * One operation in flight: its key, encoded and hashed, the record that it writes, the candidates,
+ * and the one of them that it found. Reused from operation to operation.
  */
 export class Request extends Frame {
   readonly hash = new KeyHash();
@@ -191,23 +191,25 @@ export class Request extends Frame {
   readonly candidates = new Candidates();
   readonly timing: OperationTiming = { startedAt: 0, isWrite: false };
 
-  /** Whether the operation took the found record, which may have expired, out of the index. */
+  /** Whether the operation unlinked the found record, which may have expired. */
   displaced = false;
-  /** Whether it has merged or split a part of the index: as long as several operations. */
+  /**
+   * Whether it has merged or split a part of the index, which takes as long as several operations.
+   */
   hasMerged = false;
-  /** As how many uses `RecordIo.touch` notes a read of it. */
+  /** How many uses `RecordIo.touch` counts for a read. */
   uses = 1;
-  /** A removal spares a record that was used after this; in ticks, see times.ts. */
+  /** A removal spares a record that was used after this time, in ticks (records/times.ts). */
   sparedIfUsedAfter = Number.POSITIVE_INFINITY;
-  /** Sum of the words when an operation in trouble last compared them: see backoff.ts. */
+  /** Sum of the words at the last comparison of `lookForChange` (backoff.ts). */
   wordsSum = 0;
 
-  /** Makes room for this many candidates, and forgets where their slots stand. */
+  /** Makes room for this many candidates. Growing loses their offsets. */
   ensureCandidates(count: number): void {
     this.candidates.ensure(count);
   }
 
-  /** Notes a record that `visitRecords` is to visit, and how many lines its slot says it has. */
+  /** Adds a record for `visitRecords`, with its lines as its slot says. */
   noteRecord(record: Address, units: number): void {
     const { candidates } = this;
     const i = candidates.count++;
@@ -216,17 +218,17 @@ export class Request extends Frame {
     candidates.units[i] = units;
   }
 
-  /** Where the record that a search found stands in the pool. */
+  /** The address of the record that a search found. */
   get foundAddress(): Address {
     return NULL_ADDRESS;
   }
 
-  /** Whether a table of the index holds all of the outgoing record, which has no block then. */
+  /** Whether the outgoing record goes into the index's own table, without a block. */
   get isInTable(): boolean {
     return false;
   }
 
-  /** Encodes and hashes the key; room is made for a value of `valueBound` bytes behind it. */
+  /** Encodes and hashes the key; makes room for a value of `valueBound` bytes behind it. */
   setKey(key: Bytes, seed: number, valueBound = 0): void {
     const { outgoing } = this;
     const before = HEADER_BYTES + bytesBound(key) + LINK_BYTES + TIMES_BYTES;
@@ -243,8 +245,8 @@ export class Request extends Frame {
   }
 
   /**
-   * Whether the request is small enough to be kept for another operation: one that grew for a large
-   * value is not. The value that it found, in memory of its own if it was chained, is forgotten.
+   * Whether the request is small enough to be reused: one that has grown for a large value is not.
+   * Drops the memory of a chained value that it found.
    */
   mayBeKept(bytesMax: number): boolean {
     const { outgoing, incoming } = this;
@@ -253,8 +255,8 @@ export class Request extends Frame {
   }
 
   /**
-   * Puts the value behind the key, with its times, which say that it was accessed at `ticks`.
-   * Chained records are laid out by record-io.
+   * Writes the value behind the key, with its times, last accessed at `ticks`. Chained records are
+   * laid out by record-io.
    */
   setValue(value: Bytes, ticks = 0): void {
     const { outgoing, record } = this;
@@ -296,7 +298,7 @@ export class Request extends Frame {
     i32[CHECKSUM >> 2] = recordChecksum(bodyHash, valueBytes, kind, version);
   }
 
-  /** Whether the record at `at` of `incoming` is of this key; if so it becomes the found one. */
+  /** Whether the record at `at` of `incoming` has this key; if so, it becomes the found one. */
   matches(at: number): boolean {
     const incoming = this.incoming.i32;
     const kind = incoming[(at + KEY_BYTES_AND_KIND) >> 2];
@@ -311,31 +313,31 @@ export class Request extends Frame {
   }
 
   /**
-   * Takes key and record from `at` of a scratch, whatever key it is: for walks, which do not ask
-   * for a key but meet one.
+   * Takes key and record from `at` of a scratch: for walks, which meet keys instead of asking for
+   * one.
    */
   adoptKey(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.adoptKeyAt(scratch, at + HEADER_BYTES, keyBytes, seed);
     this.found.adoptRecord(scratch, at, keyBytes);
   }
 
-  /** Room for a key in `outgoing`, whose content is lost if there was too little. */
+  /** Makes room for a key in `outgoing`. Growing loses its content. */
   makeRoomForKey(keyBytes: number): void {
     this.outgoing.ensure(HEADER_BYTES + keyBytes + 4 * HASH_PADDING);
   }
 
-  /** Takes the key whose bytes stand at `at` of a scratch, zero-padded to 8 bytes. */
+  /** Takes the key at `at` of a scratch, which is zero-padded to 8 bytes. */
   adoptKeyAt(scratch: Scratch, at: number, keyBytes: number, seed: number): void {
     this.adoptKeyBytes(scratch, at, keyBytes);
     zeroPad(this.outgoing, HEADER_BYTES + keyBytes);
     this.hash.compute(this.outgoing.i32, HEADER_BYTES >> 2, keyBytes, seed);
   }
 
-  /** The same without its hash, which visitors of items that were verified do not ask for. */
+  /** The same without the hash, which visitors of verified items do not need. */
   adoptKeyBytes(scratch: Scratch, at: number, keyBytes: number): void {
     this.makeRoomForKey(keyBytes);
     const { i32 } = this.outgoing;
-    // By words, because a view of the key costs more to make.
+    // By words, because creating a view of the key would cost more.
     const from = at >> 2;
     const words = pad8(keyBytes) >> 2;
     for (let i = 0; i < words; i++) i32[(HEADER_BYTES >> 2) + i] = scratch.i32[from + i];
@@ -343,8 +345,8 @@ export class Request extends Frame {
   }
 
   /**
-   * Takes for found what another request of the same key has found: its first block, of which its
-   * slot says `units` ("this much or more").
+   * Takes over the record that another request of the same key has found: its first block, of
+   * `units` lines or more, as its slot says.
    */
   takeFoundRecord(from: Request, units: number): void {
     invariant(from.keyBytes === this.keyBytes, "a request takes over another key's record");
@@ -356,17 +358,17 @@ export class Request extends Frame {
     this.matches(0);
   }
 
-  /** Takes for found the record that another request of the key has written, chained or not. */
+  /** Makes the record that another request of the key has written the found one. */
   takeOutgoing({ outgoing, keyBytes, record }: Request): void {
     const bytes = valueOffset(keyBytes) + pad8(record.valueBytes);
     this.incoming.ensure(bytes);
     this.incoming.u8.set(outgoing.u8.subarray(0, bytes), 0);
     invariant(this.matches(0), "a request takes over another key's record");
-    // Its value stands in one piece here.
+    // Here its value is contiguous.
     this.found.isChained = false;
   }
 
-  /** Checks the found record, whose value is contiguous by now. */
+  /** Whether the found record, whose value is contiguous by now, matches its checksum. */
   verifies(): boolean {
     const { found } = this;
     if (found.isInline) return true;
@@ -381,7 +383,7 @@ export class Request extends Frame {
     return header[(at + CHECKSUM) >> 2] === expected;
   }
 
-  /** Where the times of the found record stand in `timesIn`; -1 when it has none. */
+  /** Offset in `timesIn` of the found record's times; -1 if it has none. */
   get timesAt(): number {
     const { found } = this;
     if ((found.flags & FLAG_TIMED) === 0) return -1;
@@ -400,7 +402,7 @@ export class Request extends Frame {
     return at < 0 ? undefined : readExpiry(this.timesIn, at, this.found.flags);
   }
 
-  /** Where the word of its last access stands in `timesIn`; -1 when it has none. */
+  /** Offset in `timesIn` of the found record's access word; -1 if it has none. */
   get accessAt(): number {
     return this.timesAt;
   }
@@ -411,14 +413,14 @@ export class Request extends Frame {
     return at < 0 ? 0 : ticksAt(this.timesIn, at);
   }
 
-  /** Tells when the found record, which has times, was used last, and how often. */
+  /** Reads when the found record, which has times, was used last, and how often. */
   readAccess(access: Access): void {
     const { timesIn, accessAt } = this;
     access.ticks = ticksAt(timesIn, accessAt);
     access.uses = usesAt(timesIn, accessAt);
   }
 
-  /** When the outgoing record expires if nobody uses it before; infinity for never. */
+  /** When the outgoing record expires if no client uses it before; infinity for never. */
   get outgoingExpiresAt(): number {
     const { outgoing, keyBytes } = this;
     const { expiry } = this.record;
@@ -434,8 +436,8 @@ export class Request extends Frame {
 }
 
 /**
- * Bytes of the times in front of a value. A function, because V8 calls its runtime for each look
- * through a private getter.
+ * Bytes of the times in front of a value. A function, because V8 calls its runtime for each access
+ * to a private getter.
  */
 function timesBytesOf(flags: number): number {
   return (flags & FLAG_TIMED) === 0 ? 0 : TIMES_BYTES;
@@ -447,7 +449,7 @@ function bodyHash(i32: Int32Array, at: number, bytes: number, flags: number, see
   return hashWords(i32, (at + skipped) >> 2, (pad8(bytes) - skipped) >> 2, seed);
 }
 
-/** Zeros behind a key, enough to hash it and to pad it in a record. */
+/** Writes zeros behind a key, enough to hash it and to pad it in a record. */
 function zeroPad({ u8, i32 }: Scratch, end: number): void {
   let at = end;
   while ((at & 3) !== 0) u8[at++] = 0;

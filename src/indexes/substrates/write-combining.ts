@@ -4,30 +4,30 @@ import { refuses, type SlotProtocol, writeSlot } from './claims/slot-operations.
 import type { PlannedWrite, SharingRequest } from './delegation.ts';
 import type { Request } from './request.ts';
 
-/** Instead of a write: the record that was found in the table, or that there was none. */
+/** In place of a write's number: the record found in the table, or none. */
 const IN_TABLE = -1;
 const ABSENT = -2;
-const NOBODY = -1;
+const NO_CARRIER = -1;
 
-/** How writes that happen at one moment, one after the other, end. */
+/** The results of writes that take effect together, in order. */
 interface Combination {
   outcomes: Outcome[];
-  /** By write: whose record it met, a write of the group, IN_TABLE or ABSENT. */
+  /** By write: whose record it met. A write of the group, IN_TABLE or ABSENT. */
   met: number[];
-  /** By write: the version of its record, if it was not refused. */
+  /** By write: the key's version after it. */
   versions: number[];
-  /** The last write that was not refused, whose record is the key's from then on; or NOBODY. */
+  /** The last write that was not refused; its record becomes the key's. Or NO_CARRIER. */
   carrier: number;
 }
 
 /**
  * Write combining (section 3.2): one CAS performs all writes of one key that wait for each other in
- * the local lock table. All of them were called before it and none has returned, so they may be
- * taken to happen at that CAS, in the order of the group. Each gets the outcome, the version and
- * the old record that it would have got alone. Only the last record is ever written to the pool.
+ * the local lock table. All were called before it and none has returned, so they linearize at that
+ * CAS, in the order of the group. Each gets the outcome, the version and the old record that it
+ * would have got alone. Only the last record is written to the pool.
  *
- * Which write is the last can depend on what the table holds. The leader guesses, so that the WRITE
- * goes with the first READ as usual; a wrong guess costs another attempt.
+ * Which write is the last can depend on the table. The leader guesses, so that the WRITE goes with
+ * the first READ as usual; a wrong guess costs another attempt.
  */
 export function* writeTogether<R extends SharingRequest<R>>(
   protocol: SlotProtocol<R>,
@@ -51,14 +51,14 @@ export function* writeTogether<R extends SharingRequest<R>>(
       const present = isThere && !records.isExpired(request);
       const isPast = (one: Request) => records.isPast(one);
       const combined = combine(group, numbers, present, request.found.version, isPast);
-      if (combined.carrier !== NOBODY && combined.carrier !== carrier) {
+      if (combined.carrier !== NO_CARRIER && combined.carrier !== carrier) {
         records.discard(request);
         carrier = combined.carrier;
         yield* otherCarrier(request, attempt);
         continue;
       }
       const isDone =
-        combined.carrier === NOBODY ||
+        combined.carrier === NO_CARRIER ||
         (yield* perform(protocol, request, isThere, combined, attempt));
       if (!isDone) continue;
       deliver(group, combined, carrier);
@@ -72,7 +72,7 @@ export function* writeTogether<R extends SharingRequest<R>>(
   }
 }
 
-/** The carrier's CAS; its record gets the version that follows from those before it. */
+/** Performs the carrier's CAS. Its record gets the version that the writes before it lead to. */
 function* perform<R extends Request>(
   { insert, replace }: SlotProtocol<R>,
   request: R,
@@ -91,8 +91,8 @@ function* perform<R extends Request>(
 }
 
 /**
- * The outcome of each write of the group, given the key's state at first. When a record's deadline
- * passed while its write waited, the writes behind it do not find the record.
+ * The outcome of each write of the group, given the key's state before it. If a record expired
+ * while its write waited, later writes do not find it.
  */
 function combine(
   group: readonly PlannedWrite<Request>[],
@@ -101,7 +101,7 @@ function combine(
   version: number,
   isPast: (request: Request) => boolean,
 ): Combination {
-  const combined: Combination = { outcomes: [], met: [], versions: [], carrier: NOBODY };
+  const combined: Combination = { outcomes: [], met: [], versions: [], carrier: NO_CARRIER };
   let owner = present ? IN_TABLE : ABSENT;
   let current = version;
   group.forEach(({ request, condition, expected }, i) => {
@@ -118,10 +118,12 @@ function combine(
   return combined;
 }
 
-/** As if the key were present with a version that no caller expects, else as if it were absent. */
+/**
+ * Guesses that the key is present, with a version that no caller expects; else that it is absent.
+ */
 function guessCarrier(group: readonly PlannedWrite<Request>[], numbers: readonly number[]): number {
   const ifPresent = combine(group, numbers, true, Number.NaN, () => false).carrier;
-  if (ifPresent !== NOBODY) return ifPresent;
+  if (ifPresent !== NO_CARRIER) return ifPresent;
   return Math.max(0, combine(group, numbers, false, 0, () => false).carrier);
 }
 
@@ -131,7 +133,7 @@ function deliver<R extends SharingRequest<R>>(
   { outcomes, met, versions }: Combination,
   carrier: number,
 ): void {
-  // The carrier's found record is still the table's, until it takes the one that it met.
+  // Two passes: the carrier's found record is the table's until the second one.
   group.forEach((write, i) => {
     write.outcome = outcomes[i];
     if (outcomes[i] !== REFUSED) write.request.reseal(versions[i]);

@@ -42,8 +42,8 @@ export function* checkSearch<R extends Request>(
 }
 
 /**
- * Checks that the records of all parts are intact, and what searches for their keys find; returns
- * how many there are.
+ * Checks that the records of all parts are intact and that searches find them; returns how many
+ * there are.
  */
 export function* checkParts(index: Index, sink: CheckSink): Operation<number> {
   const slots: { record: Address; units: number }[] = [];
@@ -63,8 +63,7 @@ export function* checkParts(index: Index, sink: CheckSink): Operation<number> {
 }
 
 /**
- * Checks every item with a request of its own: one after the other, or as many together as the sink
- * wants.
+ * Checks every item with a request of its own: one by one, or as many at once as the sink wants.
  */
 export function* checkEach<T, R extends Request>(
   sink: CheckSink,

@@ -3,7 +3,7 @@ import { nextSuffix, suffixOf } from '../substrates/directory.ts';
 import type { PartOrder } from './parts.ts';
 import { partOf } from './sample.ts';
 
-/** Keys whose hashes end with `suffix`, of `depth` bits; those from `at` on in their part. */
+/** Keys whose hashes end with `suffix` of `depth` bits, from `at` on within the suffix. */
 interface SuffixPosition {
   suffix: number;
   depth: number;
@@ -18,15 +18,14 @@ interface SuffixLimits {
 
 /**
  * The order of an index that splits by the suffixes of hashes. Suffixes come in the order of their
- * reversed bits, so that a part that is split is still one run of the order. Within a suffix, `at`
- * says how far the traversal is; a split must not change it for any key. So each key keeps its
- * position in the order for ever, and a traversal meets a key that is present throughout exactly
- * once. A traversal that goes on at a cursor has forgotten the halves of a part that was split: it
- * may meet a key again.
+ * reversed bits, so that the halves of a split part are neighbours. `at` is the position within a
+ * suffix, which a split must not change for any key. So a key never changes its position in the
+ * order, and a traversal meets a key that is present throughout exactly once. A traversal that
+ * continues from a cursor does not know which parts were being split: it may meet a key again.
  */
 export class SuffixOrder implements PartOrder {
   readonly #limits: SuffixLimits;
-  /** Halves of what was split while the traversal was in it; the next one last. */
+  /** Halves of parts that were split while the traversal was in them; the next one last. */
   readonly #halves: SuffixPosition[] = [];
   #position: SuffixPosition | undefined;
   #end = 0;
@@ -52,8 +51,7 @@ export class SuffixOrder implements PartOrder {
 
   /**
    * Notes that the part read for the position has this local depth, and ends before `end`. If it
-   * was split since the traversal began with it, the traversal goes through one half after the
-   * other from here on.
+   * was split since the traversal entered it, the rest of each half is visited in turn.
    */
   arrive(depth: number, end: number): void {
     const position = this.#position as SuffixPosition;
@@ -92,7 +90,7 @@ function following({ suffix, depth }: SuffixPosition): SuffixPosition | undefine
 const AT_VALUES = 2 ** 18;
 const DEPTH_MAX = 24;
 const SUFFIX_VALUES = 2 ** DEPTH_MAX;
-/** In the lowest bits, to tell cursors from most other numbers. */
+/** In the lowest bits, to refuse most numbers that are not cursors. */
 const MARK = 5;
 const MARK_VALUES = 8;
 
@@ -112,7 +110,7 @@ function positionOf(cursor: number, { end, step }: SuffixLimits): SuffixPosition
   throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
 }
 
-/** Parts of positions from 0 on, where no key ever changes its position: that is the cursor. */
+/** The order of an index in which no key ever changes its position; the position is the cursor. */
 export class RangeOrder implements PartOrder {
   position: number;
   /** Where the part that was read ends. */

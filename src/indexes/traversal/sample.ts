@@ -6,8 +6,8 @@ import type { Request } from '../substrates/request.ts';
 import { noteRecords, visitRecords } from './visit-records.ts';
 
 /**
- * The whole number and the rest of a place of [0, 1), among `parts` of equal size. A caller's
- * `chance` may give other numbers, or none.
+ * Which of `parts` equal parts of [0, 1) a place is in, and its fraction within the part. Clamps,
+ * because a caller's `chance` may return other numbers.
  */
 export function partOf(place: number, parts: number): { part: number; rest: number } {
   const at = place * parts;
@@ -15,7 +15,7 @@ export function partOf(place: number, parts: number): { part: number; rest: numb
   return { part, rest: Math.min(Math.max(0, at - part) || 0, 1 - Number.EPSILON) };
 }
 
-/** `Index.sample` at places, of any index: one that lacks it reads the part at each place. */
+/** `Index.sample` for any index: if it lacks one, reads the part at each place. */
 export function* sampleOf(
   index: Index,
   request: Request,
@@ -53,7 +53,7 @@ function every(): boolean {
   return true;
 }
 
-/** Fisher and Yates, as far as it has to go. */
+/** The first steps of a Fisher-Yates shuffle. */
 function keepSome(request: Request, count: number, place: number): void {
   const {
     count: candidateCount,

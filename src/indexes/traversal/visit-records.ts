@@ -4,9 +4,7 @@ import { headUnitsIn, type RecordIo } from '../substrates/record-io.ts';
 import type { Request } from '../substrates/request.ts';
 import type { Parts } from './parts.ts';
 
-/**
- * Lines of a record that are read for its key alone. Most keys end there; others are read again.
- */
+/** Lines of a record to read for its key. Most keys fit; others are read again. */
 export const KEY_UNITS = 4;
 
 /** Notes the committed records of the part read last, for `visitRecords`. */
@@ -17,8 +15,8 @@ export function noteRecords(parts: Pick<Parts, 'eachSlot'>, request: Request): v
 }
 
 /**
- * Reads the records that the request has noted (`Request.noteRecord`) together, and visits those
- * that `accepts` takes one after the other: each as the request's found one, complete and checked.
+ * Reads the records that the request has noted (`Request.noteRecord`) in one doorbell, and visits
+ * those that `accepts` accepts: each as the request's found one, complete and checked.
  */
 export function* visitRecords<R extends Request>(
   records: RecordIo,
@@ -63,7 +61,7 @@ function keyBytesAt({ incoming }: Request, at: number): number {
   return incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
 }
 
-/** Bytes of a record that a visit needs; 0 when its slot's length covers them anyhow. */
+/** Bytes of a record that a visit needs; 0 if its slot's length is enough. */
 function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: number): number {
   const { incoming } = request;
   const { at: candidateAt, units: candidateUnits } = request.candidates;
@@ -72,8 +70,8 @@ function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: n
 }
 
 /**
- * A record that is longer than its slot can tell is read again, behind all
- * others, in one place, because they are visited one by one. Returns where it stands.
+ * Reads a record that is longer than its slot says again, behind all others. All such records use
+ * the same place, because they are visited one by one. Returns its offset.
  */
 function* readAgain(
   { incoming, batch, candidates }: Request,

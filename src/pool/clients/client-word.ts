@@ -10,7 +10,7 @@ export const CLIENT_BITS = ID_BITS + INCARNATION_BITS;
 
 /**
  * A client and its incarnation in CLIENT_BITS, for words that name their holder; 0 is no client.
- * Asked for by every poll of a client that waits: without BigInt.
+ * Avoids BigInt, because waiting clients call it in every poll.
  */
 export function clientWord({ id, incarnation }: Membership): number {
   return (id % 2 ** ID_BITS) + (incarnation % 2 ** INCARNATION_BITS) * 2 ** ID_BITS;
@@ -25,15 +25,17 @@ export function* rowOf(membership: Membership, word: number): Operation<ClientRo
 }
 
 /**
- * Whether the client of the word can issue verbs no more: it has left, or its thread is gone.
- * Others may act for it no sooner, so the pool's membership fences whatever a word protects.
+ * Whether the word's client can issue no more verbs: it has left, or its thread is gone. No client
+ * may act in its place before that.
  */
 export function* isGone(membership: Membership, word: number): Operation<boolean> {
   const row = yield* rowOf(membership, word);
   return row === undefined || (yield* membership.isGone(row));
 }
 
-/** `isGone` of many words, as of one look at each client: rows by the thousand may be a few's. */
+/**
+ * `isGone` for many words; asks once for each client, because thousands of words may name a few.
+ */
 export class GoneClients {
   readonly #membership: Membership;
   readonly #seen = new Map<number, boolean>();

@@ -7,15 +7,15 @@ import type { Membership } from './membership.ts';
 const FIELDS = [12, 16] as const;
 const HELD_END = 2n ** 28n;
 
-/** What became of an attempt to be named. */
+/** Results of `take`. */
 export const HELD = 0;
 export const TAKEN = 1;
-/** From a holder that is gone, which may have left its work half done. */
+/** Taken from a holder that is gone, which may have left its work half done. */
 export const INHERITED = 2;
 
 /**
- * A word that names the client that does something, or 0. A holder that is gone is replaced
- * by the client that finds that out.
+ * A word that names the one client that does some work, or 0. The next client that wants to do it
+ * replaces a holder that is gone.
  */
 export class HolderWord {
   readonly #membership: Membership;
@@ -26,7 +26,7 @@ export class HolderWord {
     this.#address = address;
   }
 
-  /** Puts this client's name where none is, or that of a client that is gone. */
+  /** Names this client if the word names none, or one that is gone. */
   *take(): Operation<number> {
     invariant(this.#membership.id > 0, 'a client without a row cannot be named');
     const held = yield* control.load(this.#address);
@@ -36,8 +36,8 @@ export class HolderWord {
   }
 
   /**
-   * Tried twice: a word that still names a client which is alive, because a verb failed, would keep
-   * all others waiting.
+   * Tries twice: if a verb failed and the word kept naming this living client, all others would
+   * wait.
    */
   *leave(): Operation<void> {
     try {

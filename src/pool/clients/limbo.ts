@@ -32,7 +32,7 @@ export class Limbo {
     return this.length === 0 ? 0 : this.#ring[this.#at(0) + TAG];
   }
 
-  /** Whether all blocks may be used again at `epoch`: the youngest one tells. */
+  /** Whether all blocks may be used again at `epoch`, judged by the youngest one. */
   isRipe(epoch: number): boolean {
     return this.length === 0 || this.#isRipeAt(this.#at(this.length - 1), epoch);
   }
@@ -59,7 +59,7 @@ export class Limbo {
 
   push(address: Address, units: number, tag: number): void {
     // `floor` and `drain` rely on the oldest block having the lowest tag.
-    invariant(tag >= this.#lastTag, 'a block is retired in an earlier epoch than the one before');
+    invariant(tag >= this.#lastTag, 'a block is retired in an earlier epoch than the last one');
     this.#lastTag = tag;
     if (FIELDS * this.length === this.#ring.length) this.#grow();
     const at = this.#at(this.length++);
@@ -68,7 +68,7 @@ export class Limbo {
     this.#ring[at + TAG] = tag;
   }
 
-  /** Removes up to `max` blocks that may be re-used at `epoch` and hands them to `free`. */
+  /** Removes up to `max` blocks that may be reused at `epoch`, and passes them to `free`. */
   drain(epoch: number, max: number, free: (address: Address, units: number) => void): number {
     let drained = 0;
     while (drained < max && this.length > 0 && this.#isRipeAt(this.#at(0), epoch)) {

@@ -42,12 +42,12 @@ const LIVE = 2;
 const RECOVERING = 3;
 
 /**
- * State, incarnation, pid namespace, thread id, whether the client has the row's lock. So one CAS
- * tells which client holds a row, even before the rest of the row is written. A thread id is unique
- * only within its namespace.
+ * State, incarnation, pid namespace, thread id, and whether the client has the row's lock. So one
+ * CAS says which client holds a row, even before the rest of the row is written. A thread id is
+ * unique only within its namespace.
  */
 const STATE_FIELDS = [2, 16, NAMESPACE_BITS, 22, 1] as const;
-/** A free row may look taken for a moment, while a client leaves it or gives up joining in it. */
+/** A free row may still be locked for a moment, while a client leaves it or fails to join in it. */
 const JOIN_ATTEMPTS = 5;
 const JOIN_PAUSE_MICROSECONDS = 1000;
 const CLAIM_PAUSE_MICROSECONDS = 1000;
@@ -67,15 +67,15 @@ export interface ClientRow {
   name: string;
   /** A bit for each store that the client may touch, by its row of the catalog from 1 on. */
   stores: bigint;
-  /** What the client has told of its operations. */
+  /** What the client has published about its operations. */
   figures: ClientFigures | undefined;
   /** The state word as read, for a CAS. */
   word: bigint;
 }
 
 /**
- * Tells whether a client that came over the network can still issue verbs. The memory nodes hold
- * the locks of such clients' rows.
+ * Tells whether a network client can still issue verbs. The memory nodes hold the locks of such
+ * clients' rows.
  */
 export interface Registrar extends RowLocks {
   /**
@@ -129,7 +129,7 @@ export class Membership {
 
   /** Takes a row. JOINING already names the thread, so that a row of a dead joiner can be freed. */
   *join(name: string): Operation<void> {
-    invariant(this.id === 0, 'a client that has a row takes another one');
+    invariant(this.id === 0, 'a client joins twice');
     for (let attempt = 1; attempt <= JOIN_ATTEMPTS; attempt++) {
       const free = (yield* this.rows(true)).filter(({ isFree }) => isFree);
       for (const row of free) if (yield* this.#joinAt(row, name)) return;
@@ -218,7 +218,7 @@ export class Membership {
     return yield* this.#row(id);
   }
 
-  /** Judges by the row as it was read. */
+  /** Judges by the row as given, without reading it again. */
   liveness(row: ClientRow): Liveness {
     if (row.thread.namespace === NETWORK_NAMESPACE) return 'unknown';
     return livenessOf(row.thread, this.thread, this.#statOf);
@@ -293,13 +293,13 @@ export class Membership {
     return 'this system does not tell which threads are gone';
   }
 
-  /** Kills the process of a client that stands still. Returns whether that could be tried. */
+  /** Kills the process of a client that has stopped. Returns whether it could try. */
   kill({ thread }: ClientRow): boolean {
     return endProcess(thread, this.thread);
   }
 
   /**
-   * Makes sure, where possible, that a client which stands still issues no more verbs. Revokes the
+   * Makes sure, if possible, that a client that has stopped issues no more verbs. Revokes the
    * session of a network client; kills a process of this machine, if `mayBeKilled`. `isGone` then
    * tells whether it worked.
    */
@@ -348,14 +348,15 @@ export class Membership {
   }
 
   /**
-   * Claims the clean-up after a client that is gone. Exactly one claimant wins; if that one dies
-   * too, its thread stands in the row and the next one claims it again.
+   * Claims the clean-up after a dead client. Exactly one claimant wins; if that one dies, too, its
+   * thread is named in the row, and the next claimant takes over.
    */
   *claimRecovery(row: ClientRow): Operation<boolean> {
     invariant(row.id !== this.id && !row.isFree, 'there is no dead client in this row');
     const address = this.#layout.clientEntry(row.id);
-    // Another client that is about to claim the row may hold the lock; or a descriptor that a
-    // terminated thread has left behind, and then this client goes on without the lock.
+    // The lock may be held by another client that is about to claim the row, or by a descriptor
+    // that a terminated thread has left behind. In the second case this client goes on without the
+    // lock.
     if ((yield* this.#lock(row.id)) === LOCK_HELD) yield* control.pause(CLAIM_PAUSE_MICROSECONDS);
     const recovering = this.#stateWord(RECOVERING, row.incarnation, row.id);
     const isClaimed = yield* control.swap(address, row.word, recovering);
@@ -367,14 +368,17 @@ export class Membership {
     const address = this.#layout.clientEntry(row.id);
     yield* this.#clear(address + EPOCH);
     yield* this.#clear(address + LIMBO_FLOOR);
-    // Last of all: the memory of a store that is dropped waits for this.
+    // Last, because the memory of a dropped store may be reused after this.
     yield* this.#clear(address + STORES);
     const recovering = this.#stateWord(RECOVERING, row.incarnation, row.id);
     yield* control.swap(address, recovering, freeWord(row.incarnation));
     yield* this.#unlock(row.id);
   }
 
-  /** By CAS: a recoverer that was itself taken for dead must not clear the next client's word. */
+  /**
+   * By CAS, because a recoverer that was itself declared dead must not clear the next client's
+   * word.
+   */
   *#clear(address: Address): Operation<void> {
     const value = yield* control.load(address);
     if (value !== 0n) yield* control.swap(address, value, 0n);
@@ -386,7 +390,7 @@ export class Membership {
     return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
   }
 
-  /** Epoch, floor and stores are 0 in a free row and are left alone. */
+  /** Writes the row except epoch, floor and stores, which are 0 in a free row. */
   *#writeRow(address: Address, name: string): Operation<void> {
     const identity = new DataView(new ArrayBuffer(16));
     identity.setBigUint64(0, BigInt(this.thread.startTime), true);
@@ -442,7 +446,7 @@ function nameIn(bytes: Uint8Array): string {
 }
 
 function lockedElsewhere(): StepwellError {
-  const why = 'processes that are no clients hold the locks of all free rows of the client table';
+  const why = 'processes that are not clients hold the locks of all free rows of the client table';
   const remedy =
     'end those that clients forked, and keep the pool on a local file system (/proc/locks)';
   return new StepwellError('SW_TOO_MANY_CLIENTS', `${why}: ${remedy}`);

@@ -4,18 +4,18 @@ import { execFileSync } from 'node:child_process';
 export interface Stat {
   /** As `ps` writes it; Z and X mean that it executes nothing any more. */
   state: string;
-  /** Differs between two that have had the same id; see ThreadIdentity. */
+  /** Distinguishes two with the same id; see ThreadIdentity. */
   startTime: number;
 }
 
-/** Undefined when there is none; `unreadable` when the system does not tell. */
+/** Undefined if there is none; `unreadable` if the system does not tell. */
 export type StatOf = (pid: number) => Stat | 'unreadable' | undefined;
 
 const TIMEOUT_MS = 5000;
-/** So long an answer of `ps` holds: it takes some milliseconds. */
+/** How long an answer of `ps`, which takes some milliseconds, is reused. */
 const FRESH_MS = 1000;
 
-/** Whether a process or a thread has the id; one that may not be signalled is there, too. */
+/** Whether a process or thread has the id, even one that this process may not signal. */
 export function exists(id: number): boolean {
   try {
     process.kill(id, 0);
@@ -25,7 +25,7 @@ export function exists(id: number): boolean {
   }
 }
 
-/** A process as POSIX has it: by `ps`, to the second. */
+/** Looks a process up by `ps`, as POSIX allows; start times are in whole seconds. */
 export function readProcess(pid: number): Stat | 'unreadable' | undefined {
   if (!exists(pid)) return undefined;
   try {
@@ -36,7 +36,7 @@ export function readProcess(pid: number): Stat | 'unreadable' | undefined {
   }
 }
 
-/** Raises what `execFileSync` raises. */
+/** Runs `ps`. Raises what `execFileSync` raises. */
 export function askPs(pid: number): Stat | 'unreadable' {
   const env = { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' };
   const words = ['-o', 'stat=', '-o', 'lstart=', '-p', String(pid)];
@@ -47,7 +47,7 @@ export function askPs(pid: number): Stat | 'unreadable' {
   return Number.isSafeInteger(startTime) ? { state: state[0], startTime } : 'unreadable';
 }
 
-/** `readProcess` with a cache, for repeated questions; it notices at once that one has ended. */
+/** `readProcess` with a cache; still notices at once that a process has ended. */
 export function rememberingProcesses(now = () => performance.now()): StatOf {
   const known = new Map<number, { stat: Stat | 'unreadable'; at: number }>();
   return (pid) => {

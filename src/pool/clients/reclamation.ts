@@ -40,9 +40,9 @@ const FREED_AT_ONCE = 512;
 const FREED_WHEN_TIGHT = 32;
 const FREED_SHARE = 1 / 4;
 const CHUNK_UNITS = CHUNK_BYTES / UNIT_BYTES;
-/** Stands for the units of a chunk that is part of a span. */
+/** In place of units: a chunk of a span. */
 const SPAN_CHUNK = 0;
-/** Stands for the units of a chunk that this client recycles: see memory/emptied-chunks.ts. */
+/** In place of units: a chunk that this client recycles. See memory/emptied-chunks.ts. */
 const EMPTIED_CHUNK = 2 ** 16 - 1;
 
 /** Offsets of words in the superblock, from the epoch on: one READ fetches all of them. */
@@ -58,12 +58,14 @@ const OWN_FLOOR = 56;
 const OWN_STATE = 64;
 const SWAP = 72;
 
-/** SW_POOL_FULL for now: at `epoch`, perhaps soon, memory that this client retired comes free. */
+/**
+ * SW_POOL_FULL for now: at `epoch`, perhaps soon, memory that this client retired can be reused.
+ */
 export class FullForNow extends StepwellError {
   readonly epoch: number;
 
   constructor(epoch: number) {
-    super('SW_POOL_FULL', 'the pool is full, and a client that stands still keeps memory from it');
+    super('SW_POOL_FULL', 'the pool is full, and a stopped client holds back its memory');
     this.epoch = epoch;
   }
 }
@@ -89,7 +91,7 @@ export class Reclamation {
   #retiredSinceAdvance = 0;
   #unitsSinceAdvance = 0;
   #waitingUnits = 0;
-  /** Whether the last quiescent point left blocks that were ripe. */
+  /** Whether the last quiescent point left ripe blocks. */
   #leftSome = false;
   #migrations = 0;
   /** How many stores had been dropped at the last quiescent point. */
@@ -171,7 +173,7 @@ export class Reclamation {
 
   /** Call after the block was unlinked, from within an operation. */
   retire(address: Address, units: number, catalog: number): void {
-    invariant(this.#announced !== 0, 'a client that is idle retires a block');
+    invariant(this.#announced !== 0, 'an idle client retires a block');
     this.#limbo.push(address, catalog * 65536 + units, this.#announced);
     this.#retiredSinceAdvance++;
     this.#unitsSinceAdvance += units;
@@ -180,7 +182,7 @@ export class Reclamation {
 
   /** As `retire`, of chunks of a span that this client owns; see Spans.takeOver. */
   retireSpan(chunks: readonly number[], catalog: number): void {
-    invariant(this.online || chunks.length === 0, 'a client that is idle retires a span');
+    invariant(this.online || chunks.length === 0, 'an idle client retires a span');
     const { length } = this.#limbo;
     for (const chunk of chunks) {
       const address = this.#layout.chunkStart(chunk);
@@ -193,7 +195,7 @@ export class Reclamation {
 
   /** As `retire`, of a chunk that this client has locked: see memory/emptied-chunks.ts. */
   retireEmptied(chunk: number, catalog: number): void {
-    invariant(this.online, 'a client that is idle retires a chunk');
+    invariant(this.online, 'an idle client retires a chunk');
     const address = this.#layout.chunkStart(chunk);
     this.#limbo.push(address, catalog * 65536 + EMPTIED_CHUNK, this.#announced);
     this.#unitsSinceAdvance += CHUNK_UNITS;
@@ -219,7 +221,7 @@ export class Reclamation {
     else if (this.#leftSome) yield* this.#freeRipe(epoch, this.#freedMax);
   }
 
-  /** How many blocks come free at a quiescent point at most. */
+  /** Most blocks to free at a quiescent point. */
   get #freedMax(): number {
     if (!this.#allocator.isTight) return Number.POSITIVE_INFINITY;
     return Math.max(FREED_WHEN_TIGHT, Math.ceil(FREED_SHARE * this.#limbo.length));
@@ -273,10 +275,10 @@ export class Reclamation {
     yield* this.#publishFloor();
   }
 
-  /** One attempt to make the epoch greater than `epoch`; a sweep waits for that. */
+  /** One attempt to advance the epoch beyond `epoch`, for a sweep that waits for that. */
   *advanceBeyond(epoch: number): Operation<void> {
     // `#advance` ignores this client's own announcement, and this client makes none here.
-    invariant(!this.online, 'a client moves the epoch on and stays in an earlier one');
+    invariant(!this.online, 'a client advances the epoch without announcing it');
     const now = yield* this.readEpoch();
     if (now <= epoch) yield* this.#advance(now);
   }
@@ -322,7 +324,7 @@ export class Reclamation {
    * that readers left long ago.
    */
   *#comeOnline(epoch: number): Operation<void> {
-    invariant(epoch >= this.#announced, 'the epoch went back behind what was announced');
+    invariant(epoch >= this.#announced, 'the epoch is lower than announced');
     for (let now = epoch; now !== this.#announced; ) {
       yield* this.#announce(now);
       now = yield* this.readEpoch();
@@ -330,7 +332,7 @@ export class Reclamation {
   }
 
   *#announce(epoch: number): Operation<void> {
-    // The next READ of this client is ordered after this WRITE by the contract.
+    // By the ordering contract, this client's next READ comes after this WRITE.
     writeInteger(this.#words, OWN_EPOCH, epoch);
     const own = this.#layout.clientEntry(this.#membership.id) + EPOCH;
     yield this.#batch
@@ -342,7 +344,7 @@ export class Reclamation {
       const phase = readInteger(this.#words, SWEEP_PHASE);
       yield* this.#allocator.begin(phase, readInteger(this.#words, FRONTIER));
     }
-    // Last: when this fails, the next quiescent point announces again.
+    // Last: if something above fails, the next quiescent point announces again.
     this.#announced = epoch;
   }
 
@@ -381,7 +383,7 @@ export class Reclamation {
     yield this.#batch.clear().cas(SUPERBLOCK.epoch, this.#words, SWAP);
     if (swapped(this.#words, SWAP)) return epoch + 1;
     const now = readInteger(this.#words, SWAP + 16);
-    invariant(now > epoch, 'the epoch went back');
+    invariant(now > epoch, 'the epoch decreased');
     return now;
   }
 
@@ -390,8 +392,8 @@ export class Reclamation {
     const { clientsMax } = this.#layout.parameters;
     for (let row = 0; row < clientsMax; row++) {
       const at = row * CLIENT_ENTRY_BYTES;
-      // Whatever the row's state: an epoch that is still announced belongs to a client that has not
-      // left, or to a dead one that no client has cleaned up after yet.
+      // Regardless of the row's state: an announced epoch belongs to a client that has not left, or
+      // to a dead one that no client has cleaned up after yet.
       const announced = readInteger(this.#table, at + EPOCH);
       if (announced !== 0 && announced !== epoch && row + 1 !== this.#membership.id) {
         found.push(row + 1);
@@ -413,7 +415,7 @@ export class Reclamation {
         else if (units === EMPTIED_CHUNK) this.#allocator.recycle(chunk, batch);
         else this.#allocator.free(address, units, catalog);
       });
-      invariant(this.#waitingUnits >= 0, 'more comes free than was retired');
+      invariant(this.#waitingUnits >= 0, 'more is freed than was retired');
       if (batch.length > 0) yield batch;
       yield* this.#allocator.flushFreed();
       left -= freed;

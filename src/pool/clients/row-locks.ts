@@ -2,16 +2,16 @@ import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
 import type { Operation } from '../../verbs/index.ts';
 
 /**
- * A lock for each row of the client table, which ends with the client, however that one ends and
- * wherever it runs. A client takes the lock before the row says that there is a client, and lets go
- * of it after the row is free. So a row whose lock is free, and which says the same afterwards,
- * belongs to a client that is gone.
+ * A lock for each row of the client table, which is released when the client ends, however and
+ * wherever that happens. A client takes the lock before its row is marked as taken, and releases it
+ * after the row is free. So if a taken row's lock is free, and the row is unchanged when read
+ * afterwards, its client is gone.
  */
 export interface RowLocks {
   /** LOCK_TAKEN, LOCK_HELD, LOCK_REFUSED or LOCK_NEEDLESS. */
   take(row: number): Operation<number>;
   release(row: number): Operation<void>;
-  /** Whether any client has it; true when that cannot be known. */
+  /** Whether any client has it; true if that cannot be known. */
   isTaken(row: number): Operation<boolean>;
 }
 

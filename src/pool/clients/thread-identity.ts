@@ -10,7 +10,7 @@ import {
   type StatOf,
 } from './process-stat.ts';
 
-/** Bits that a row's state word has for the namespace. */
+/** Bits for the namespace in a row's state word. */
 export const NAMESPACE_BITS = 22;
 const NAMESPACE_MASK = 2 ** NAMESPACE_BITS - 1;
 /**
@@ -86,9 +86,9 @@ function ownStart(pid: number): number {
 }
 
 /**
- * A pid namespace without its own /proc shows the ids of another namespace. To clients in that
- * pid namespace, and to `kill`, they mean other processes, so only threads of this process may then
- * be compared. Start times count from the boot time of the reader's time namespace, if any.
+ * A pid namespace without its own /proc shows the ids of another namespace. In this process's own
+ * namespace, and for `kill`, these ids belong to other processes. Then only threads of this process
+ * may be compared. Start times count from the boot time of the reader's time namespace, if any.
  */
 function namespaceOf(pid: number): string {
   const ids = readlinkSync('/proc/self/ns/pid');

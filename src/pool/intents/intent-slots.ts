@@ -22,21 +22,21 @@ export const NO_SLOT = -1;
  * This client's intent slots: an operation holds one from before its lock until its unlock.
  *
  * The slots of eight rows on a memory node share a chunk. The first of these clients that opens a
- * store with locks takes it, and it stays. A word for each group and node names it. So a pool
- * without such stores keeps no memory for them, and a client that has opened one can lock also when
- * the pool is full.
+ * store with locks allocates the chunk, which is never freed. A word for each group and node names
+ * it. So a pool without such stores spends no memory on slots, and a client that has opened one can
+ * lock even when the pool is full.
  */
 export class IntentSlots {
   readonly #layout: PoolLayout;
   readonly #membership: Membership;
   readonly #chunks: ChunkTable;
-  /** By group and node, where the chunks begin that this client has found. */
+  /** By group and node: the chunks' addresses, as far as this client knows them. */
   readonly #starts: Address[] = [];
-  /** By node, where this client's slots begin. */
+  /** By node: the address of this client's slots. */
   readonly #own: Address[] = [];
   /** A bit for each slot that no operation holds. */
   #free = ALL;
-  /** How often a slot came free: operations that wait for one see others go on. */
+  /** How often a slot was given back, so that operations that wait for one can see progress. */
   given = 0;
   readonly #tickets = new Int32Array(INTENTS_PER_CLIENT);
 
@@ -46,7 +46,7 @@ export class IntentSlots {
     this.#chunks = chunks;
   }
 
-  /** Makes sure of this client's slots on every memory node. Raises SW_POOL_FULL. */
+  /** Makes sure that this client has slots on every memory node. Raises SW_POOL_FULL. */
   *open(): Operation<void> {
     const { id } = this.#membership;
     for (let node = this.#own.length; node < this.#layout.stripe; node++) {
@@ -76,19 +76,19 @@ export class IntentSlots {
     this.given++;
   }
 
-  /** Whether no operation holds a slot, nor failed under its lock. */
+  /** Whether no operation holds a slot, and none has kept one because it failed under its lock. */
   get areFree(): boolean {
     return this.#free === ALL;
   }
 
-  /** Where an own slot stands on a memory node. */
+  /** The address of one of this client's slots on a memory node. */
   address(node: number, slot: number): Address {
     const start = this.#own[node];
-    invariant(start > 0 && slot >= 0, 'a client uses an intent slot that it has not');
+    invariant(start > 0 && slot >= 0, 'a client uses an intent slot that it does not hold');
     return start + slot * INTENT_BYTES;
   }
 
-  /** Where any client's slot stands; NULL_ADDRESS when its group has none. */
+  /** The address of any client's slot; NULL_ADDRESS if its group has none. */
   *locate(node: number, id: number, slot: number): Operation<Address> {
     const start = yield* this.#find(id, node);
     return start === NULL_ADDRESS ? start : slotIn(start, id, slot);
@@ -111,8 +111,8 @@ export class IntentSlots {
   }
 
   /**
-   * Takes a chunk, all zero and in memory, and names it. When another client of the group was
-   * first, it gives its own chunk back. When it dies in between, `ChunkTable.settleOwned` does.
+   * Takes a zeroed chunk and names it. If another client of the group was faster, frees the chunk
+   * again. If this client dies in between, `ChunkTable.settleOwned` does.
    */
   *#make(id: number, node: number): Operation<Address> {
     const group = groupOf(id);
@@ -123,10 +123,10 @@ export class IntentSlots {
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
     if (isFirst) {
       const isOwn = yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
-      invariant(isOwn, 'another client has taken a chunk that this one names for intent slots');
+      invariant(isOwn, 'another client has taken a chunk of intent slots');
     } else yield* this.#chunks.release(chunk, own);
     const start = yield* this.#find(id, node);
-    invariant(start !== NULL_ADDRESS, 'a chunk of intent slots was named and is named no more');
+    invariant(start !== NULL_ADDRESS, 'the name of a chunk of intent slots has gone');
     return start;
   }
 

@@ -11,18 +11,18 @@ import { CHUNK_BYTES, INTENT_BYTES } from '../layout.ts';
 import { freeHigh, IDENTITY_AT, isSame, OWNER_AT, RETIRED, type Word } from './lock-word.ts';
 
 /**
- * An intent holds what an operation is about to write under its locks, so that another client can
- * do it when the operation's client dies: all WRITEs in order, as addresses and bytes. The last
- * WRITE of each locked leaf releases it, and that of the first leaf is the last of all.
+ * An intent holds everything that an operation is about to write under its locks, so that another
+ * client can write it if the operation's client dies: all WRITEs in order, as addresses and bytes.
+ * The last WRITE of each locked leaf releases it, and that of the first leaf is the last of all.
  *
  *    0  owner word of the first leaf      8  owner word of the second leaf
  *   16  bytes of the writes 32 | checksum 32; both 0 until the intent is whole
- *   24  address of a block that holds the writes, or 0: they stand behind the head
+ *   24  address of a block that holds the writes; 0: they follow the head
  *   32  first leaf's address, identity   48  second leaf's address (or 0), identity
  *   64  writes: address 8 | bytes 32 | leaf 32 | data, padded to 8 bytes
  *
  * The head is written before the lock is tried, in the same batch. The two owner words differ only
- * in the copy of a client that takes over the first leaf from a dead one.
+ * in a copy that a repairer makes when it takes over the first leaf.
  */
 const OWN_AT = 0;
 const OTHER_AT = 8;
@@ -42,14 +42,14 @@ export function writeBytes(bytes: number): number {
   return WRITE_HEAD_BYTES + bytes;
 }
 
-/** The local image of an intent that this client makes or has read. */
+/** The local image of an intent that this client builds or has read. */
 export class Intent {
   readonly memory = new Scratch(INTENT_BYTES);
   #end = HEAD_BYTES;
-  /** Where the last write stands. */
+  /** Offset of the last write. */
   #last = 0;
 
-  /** Makes room for an intent of this many bytes. To be called before `begin`. */
+  /** Makes room for an intent of this many bytes. Call before `begin`. */
   ensure(bytes: number): void {
     this.memory.ensure(bytes);
   }
@@ -64,7 +64,7 @@ export class Intent {
   }
 
   setLeaf(leaf: number, address: Address, identityLow: number, identityHigh: number): void {
-    // A merged leaf's identity is erased to 0, which does not tell leaves apart.
+    // An identity of 0 is that of any leaf that was merged away.
     const isLeaf = address > 0 && (identityLow !== 0 || identityHigh !== 0);
     invariant(isLeaf, 'an intent names a leaf without an address or identity');
     const at = LEAVES_AT + leaf * LEAF_BYTES;
@@ -77,7 +77,7 @@ export class Intent {
     const { memory } = this;
     const at = this.#end;
     // Otherwise a repair would write somewhere else.
-    invariant(address > 0 && bytes % 8 === 0, 'an intent writes something else than whole words');
+    invariant(address > 0 && bytes % 8 === 0, 'an intent must write whole words');
     invariant(at + WRITE_HEAD_BYTES + bytes <= memory.u8.length, 'an intent outgrows its memory');
     writeInteger(memory, at, address);
     memory.i32[(at + 8) >> 2] = bytes;

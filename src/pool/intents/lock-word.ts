@@ -7,16 +7,16 @@ export interface Word {
 }
 
 /**
- * A lock is two words: the owner, and behind it the identity of what is locked.
+ * A lock is two words: the owner, and then the identity of what is locked.
  *
  *   free     0 | the identity's other 63 bits
- *   retired  1 | 0: what was locked is gone for good, and its identity erased
+ *   retired  1 | 0: the locked thing no longer exists, and its identity is erased
  *   locked   high half: 1 | ticket's highest 3 bits | client 28 (row and incarnation)
  *            low half:  ticket's lower 19 bits | memory node 8 | slot 5
  *
- * So a CAS from "free" fails on whatever else a block has become, and a locked word leads to the
- * intent slot of its operation. The ticket of a slot counts its operations: of two words of one
- * client and slot the intent in the slot belongs to one.
+ * So a CAS from "free" fails if the block holds anything else by now, and a locked word leads to
+ * the intent slot of its operation. The ticket counts the operations of a slot, so it tells to
+ * which of them the intent in the slot belongs.
  */
 const LOCKED = 1 << 31;
 const CLIENT_BITS = 28;
@@ -31,7 +31,7 @@ export const OWNER_AT = 0;
 export const IDENTITY_AT = 8;
 export const LOCK_BYTES = 16;
 
-/** The owner word of what is gone: locked, by no client. */
+/** The owner word of a retired lock: locked, but by no client. */
 export const RETIRED: Word = { low: 0, high: LOCKED };
 
 export function isLocked(high: number): boolean {
@@ -44,7 +44,7 @@ export function freeHigh(identityHigh: number): number {
 }
 
 export function lockedHigh(client: number, ticket: number): number {
-  // Without a client it could be the word of what is gone.
+  // Without a client this could be RETIRED.
   invariant((client & 0xfff) !== 0 && client <= CLIENT_MASK, 'a lock names no client');
   const upper = (ticket & TICKET_MASK) >>> LOW_TICKET_BITS;
   return LOCKED | (upper << CLIENT_BITS) | client;

@@ -27,7 +27,7 @@ import {
 } from './lock-word.ts';
 
 const WAIT_MICROSECONDS = 200;
-/** How often a recovery checks whether another client's repair has ended. */
+/** Polls of a recovery until another client's repair has ended. */
 const REPAIR_POLLS_MAX = 5000;
 
 /** What repairs need of a pool. */
@@ -43,7 +43,7 @@ interface Lock {
   identity: Word;
 }
 
-/** How a client finishes what dead clients were about to do under locks. */
+/** Finishes what dead clients were about to do under locks. */
 export class Repairs {
   readonly #pool: RepairPool;
 
@@ -53,8 +53,8 @@ export class Repairs {
 
   /**
    * Completes what a dead client was about to do under the lock at `address`, or finds that it had
-   * not begun. `word` was read there, and membership says that its client is gone. Afterwards the
-   * caller looks again: the word is another one, or another client repairs the leaf.
+   * not begun. `word` was read there, and its client is gone. Afterwards the caller must read the
+   * lock again: the word has changed, or another client is repairing the leaf.
    *
    * Crashes. Before the copy's WRITE and CAS: nothing has changed. After them: the first leaf's
    * word leads to the copy, which holds the same writes, so the next client goes on from there. The
@@ -75,9 +75,8 @@ export class Repairs {
   }
 
   /**
-   * The intent in the slot that a word names. Undefined when the lock has another word by now. As
-   * long as it has this one, the dead client's row is not given away, and the slot is still its
-   * own.
+   * The intent in the slot that a word names. Undefined when the lock has another word by now.
+   * While it has this word, the dead client's row is not reused, so the slot is still its own.
    */
   *#readIntent(address: Address, word: Word): Operation<Intent | undefined> {
     const intent = new Intent();
@@ -109,7 +108,9 @@ export class Repairs {
     return address;
   }
 
-  /** Releases a lock whose intent is not whole: nothing was written, as the intent comes first. */
+  /**
+   * Releases a lock whose intent is not whole: nothing was written, because the intent comes first.
+   */
   *#releaseUntouched(address: Address, word: Word): Operation<void> {
     const { owner, identity } = yield* readLock(address);
     if (!isSame(owner, word)) return;
@@ -122,7 +123,7 @@ export class Repairs {
   /**
    * D[WRITE copy into an own slot; CAS owner of the first leaf] -> the writes.
    *
-   * If a batch fails, the lock may name the copy: then the slot serves no other repair.
+   * If a batch fails, the lock may name the copy, so the slot must not be used for another repair.
    */
   *takeOver(intent: Intent, word: Word): Operation<void> {
     const { layout, intents } = this.#pool;
@@ -143,9 +144,9 @@ export class Repairs {
   }
 
   /**
-   * Repeats the writes to the first leaf, which this client holds by now. Repeats those to the
-   * second leaf if that still has the word it had. If not, it was released, and another client may
-   * hold it.
+   * Repeats the writes to the first leaf, which this client holds now, and those to the second leaf
+   * if that still has the intent's owner word. If not, it was released, and another client may hold
+   * it.
    */
   *#redo(intent: Intent): Operation<void> {
     const second = intent.leaf(SECOND_LEAF);
@@ -166,10 +167,10 @@ export class Repairs {
   }
 
   /**
-   * Runs before a dead client's row is given away. Afterwards every intent in its slots is done or
-   * was never whole, and no repair of one is under way. So no lock names the row any more, and no
-   * sweep frees what an intent has yet to link. Only a client that holds no lock calls this. False
-   * when there is an intent to repair and this client has no slot for that.
+   * Runs before a dead client's row is reused. Afterwards every intent in its slots is done or was
+   * never whole, and no repair of one is under way. So no lock names the row any more, and no sweep
+   * frees a block that an intent has yet to link. Only a client that holds no lock may call this.
+   * False if there is an intent to repair and this client has no slot to do so.
    */
   *settleRow(row: ClientRow): Operation<boolean> {
     for (const head of yield* this.#readHeads(row.id)) {
@@ -225,14 +226,15 @@ export class Repairs {
       else yield* pause();
     }
     const client = clientOf((yield* readLock(first)).owner) & 0xfff;
-    const what = `client ${client} lives, repairs what client ${clientOf(head.own) & 0xfff} left`;
-    const why = `${what}, and has not gone on for a second: continue or kill it`;
+    const dead = clientOf(head.own) & 0xfff;
+    const what = `client ${client} is alive and repairs what client ${dead} left`;
+    const why = `${what}, but made no progress for a second: continue or kill it`;
     throw new StepwellError('SW_CONTENTION', why);
   }
 
   /**
    * The owner of an intent's first leaf: the intent's own operation, or a client that repairs it.
-   * Undefined when both are over.
+   * Undefined if neither holds the lock any more.
    */
   *#unsettledOwner(head: Intent): Operation<Word | undefined> {
     const { owner, identity } = yield* readLock(head.leaf(FIRST_LEAF));

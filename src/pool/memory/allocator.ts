@@ -62,15 +62,15 @@ export class Allocator {
   readonly #chunks: ChunkTable;
   readonly #classes = new Map<number, SizeClass>();
   readonly spans: Spans;
-  /** Freed blocks that are not marked free yet. */
+  /** Freed blocks that are yet to be marked free. */
   readonly #returning: FreedBlocks;
   /** By chunk: the word of a chunk that this client recycles. */
   readonly #emptied = new Map<number, bigint>();
   /** Claims that are not in use. */
   readonly #idleClaims: WordClaim[] = [];
-  /** Batches that only pause, for operations that wait. */
+  /** Batches with one pause each, for waiting operations. */
   readonly #idleTurns: Batch[] = [];
-  /** Uses (`useOf`) whose blocks this client allocates on chosen memory nodes. */
+  /** Uses (`useOf`) of which this client allocates blocks on chosen memory nodes. */
   readonly #placed = new Set<number>();
   #last = new SizeClass(0, 1);
   /** Blocks that were given back through this client. */
@@ -85,13 +85,13 @@ export class Allocator {
   #phase = 0;
   /** The frontier of unused chunks that it read then. */
   #frontier = 0;
-  /** Whether the pool was full when this client last looked for memory. */
+  /** Whether the pool was full when this client last needed memory. */
   isTight = false;
-  /** The blocks that it did not find then. */
+  /** The blocks that this client did not find then. */
   #lacking: Lacking | undefined;
   /** The blocks that each failed allocation lacks: operations in flight lack different ones. */
   readonly #lackedBy = new WeakMap<object, Lacking>();
-  /** Stores that keep chunks in reserve, as making room takes memory: 1 if they keep one more. */
+  /** Stores that keep chunks in reserve, because making room takes memory; 1: one more chunk. */
   readonly #reserving = new Map<number, 0 | 1>();
   /** How many chunks of the reserve such a store may take next. */
   reserveAllowed = 0;
@@ -122,7 +122,7 @@ export class Allocator {
    */
   *begin(phase: number, frontier: number): Operation<void> {
     this.#frontier = frontier;
-    invariant(phase >= this.#phase, 'the phase of sweeps went back');
+    invariant(phase >= this.#phase, 'the phase of sweeps decreased');
     if (phase !== this.#phase) yield* this.surrender();
     this.#phase = phase;
     this.#isOnline = true;
@@ -255,7 +255,7 @@ export class Allocator {
       yield* this.#waitForRefill(sizeClass);
       if (sizeClass.cache.length > 0) return;
     }
-    invariant(this.#isOnline, 'a client that is idle claims blocks');
+    invariant(this.#isOnline, 'an idle client claims blocks');
     sizeClass.refilling = true;
     const claim = this.#idleClaims.pop() ?? new WordClaim();
     try {
@@ -273,7 +273,7 @@ export class Allocator {
     }
   }
 
-  /** Until another operation of this client has claimed blocks, or has failed to. */
+  /** Waits until another operation of this client has claimed blocks, or has failed to. */
   *#waitForRefill(sizeClass: SizeClass): Operation<void> {
     // Reused, because hundreds of operations may wait, and each yields many times.
     const turn = this.#idleTurns.pop() ?? new Batch().pause(0, new Scratch(8));
@@ -300,8 +300,9 @@ export class Allocator {
   }
 
   /**
-   * Claims free blocks of a chunk, from where the last claim in it ended. Returns how many: 0 when
-   * the chunk serves another use by now, has no free block, or other clients claimed them first.
+   * Claims free blocks of a chunk, starting where this client's last claim in it ended. Returns how
+   * many: 0 if the chunk serves another use by now, has no free block, or other clients were
+   * faster.
    */
   *#claimIn(
     sizeClass: SizeClass,
@@ -429,7 +430,7 @@ export class Allocator {
   *flushFreed(): Operation<void> {
     if (this.#returning.length === 0) return;
     const emptied = yield* this.#returning.flush();
-    // The chunk that this client claims in would soon be taken again.
+    // The chunk in which this client claims would soon be needed again.
     if (emptied.some((chunk) => !this.isClaimingIn(chunk))) this.hasEmptied = true;
   }
 
@@ -466,7 +467,7 @@ export class Allocator {
     return false;
   }
 
-  /** Forgets which chunks this client claims in, so that these can be recycled too. */
+  /** Forgets in which chunks this client claims, so that these can be recycled, too. */
   leaveChunks(): void {
     for (const sizeClass of this.#classes.values()) sizeClass.current = undefined;
   }
@@ -511,7 +512,7 @@ export class Allocator {
     this.#last = new SizeClass(0, 1);
   }
 
-  /** Marks the blocks that this client has claimed ahead free: those of one store, or all. */
+  /** Marks free the blocks that this client has claimed ahead, of one store or of all. */
   *surrender(catalog?: number): Operation<void> {
     for (const sizeClass of this.#classes.values()) {
       if (catalog !== undefined && sizeClass.catalog !== catalog) continue;
@@ -523,7 +524,7 @@ export class Allocator {
     yield* this.flushFreed();
   }
 
-  /** Marks the blocks of one chunk that this client has claimed ahead free. */
+  /** Marks free the blocks of one chunk that this client has claimed ahead. */
   *surrenderIn(chunk: number): Operation<void> {
     for (const { cache, units, catalog } of this.#classes.values()) {
       const isThere = (address: Address) => this.#chunks.chunkOf(address) === chunk;
@@ -571,12 +572,12 @@ export class Allocator {
   }
 }
 
-/** The free blocks of a chunk to claim, by words of its state bytes. Used again and again. */
+/** A claim of free blocks in a chunk, by words of its state bytes. Reused. */
 class WordClaim {
   readonly batch = new Batch();
   /** The state bytes of the chunk, and the chunk's word behind them. */
   readonly seen = new Scratch(0);
-  /** Numbers of the state words; #swaps has the expected and the new value of each. */
+  /** Indices of the state words; #swaps has the expected and the new value of each. */
   readonly #chosen = new Int32Array(CLAIM_BLOCKS_MAX);
   readonly #swaps = new Scratch(0);
   words = 0;
@@ -635,7 +636,7 @@ class WordClaim {
   collect(sizeClass: SizeClass, start: Address): number {
     let claimed = 0;
     const { u8 } = this.#swaps;
-    // Backwards: the cache is a stack, and ascending addresses are kinder to the prefetcher.
+    // Backwards, because the cache is a stack, and the prefetcher likes ascending addresses.
     for (let i = this.words - 1; i >= 0; i--) {
       const at = CAS_BYTES * i;
       if (!swapped(this.#swaps, at)) continue;

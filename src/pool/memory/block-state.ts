@@ -5,16 +5,17 @@ import { invariant } from '../../errors.ts';
  * that holds their bytes. It frees a block by a WRITE of its byte: a claimed block has one holder,
  * so its byte has one writer.
  *
- * The byte of a claimed block also tells in which round of sweeps it was claimed: a sweep, and the
- * time from its end to the next one. So a sweep can tell blocks that dead clients left from those
- * that living clients have claimed since it began: see indexes/sweep.ts. Rounds repeat after
- * ROUNDS: a sweep overlooks a block that was lost exactly that many rounds ago, and the next one
- * finds it.
+ * The byte of a claimed block also contains the round of sweeps in which it was claimed. A round is
+ * a sweep and the time until the next one. So a sweep can distinguish blocks that dead clients left
+ * from those that living clients have claimed since it began: see indexes/sweep.ts. Rounds repeat
+ * after ROUNDS: a sweep overlooks a block that was lost exactly that many rounds ago, and the next
+ * one finds it.
  *
  * While a block is claimed, an index may mark it as current, so that it can rebuild a lost table
  * from the memory of the records. In round 0, HStore's server turns a claimed byte to 2 and 2 to 3,
- * and in the block's next use 3 to 4 and 4 to 1. In round n all are larger by 4n. Even ones are
- * current. No value returns before the block is freed, so the CAS of an overtaken server fails.
+ * and in the block's next use 3 to 4 and 4 to 1. In round n all values are larger by 4n. Even
+ * values are current. No value recurs before the block is freed, so the CAS of an overtaken server
+ * fails.
  */
 export const BLOCK_FREE = 0;
 export const BLOCK_CURRENT = 2;
@@ -33,12 +34,11 @@ export function isCurrentState(state: number): boolean {
 }
 
 /**
- * From claimed to current, or from current to claimed. It keeps the round: HStore marks a record
- * before it links it. A sweep that took the block for one of an earlier round would find it linked
- * nowhere, and free it.
+ * From claimed to current, or from current to claimed. It keeps the round, because HStore marks a
+ * record before it links it: a sweep would find a block of an earlier round unlinked, and free it.
  */
 export function nextState(state: number): number {
-  invariant(state !== BLOCK_FREE && state !== BLOCK_LOCKED, 'a block that is free gets a mark');
+  invariant(state !== BLOCK_FREE && state !== BLOCK_LOCKED, 'a free block is marked');
   const claimed = claimedIn(roundOf(state));
   return claimed + ((state - claimed + 1) % BLOCK_STATES);
 }

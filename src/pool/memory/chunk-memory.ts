@@ -96,7 +96,7 @@ export class ChunkMemory {
         return regions;
       }
     }
-    return invariant(false, "the pool's maximum changes again and again") as never;
+    return invariant(false, "the pool's maximum keeps changing") as never;
   }
 
   /** Reserves memory of the operating system for the range; see RegionSource.reserve. */

@@ -123,16 +123,16 @@ function isOfBlocks(low: number): boolean {
 
 /**
  * Chunks that this client could use when it last read the chunk table. Other clients use them
- * meanwhile, so each is only a candidate. The superblock counts news: chunks that were recycled, or
- * in which an eighth of the blocks came free, and growth of the pool. While that count is
- * unchanged, the client rarely reads the table again (LEFT_OUT).
+ * meanwhile, so each is only a candidate. The superblock counts news: chunks that were recycled or
+ * became an eighth free, and growth of the pool. While that count is unchanged, the client rarely
+ * reads the table again (LEFT_OUT).
  */
 export class ChunkSurvey {
   readonly #layout: PoolLayout;
   readonly #memory: ChunkMemory;
   #newsSeen = -1n;
   #readings = 0;
-  /** How many readings without news are still to be skipped. */
+  /** How many more readings without news to skip. */
   #leftOut = 0;
   readonly #recycled: number[] = [];
   /**
@@ -213,7 +213,7 @@ export class ChunkSurvey {
    * `refresh` read the table: a few blocks may have been freed without news. Returns whether there
    * may be a chunk to try again.
    */
-  forgetVain(): boolean {
+  forgetFutile(): boolean {
     const some = this.#futile.size + this.#occupied.size > 0 || this.#leftOut > 0;
     this.#futile.clear();
     this.#occupied.clear();

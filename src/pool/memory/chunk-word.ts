@@ -52,7 +52,7 @@ export function packChunk(word: ChunkWord): bigint {
   return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
 }
 
-/** By halves: every claim unpacks a word, and each step on a BigInt allocates another. */
+/** Works on halves, because every claim unpacks a word and each step on a BigInt allocates. */
 export function unpackChunk(word: bigint): ChunkWord {
   const low = Number(BigInt.asUintN(32, word));
   const high = Number(BigInt.asIntN(64, word) >> 32n);
@@ -113,7 +113,7 @@ export function ownedWord(
   units: number,
   client: { owner: number; incarnation: number },
 ): ChunkWord {
-  // With owner 0 a chunk would stay owned for ever: recovery goes by clients' rows.
+  // Recovery looks for chunks by owner, so a chunk of owner 0 would never be recovered.
   invariant(state === CHUNK_FREE || client.owner > 0, 'a client without a row owns a chunk');
   return { state, catalog, units, ...client, free: 0 };
 }

@@ -39,7 +39,7 @@ const SWAPS_AT_ONCE = 64;
 
 const REMEDY = 'stepwell grow lets it hold more, or stepwell copy makes a larger one of it';
 
-/** A chunk word to be replaced by another. */
+/** A chunk word to replace. */
 export interface ChunkSwap {
   chunk: number;
   from: bigint;
@@ -63,7 +63,7 @@ function skippedAfter(losses: number, owner: number): number {
   return Math.imul(owner + losses, 0x9e3779b1) >>> (32 - bits);
 }
 
-/** Where chunks are taken: on the memory node of this number, counted from 0, or on any. */
+/** In place of the number of a memory node: any node. */
 export const ANY_NODE = -1;
 
 /**
@@ -75,7 +75,7 @@ export class ChunkTable {
   readonly #layout: PoolLayout;
   readonly #memory: ChunkMemory;
   readonly survey: ChunkSurvey;
-  /** By memory node: where this client has found its last unused chunk; only a hint. */
+  /** By memory node: behind the last unused chunk that this client has found; only a hint. */
   readonly #frontiers = new Map<number, number>();
   /** Whether the system had no memory for an unused chunk when this client last asked for it. */
   #isRefused = false;
@@ -89,8 +89,8 @@ export class ChunkTable {
   /**
    * Takes one chunk, recycled or fresh. The word of a fresh one, whose bytes are all zero, becomes
    * `word` at once. That of a recycled one is `owned` until the caller has zeroed its state bytes
-   * and calls `prepared`. Raises SW_POOL_FULL when the pool or the chosen node is full, and when no
-   * more than `spared` chunks are free for any use.
+   * and calls `prepared`. Raises SW_POOL_FULL if the pool or the chosen node is full, or if at most
+   * `spared` chunks are free for any use.
    */
   *take(
     word: ChunkWord,
@@ -106,8 +106,8 @@ export class ChunkTable {
     if (recycled !== undefined) return { chunk: recycled, origin: 'recycled' };
     const chunk = yield* this.#takeFresh(demand, 1);
     if (chunk !== undefined) return { chunk, origin: 'fresh' };
-    // A client that died may have recycled chunks without counting that. And when the system
-    // refuses memory for unused chunks, recycled ones may have theirs.
+    // A client may have died after it recycled chunks and before it counted them as news. And if
+    // the system refuses memory for unused chunks, recycled ones may have some.
     yield* this.survey.refresh(true);
     const overlooked = yield* this.#takeRecycled(demand, owned);
     if (overlooked === undefined) throw this.#full(demand);
@@ -129,7 +129,7 @@ export class ChunkTable {
 
   /**
    * A chunk of this use that had at least `least` free blocks when this client last read the table.
-   * Reads the table again first if there are news, or if it must be `thorough`.
+   * Reads the table again first if there is news, or with `thorough`.
    */
   *partlyFree(
     use: number,
@@ -142,16 +142,16 @@ export class ChunkTable {
   }
 
   /**
-   * Takes `count` contiguous chunks of one region, all zero: fresh ones, or recycled ones when
-   * there are none or the system has no memory for the first `bytes` of them. The caller reserves
-   * what it touches beyond. Raises SW_POOL_FULL, also when only the node that is asked for is full.
+   * Takes `count` contiguous chunks of one region, all zero: fresh ones or, if there are none or
+   * the system lacks memory for their first `bytes`, recycled ones. The caller reserves what it
+   * uses beyond those bytes. Raises SW_POOL_FULL, even if only the requested node is full.
    */
   *takeSpan(word: ChunkWord, count: number, bytes: number, node = ANY_NODE): Operation<number> {
     const { chunksPerRegion, parameters } = this.#layout;
     if (count > chunksPerRegion) {
       const { chunkBytes, regionBytes } = parameters;
       const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
-      throw new StepwellError('SW_POOL_FULL', `no room in one piece for ${sizes}`);
+      throw new StepwellError('SW_POOL_FULL', `no contiguous room for ${sizes}`);
     }
     const demand: Demand = { word, owner: word.owner, node, bytes };
     const fresh = yield* this.#takeFresh(demand, count);
@@ -161,7 +161,7 @@ export class ChunkTable {
     return recycled;
   }
 
-  /** The fullest chunk of this use that had a free block at that reading. */
+  /** The fullest chunk of this use that had a free block when this client last read the table. */
   fullest(use: number, node: number): number | undefined {
     return this.survey.takeFullest(use, (chunk) => this.#isOn(node, chunk));
   }
@@ -189,7 +189,7 @@ export class ChunkTable {
   *#takeRecycledRun(demand: Demand, count: number): Operation<number | undefined> {
     const { word, node } = demand;
     const { chunksPerRegion, stripe, parameters } = this.#layout;
-    // All of it is written, so all of it must be there.
+    // All of it will be written, so the system must have memory for all of it.
     const whole = { ...demand, bytes: parameters.chunkBytes };
     const free = new Set<number>();
     for (const [chunk, packed] of yield* this.words()) if (packed === RECYCLED) free.add(chunk);
@@ -198,7 +198,7 @@ export class ChunkTable {
       if (this.#layout.chunksBefore(first) + count > chunksPerRegion) continue;
       let run = 0;
       while (run < count && free.has(first + run * stripe)) {
-        // The system refused this one: the runs that follow need not ask for it again.
+        // The system refused memory for this chunk: later runs need not ask again.
         if (this.#memory.backs(whole, first + run * stripe)) run++;
         else free.delete(first + run * stripe);
       }
@@ -264,7 +264,7 @@ export class ChunkTable {
     return yield* control.swap(this.#layout.chunkWord(chunk), from, packChunk(to));
   }
 
-  /** Undefined when there are none, or the system has no memory for them. */
+  /** Takes fresh chunks; undefined if there are none, or the system has no memory for them. */
   *#takeFresh(demand: Demand, count: number): Operation<number | undefined> {
     try {
       const taken = yield* this.#takeUnused(demand, count);
@@ -277,7 +277,10 @@ export class ChunkTable {
     }
   }
 
-  /** With a frontier among the tables, these would be taken for chunks. Raises SW_POOL_CORRUPT. */
+  /**
+   * Raises SW_POOL_CORRUPT for a damaged frontier: below the first chunk, tables would be used as
+   * chunks.
+   */
   *#readFrontier(): Operation<number> {
     const { reservedChunks } = this.#layout;
     const frontier = Number(yield* control.load(SUPERBLOCK.frontier));
@@ -294,7 +297,7 @@ export class ChunkTable {
     if (node === ANY_NODE) return yield* this.#takeUnusedFrom(frontier, frontier, demand, count);
     const hint = Math.max(frontier, this.#frontiers.get(node) ?? 0);
     const nearby = yield* this.#takeUnusedFrom(hint, frontier, demand, count);
-    // Spans leave out chunks that serve a shorter one.
+    // A longer span may have skipped chunks in front of the hint.
     const found = nearby ?? (yield* this.#takeUnusedFrom(frontier, frontier, demand, count));
     if (found !== undefined) this.#frontiers.set(node, found + count * this.#layout.stripe);
     return found;
@@ -334,7 +337,7 @@ export class ChunkTable {
           if (count === 1 && !passedUnused) yield* this.#noteUsedUp(frontier);
           return undefined;
         }
-        // What it has passed may be unused.
+        // Chunks that it has skipped may be unused.
         skips = false;
         passedUnused = leavesOut;
         first = from;
@@ -356,8 +359,8 @@ export class ChunkTable {
   }
 
   /**
-   * Clients that take the last chunks at the same time may leave the frontier before them, as one
-   * does that dies. Such chunks would count as unused for ever.
+   * Sets the frontier to the end. Clients that take the last chunks at the same time, or die, may
+   * leave it too low, and those chunks would always count as unused.
    */
   *#noteUsedUp(frontier: number): Operation<void> {
     const { chunksMax } = this.#layout;
@@ -366,8 +369,8 @@ export class ChunkTable {
   }
 
   /**
-   * Takes `count` chunks of a region from `first` on or, when one of them is taken, none; returns
-   * how many it got.
+   * Takes `count` chunks of a region from `first` on, all or none. Returns `count`, or how many are
+   * in front of the first one that was already taken.
    */
   *#takeRun(first: number, wanted: ChunkWord, count: number): Operation<number> {
     const word = packChunk(wanted);
@@ -375,14 +378,14 @@ export class ChunkTable {
     for (let i = 0; i < count; i++) {
       const at = this.#layout.chunkWord(first + i * stripe);
       if (yield* control.swap(at, 0n, word)) continue;
-      // A client's frontier may have passed them by now: only as FREE will they be found again.
+      // Some client's frontier may be behind them by now, so they will be found only as FREE.
       for (let j = 0; j < i; j++) yield* this.release(first + j * stripe, wanted);
       return i;
     }
     return count;
   }
 
-  /** Takes a range of a span from the operating system now. Raises SW_POOL_FULL. */
+  /** Reserves memory of the operating system for a range of a span. Raises SW_POOL_FULL. */
   reserve(address: Address, bytes: number): void {
     this.#memory.reserve(address, bytes);
   }
@@ -408,7 +411,9 @@ export class ChunkTable {
     return words;
   }
 
-  /** The state bytes of a recycled chunk are zero now: any client may claim its blocks. */
+  /**
+   * Call when the state bytes of a recycled chunk are zero: any client may then claim its blocks.
+   */
   *prepared(chunk: number, owned: ChunkWord, word: ChunkWord): Operation<void> {
     const isOwn = yield* this.swap(chunk, packChunk(owned), word);
     invariant(isOwn, 'another client has taken a chunk that this one prepares');
@@ -424,7 +429,7 @@ export class ChunkTable {
     if (isReleased) yield* this.announceNews();
   }
 
-  /** Makes chunks that no client knows of any more free for any use; returns how many. */
+  /** Makes chunks that no client knows any more free for any use; returns how many. */
   *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
     const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
     const { length } = yield* this.swapMany(swaps);
@@ -437,8 +442,8 @@ export class ChunkTable {
   }
 
   /**
-   * Whether a block can begin there, as far as this client knows the pool's maximum: `learnMaximum`
-   * asks. The address may be any number.
+   * Whether a block can begin there, by the maximum that this client knows (`learnMaximum` updates
+   * it). The address may be any number.
    */
   isBlockAddress(address: Address): boolean {
     const { chunksMax, reservedChunks, regionsMax } = this.#layout;
@@ -449,7 +454,7 @@ export class ChunkTable {
     return chunk >= reservedChunks && chunk < chunksMax;
   }
 
-  /** Another client may have raised the pool's maximum. Raises SW_POOL_CORRUPT. */
+  /** Reads the pool's maximum, which another client may have raised. Raises SW_POOL_CORRUPT. */
   learnMaximum(): Operation<void> {
     return this.#memory.readRaised();
   }
@@ -461,12 +466,12 @@ export class ChunkTable {
     return raised;
   }
 
-  /** Whether a chunk, which may be any number, is one of the pool and no table. */
+  /** Whether `chunk`, which may be any number, is a chunk of the pool and not a table. */
   isChunk(chunk: number): Operation<boolean> {
     return this.#memory.hasWord(chunk);
   }
 
-  /** Whether a block of this size of the store stands there. The address may be any number. */
+  /** Whether the address, which may be any number, is that of a block of this size and store. */
   *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
     if (!Number.isInteger(address) || address < 0 || units < 1) return false;
     const chunk = this.chunkOf(address);
@@ -479,7 +484,7 @@ export class ChunkTable {
     return word.units === units && Number.isInteger(index) && index >= 0 && index < blocks;
   }
 
-  /** As `holdsBlock`, also of what takes a span of chunks. */
+  /** As `holdsBlock`, also for spans. */
   *holdsMemory(address: Address, units: number, catalog: number): Operation<boolean> {
     if (units <= BLOCK_UNITS_MAX) return yield* this.holdsBlock(address, units, catalog);
     if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
@@ -496,8 +501,8 @@ export class ChunkTable {
   }
 
   /**
-   * Undoes or finishes what a client that left or died had begun with chunks that it owned. Returns
-   * the chunks that it was about to recycle: see emptied-chunks.ts.
+   * Undoes or finishes the changes of chunks that a client owned when it left or died. Returns the
+   * chunks that it was about to recycle: see emptied-chunks.ts.
    */
   *settleOwned(owner: number, incarnation: number): Operation<number[]> {
     const emptied: number[] = [];
@@ -512,7 +517,8 @@ export class ChunkTable {
   }
 
   /**
-   * Its taker died or left before giving up ownership. Frees the chunk unless its group names it.
+   * The client that took the chunk died or left while it owned it. Frees it unless its group names
+   * it.
    */
   *#settleIntents(chunk: number, word: ChunkWord): Operation<void> {
     const node = this.#layout.nodeOfChunk(chunk);

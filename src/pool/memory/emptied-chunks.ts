@@ -33,8 +33,9 @@ const SWAPS_MAX = 64;
  *
  * 1. CAS of the chunk's word to CHUNK_EMPTIED, with this client as its owner. Clients that read the
  *    word from now on claim no blocks of the chunk.
- * 2. CAS of each word of state bytes from free to BLOCK_LOCKED. If one fails, a client has claimed
- *    a block meanwhile. Then the client unlocks the words and makes the chunk CHUNK_BLOCKS again.
+ * 2. CAS of each word of state bytes from free to BLOCK_LOCKED. If one fails, another client has
+ *    claimed a block meanwhile. Then this client unlocks the words and makes the chunk CHUNK_BLOCKS
+ *    again.
  * 3. Retire the chunk. Three epochs later it is free for any use.
  *
  * Why three epochs. A client reads the chunk's word before each claim, and claims within the epoch
@@ -73,12 +74,12 @@ function* lock(pool: PoolOfChunks, chunk: number): Operation<number | undefined>
   const word = yield* chunks.wordOf(chunk);
   const blocks = blocksPerChunk(word.units);
   if (!holdsBlocks(word.state) || word.free < blocks) return undefined;
-  // Dead clients may have left a count that is too high. It must not grow until it overflows.
+  // Dead clients may have left the count too high. Resets it, lest it overflow.
   const emptied = { ...word, state: CHUNK_EMPTIED, owner: membership.id, free: blocks };
   if (!(yield* chunks.swap(chunk, packChunk(word), emptied))) return undefined;
   if (yield* lockBlocks(pool, chunk, word.units)) {
     const locked = yield* chunks.wordOf(chunk);
-    // Its owner alone changes its state, or a recoverer when the owner is gone.
+    // Only its owner changes its state, or a recoverer after the owner is gone.
     const isOwn = locked.state === CHUNK_EMPTIED && locked.owner === membership.id;
     invariant(isOwn, 'another client has taken a chunk that this one empties');
     invariant(locked.free >= blocks, 'a chunk without a block in use counts fewer free ones');
@@ -115,7 +116,7 @@ function lockedWords(units: number): bigint[] {
   return [...new BigInt64Array(bytes.buffer)];
 }
 
-/** A WRITE is enough: only the locker, or its recoverer, writes words of locked bytes. */
+/** Unlocks by WRITEs: only the locker, or its recoverer, writes words of locked bytes. */
 function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): Operation<void> {
   if (words.length === 0) return;
   const start = pool.layout.chunkStart(chunk);
@@ -125,7 +126,10 @@ function* unlock(pool: PoolOfChunks, chunk: number, words: readonly number[]): O
   yield batch;
 }
 
-/** Makes the chunk CHUNK_BLOCKS again, while clients that had read its word change its count. */
+/**
+ * Makes the chunk CHUNK_BLOCKS again. Retries, because clients that read its word earlier change
+ * its count.
+ */
 function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = membership.id) {
   for (let i = 0; i < SWAPS_MAX; i++) {
     const word: ChunkWord = yield* chunks.wordOf(chunk);
@@ -137,7 +141,7 @@ function* restore({ chunks, membership }: PoolOfChunks, chunk: number, owner = m
   }
 }
 
-/** Undoes a recycling that a client that is gone had begun. */
+/** Undoes a recycling that a dead client had begun. */
 export function* unlockEmptied(pool: PoolOfChunks, chunk: number, owner: number): Operation<void> {
   const { state, units, owner: locker } = yield* pool.chunks.wordOf(chunk);
   if (state !== CHUNK_EMPTIED || locker !== owner) return;

@@ -17,9 +17,9 @@ interface FreedBlock {
 
 /**
  * Blocks to be marked free. `flush` first counts them in the words of their chunks and then WRITEs
- * their state bytes. Because of that order, when no block of a chunk is in use, no count is under
- * way to its word, and the chunk can be recycled. A client that dies in between leaves the count
- * too high, and a sweep finds the blocks.
+ * their state bytes. Because of that order, when no block of a chunk is in use, no more counts will
+ * arrive, and the chunk can be recycled. A client that dies in between leaves the count too high,
+ * and a sweep finds the blocks.
  */
 export class FreedBlocks {
   readonly #layout: PoolLayout;
@@ -27,7 +27,7 @@ export class FreedBlocks {
   /** Source of the WRITEs of state bytes. */
   readonly #freeByte = new Scratch(8);
   #blocks: FreedBlock[] = [];
-  /** Markings that are not in use. */
+  /** Spare markings. */
   readonly #idle: Marking[] = [];
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
@@ -64,7 +64,7 @@ export class FreedBlocks {
     return emptied;
   }
 
-  /** Returns whether a chunk is worth claiming in now, and was not before. */
+  /** Returns whether some chunk has become worth claiming in. */
   *#mark(
     { counting, writing, counts, words }: Marking,
     blocks: readonly FreedBlock[],
@@ -92,7 +92,7 @@ export class FreedBlocks {
     at = 0;
     for (const [chunk, count] of counts) {
       const { state, free, units } = unpackChunk(words.i64[(at + 8) >> 3]);
-      invariant(isCarved(state), 'blocks come free in a chunk that holds no blocks');
+      invariant(isCarved(state), 'blocks are freed in a chunk that holds no blocks');
       const all = blocksPerChunk(units);
       const worthwhile = worthwhileOf(all);
       if (free < worthwhile && free + count >= worthwhile) isNews = true;

@@ -9,8 +9,8 @@ export interface LeftChunk {
 }
 
 /**
- * Spans and chunks of blocks of stores that do not exist: only the makers of these knew of them.
- * A store counts as existing while a client's row names it.
+ * Spans and chunks of blocks of stores that do not exist: only their creators knew of them. A store
+ * counts as existing while a client's row names it.
  */
 export function* chunksLeft(
   chunks: ChunkTable,

@@ -3,10 +3,10 @@ import { type Address, UNIT_BYTES } from '../../verbs/index.ts';
 import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../layout.ts';
 import { ANY_NODE } from './chunks.ts';
 
-/** Most that a client claims ahead at once. If it dies, so much is lost until a sweep. */
+/** Most that a client claims ahead at once. If it dies, this much is lost until a sweep. */
 const CLAIM_BYTES_MAX = 32 * 1024;
 export const CLAIM_BLOCKS_MAX = 128;
-/** The same in a full pool, where other clients lack what this one holds. */
+/** The same in a full pool, where other clients need what this one holds. */
 const TIGHT_CLAIM_BYTES_MAX = 8 * 1024;
 const TIGHT_CLAIM_BLOCKS_MAX = 16;
 
@@ -22,12 +22,12 @@ export class SizeClass {
   readonly cache: Address[] = [];
   /** The chunk to claim in, and the block from which to search for free ones. */
   current: { chunk: number; next: number } | undefined;
-  /** How many blocks to claim at once: few at first, more each time that they are used up. */
+  /** How many blocks to claim at once: few at first, more each time the cache runs dry. */
   batch = 1;
   refilling = false;
   /** Operations that wait for the one that claims blocks. */
   waiting = 0;
-  /** Whether, at the last look, no chunk was worth claiming in and none was free for any use. */
+  /** Whether, at the last refill, no chunk was worth claiming in and none was free for any use. */
   isScarce = false;
   /** Blocks taken since the cache was given back. */
   #taken = 0;
@@ -77,7 +77,7 @@ export class SizeClass {
     return this.cache.splice(0);
   }
 
-  /** Free blocks that a chunk needs to be claimed in before an unused one is taken. */
+  /** With this many free blocks, a chunk is preferred to an unused one. */
   get worthwhile(): number {
     return worthwhileOf(this.blocks);
   }

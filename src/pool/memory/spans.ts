@@ -13,8 +13,8 @@ import { CHUNK_SPAN, type ChunkWord, ownedWord, packChunk, RECYCLED } from './ch
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
- * Spans: contiguous whole chunks of one region, for what is larger than a chunk. The owner gives a
- * span back, or any client when the owner is dead and nothing leads to the span.
+ * Spans: contiguous whole chunks of one region, for memory larger than a chunk. The owner frees a
+ * span; any client does if the owner is dead and nothing leads to the span.
  */
 export class Spans {
   readonly #layout: PoolLayout;
@@ -33,7 +33,7 @@ export class Spans {
   }
 
   /**
-   * The first `bytes` can be used; what the caller touches beyond, it reserves. Raises
+   * The caller may use the first `bytes`, and must reserve what it uses beyond. Raises
    * SW_POOL_FULL.
    */
   *allocate(
@@ -54,8 +54,8 @@ export class Spans {
   }
 
   /**
-   * Makes this client the owner of a span that it is about to unlink. If it dies before it has
-   * given the span back, the sweep finds that its owner is dead. Returns the chunks.
+   * Makes this client the owner of a span that it is about to unlink, so that a sweep frees the
+   * span if this client dies before it has done so. Returns the chunks.
    */
   *takeOver(catalog: number, address: Address, units: number): Operation<number[]> {
     const taken: number[] = [];
@@ -66,24 +66,24 @@ export class Spans {
     return taken;
   }
 
-  /** Makes this client the owner of a chunk of a span, unless it is no more what it was. */
+  /** Makes this client the owner of a chunk of a span, unless the chunk's word has changed. */
   *takeOverChunk(catalog: number, chunk: number, word: ChunkWord): Operation<boolean> {
     if (word.state !== CHUNK_SPAN || word.catalog !== catalog) return false;
     return yield* this.#chunks.handOver(chunk, word, this.#word(catalog));
   }
 
-  /** Adds what gives back a chunk of an own span that no client can reach any more. */
+  /** Adds the verbs that free a chunk of this client's span, which no client can reach any more. */
   free(catalog: number, chunk: number, batch: Batch): void {
     this.recycle(chunk, packChunk(this.#word(catalog)), batch);
   }
 
-  /** Adds what makes a chunk with this word free for any use. */
+  /** Adds the verbs that make a chunk with this word free for any use. */
   recycle(chunk: number, from: bigint, batch: Batch): void {
     const words = new Scratch(CAS_BYTES + FAA_BYTES);
     words.i64[0] = BigInt.asIntN(64, from);
     words.i64[1] = BigInt.asIntN(64, RECYCLED);
     words.i64[CAS_BYTES >> 3] = 1n;
-    // If the CAS fails, the news only make a client read the table once more.
+    // If the CAS fails, the news only makes clients read the table once more.
     batch.cas(this.#layout.chunkWord(chunk), words, 0).faa(SUPERBLOCK.chunkNews, words, CAS_BYTES);
   }
 

@@ -18,15 +18,15 @@ export interface MergePlan {
   dropped: Int32Array;
 }
 
-/** Entries of a CurSegment are sorted by a number: what may have one key, then their place. */
+/** A CurSegment's entries are sorted by a number: their group (`groupOf`), then their position. */
 const PLACE_BITS = 12;
 const PLACE_MASK = 2 ** PLACE_BITS - 1;
 
 const KEPT = 0;
 const DROPPED = 1;
-/** Dropped, and another dropped entry names its record. */
+/** Dropped, and not listed, because another dropped entry names the same record. */
 const DOUBLE = 2;
-/** An entry of Main that goes is noted as its place times this, plus its fate. */
+/** A dropped entry of Main is noted as its index times this, plus its fate. */
 const FATES = 4;
 
 /**
@@ -34,37 +34,40 @@ const FATES = 4;
  * goes too, since nothing older lies below the MainSegment. `main` is sorted and has no key twice;
  * `current` is in the order of writing.
  *
- * Entries can have the same key only if their fingerprints and depth bits are the same. Where there
- * are such entries, and one of them is new, the keys are read, unless all point to one record.
+ * Entries can have the same key only if their fingerprints and depth bits are the same. If there
+ * are such entries and one of them is new, their keys are read, unless all point to one record.
  *
  * Main has thousands of entries, and a client makes a merge every hundred writes. So the planner
  * looks only at entries of Main that may have the key of a new one, and copies the runs between the
- * entries that change. It works in arrays that it keeps.
+ * entries that change. It reuses its arrays.
  */
 export class MergePlanner {
   readonly #keys: RecordKeys;
   #main: Int32Array = new Int32Array(0);
   #current: Int32Array = new Int32Array(0);
-  /** Entries of the CurSegment by what may have one key, the oldest first: see PLACE_BITS. */
+  /** The CurSegment's entries by group, each group oldest first: see PLACE_BITS. */
   #order = new Uint32Array(0);
   #places = new Uint32Array(0);
-  /** For each of these, where the entries of Main with its fingerprints end. */
+  /** For each entry of `#order`, where Main's entries with its fingerprints end. */
   #behind = new Uint32Array(0);
-  /** The entries of Main that go, see FATES. */
+  /** The dropped entries of Main, see FATES. */
   readonly #gone = new IntList();
   #currentFate: Uint8Array = new Uint8Array(0);
-  /** Members of doubtful groups, oldest first: entries of Main, and of Cur as complements. */
+  /** Members of groups whose keys must be read, oldest first: indices in Main, or ~index in Cur. */
   readonly #members = new IntList();
   readonly #groupEnds = new IntList();
-  /** Their words, for the reading of keys. */
+  /** The members' words, for `RecordKeys.load`. */
   readonly #words = new IntList();
   readonly #kept = new IntList();
   readonly #dropped = new IntList();
   /** Members of a group, each the newest of its key. */
   readonly #newest = new IntList();
-  /** Whether a tombstone was judged by keys: its record's own entry may be dropped beside it. */
+  /**
+   * Whether a tombstone was judged by keys: the entry of the record that it deletes may then be
+   * dropped, too.
+   */
   #buries = false;
-  /** How many entries are dropped whose record another dropped one names. */
+  /** How many entries have the fate DOUBLE. */
   #doubles = 0;
 
   constructor(keys: RecordKeys) {
@@ -79,7 +82,7 @@ export class MergePlanner {
       this.#resolve();
     }
     this.#collect();
-    // A record that is neither linked any more nor retired would be lost.
+    // A record that is neither linked nor retired would leak.
     const all = 2 * this.#order.length + this.#main.length;
     const planned = this.#kept.length + this.#dropped.length + 2 * this.#doubles;
     invariant(planned === all, 'a merge loses entries');
@@ -107,7 +110,9 @@ export class MergePlanner {
     this.#order = this.#places.subarray(0, count).sort();
   }
 
-  /** Runs of the sorted entries that may have one key, with what Main has of the kind. */
+  /**
+   * Finds the groups: sorted entries that may share a key, and Main's entries of the same group.
+   */
   #findGroups(): void {
     const order = this.#order;
     const main = this.#main;
@@ -124,7 +129,7 @@ export class MergePlanner {
     }
   }
 
-  /** `from` is the first entry of Main with these fingerprints, or later ones. */
+  /** `from`: the first entry of Main with these or greater fingerprints. */
   #addGroup(group: number, from: number, first: number, end: number): void {
     const main = this.#main;
     const before = this.#members.length;
@@ -171,7 +176,7 @@ export class MergePlanner {
     return recordOf(this.#words.at(2 * at), this.#words.at(2 * at + 1));
   }
 
-  /** Whether the member is a tombstone: those are never in Main. */
+  /** Whether the member is a tombstone. Main has none. */
   #isBurial(member: number): boolean {
     return member < 0 && isTombstone(this.#current[2 * ~member + 1]);
   }
@@ -187,7 +192,7 @@ export class MergePlanner {
     this.#words.push(high);
   }
 
-  /** Drops all but the newest entry of each key of the doubtful groups, whose keys are loaded. */
+  /** Of the groups whose keys were read, drops all but each key's newest entry. */
   #resolve(): void {
     for (let group = 0, first = 0; group < this.#groupEnds.length; group++) {
       const end = this.#groupEnds.at(group);
@@ -214,7 +219,7 @@ export class MergePlanner {
     return false;
   }
 
-  /** Puts the entries that stay together, and lists the others. */
+  /** Merges the entries that stay into one sorted list, and lists the dropped ones. */
   #collect(): void {
     const current = this.#current;
     const gone = this.#gone.view();
@@ -290,7 +295,7 @@ class MainRuns {
     this.#kept = kept;
   }
 
-  /** Copies those before `end`, and hands those that go to `drop`. */
+  /** Copies the entries before `end`, except dropped ones, which it passes to `drop`. */
   copyUpTo(end: number, drop: (fate: number, low: number, high: number) => void): void {
     const main = this.#main;
     for (; this.#nextGone < this.#gone.length; this.#nextGone++) {
@@ -335,7 +340,7 @@ class IntList {
     return this.#items.subarray(0, this.length);
   }
 
-  /** The array with room for so many more. */
+  /** The array, grown to have room for `more` items. */
   room(more: number): Int32Array {
     if (this.length + more > this.#items.length) {
       const larger = new Int32Array(2 * (this.length + more));

@@ -91,9 +91,8 @@ export function* mergeFull(table: SepHashTable, request: SepHashRequest): Operat
 }
 
 /**
- * Claims a block for a closed segment's new MainSegment, before the segment is padded. Padded
- * without a block, the segment would stay full, and no deletion could make room in it. Raises
- * SW_POOL_FULL.
+ * Makes sure that a closed segment's merge has a block before the segment is padded. Otherwise the
+ * segment would stay full, and no deletion could make room in it. Raises SW_POOL_FULL.
  */
 function* findRoom(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, metaLow, metaHigh } = request;
@@ -185,7 +184,7 @@ function checkHeader(
   current: Address,
 ): void {
   invariant(depth === own && suffix >>> depth === 0, 'a MainSegment is of another segment');
-  invariant(slots === current, 'a segment is merged with the CurSegment of another epoch');
+  invariant(slots === current, 'a MainSegment names another CurSegment');
   const { count, dropped, units } = main;
   const isBounded = count >= 0 && dropped >= 0 && mainBytes(count + dropped) <= UNIT_BYTES * units;
   invariant(isBounded, 'a MainSegment has more entries than its block');
@@ -216,7 +215,7 @@ export class Merger {
   #forDeletion = false;
   /** The spare place for a MainSegment without a block (compact.ts), or 0. */
   #spare: Address = 0;
-  /** Whether the new MainSegment is in the spare place: then it keeps the old block as its home. */
+  /** Whether the new MainSegment is in the spare place; the old block then stays its home. */
   #isDisplaced = false;
   /** Whether the segment got another CurSegment. */
   #hasMovedSlots = false;
@@ -293,7 +292,8 @@ export class Merger {
 
   /**
    * A MainSegment that has grown too long is split. In a full pool a deletion does whatever there
-   * is memory for: two MainSegments of half the size, or one that is longer than it should be.
+   * is memory for: it writes two MainSegments of half the size, or one that is longer than it
+   * should be.
    */
   *#publish(
     view: SegmentView,
@@ -429,8 +429,8 @@ export class Merger {
     const [, before, low, high] = words;
     // The epoch makes sure that the same metadata do not recur while an operation may expect them.
     const isNext = mainOf(low, high) > 0 && epochOf(high) !== epochOf(before);
-    invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge leaves the epoch as it was');
-    invariant(depthOf(high) >= depthOf(before), 'the local depth of a segment goes back');
+    invariant(isNext && depthOf(high) - depthOf(before) <= 1, 'a merge does not change the epoch');
+    invariant(depthOf(high) >= depthOf(before), 'the local depth of a segment decreases');
     setWord(this.#words, 0, words[0], words[1]);
     setWord(this.#words, 8, words[2], words[3]);
     return batch.cas(header, this.#words, 0);
@@ -458,7 +458,7 @@ export class Merger {
     this.#table.reclamation.retire(address, units, this.#table.catalog);
   }
 
-  /** Retires the records of dropped entries that tell the record's length. */
+  /** Retires the records of dropped entries that contain the record's length. */
   #retireShort(entries: Int32Array): void {
     for (let at = 0; at < entries.length; at += 2) {
       const units = unitsOfEntry(entries[at + 1]);
@@ -484,7 +484,7 @@ export class Merger {
 
 /**
  * Fills empty entries with pads, so that the segment can be merged: 2 round trips. CASes execute in
- * their order, so entries are filled in order. A CAS that fails has met another client's entry.
+ * their order, so entries are filled in order. A CAS fails if another client has filled the entry.
  */
 export function* seal(table: SepHashTable, request: SepHashRequest): Operation<void> {
   const { batch, words } = request;

@@ -3,17 +3,17 @@ import { HEADER_BYTES, KEY_BYTES_AND_KIND, pad8 } from '../../../records/layout.
 import { Batch, type Operation, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import { recordOf, unitsOfEntry } from '../segments/entry.ts';
 
-/** Lines of a record that are read at first; a longer key costs one more READ. */
+/** Lines of a record that are read first; a longer key costs another READ. */
 const KEY_UNITS = 4;
 /** Records that are read in one doorbell. */
 const RECORDS_AT_ONCE = 128;
 
 /** Reads the keys of records, many in a doorbell: for merges and splits. */
 export class RecordKeys {
-  /** The beginnings of the records, one behind the other. */
+  /** The beginnings of the records, one after the other. */
   readonly #records = new Scratch(RECORDS_AT_ONCE * UNIT_BYTES);
   #offsets = new Int32Array(RECORDS_AT_ONCE);
-  /** Keys that are longer than that. */
+  /** Keys longer than KEY_UNITS, by index of the entry. */
   readonly #long = new Map<number, Scratch>();
   readonly #key = new Scratch(KEY_UNITS * UNIT_BYTES + 2 * HASH_PADDING);
   readonly #hash = new KeyHash();
@@ -47,7 +47,7 @@ export class RecordKeys {
   same(one: number, other: number): boolean {
     const bytes = this.#keyBytes(one);
     if (bytes !== this.#keyBytes(other)) return false;
-    // Behind a key there are zeros up to a whole word.
+    // Keys are padded with zeros to a whole word.
     const words = pad8(bytes) >> 2;
     const first = this.#keyWords(one);
     const second = this.#keyWords(other);
@@ -57,7 +57,7 @@ export class RecordKeys {
     return true;
   }
 
-  /** The hash words that choose segments, of the keys of entries. */
+  /** For each entry, the hash word of its key that chooses the segment. */
   *hashes(entries: Int32Array): Operation<Int32Array> {
     const hashes = new Int32Array(entries.length / 2);
     for (let first = 0; first < entries.length; first += 2 * RECORDS_AT_ONCE) {
@@ -79,7 +79,7 @@ export class RecordKeys {
     return this.#hash.h1;
   }
 
-  /** Gives each record its place; returns how many bytes they take. */
+  /** Assigns each record an offset in `#records`; returns how many bytes they take. */
   #place(entries: Int32Array): number {
     let bytes = 0;
     for (let i = 0; i < entries.length / 2; i++) {

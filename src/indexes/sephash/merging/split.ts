@@ -95,7 +95,9 @@ export class Halves {
     }
   }
 
-  /** Nobody has seen them: another client has split the segment, or there was no memory. */
+  /**
+   * Returns the blocks, which no client has seen, after another client's split or without memory.
+   */
   giveBack(): void {
     const { allocator, catalog, geometry } = this.#table;
     const give = (address: Address, units: number) => {
@@ -128,7 +130,7 @@ export function postHalves(
 ): { low: number; high: number } {
   const { low, high, header, zeros, sibling } = halves;
   const next = nextOddEpoch(epoch);
-  // The words of the old CurSegment would name records that both halves may retire.
+  // The old CurSegment's words would name records that both halves may retire.
   const areNew = low.slots > 0 && high.slots > 0 && low.slots !== high.slots && sibling > 0;
   invariant(areNew, 'the halves of a split share a CurSegment or lack one');
   const none = new Int32Array(0);

@@ -23,7 +23,10 @@ export function postRange(request: SepHashRequest, batch: Batch): Batch {
   return batch.read(main + MAIN_HEADER_BYTES + 8 * rangeStart, bytes, range, 0);
 }
 
-/** Adds the READ of the CurSegment's entries. Before the header: what it says was true later. */
+/**
+ * Adds the READ of the CurSegment. The header's READ follows it: an unchanged header then proves
+ * that no merge came before.
+ */
 export function postSlots(table: SepHashTable, request: SepHashRequest, batch: Batch): Batch {
   return batch.read(request.slots, table.geometry.slotsBytes, request.words, SLOTS_AT);
 }
@@ -40,8 +43,8 @@ export function firstEmpty({ words, sign }: SepHashRequest, from: number, end: n
 }
 
 /**
- * Collects the entries with the key's fingerprints, in the order in which they count: those of the
- * CurSegment's first `slots` entries from the end, then those of the MainSegment.
+ * Collects the entries with the key's fingerprints, newest first: those of the CurSegment's first
+ * `slots` entries from the end, then those of the MainSegment.
  */
 export function gather(request: SepHashRequest, slots: number): number {
   request.ensureCandidates(slots + request.rangeEnd - request.rangeStart);
@@ -84,7 +87,7 @@ function add(request: SepHashRequest, low: number, high: number): void {
 }
 
 /**
- * How many candidates are read at first: of the CurSegment the newest alone, because the others are
+ * How many candidates are read first. If the CurSegment has any, only its newest: the others are
  * nearly always older records of the same key.
  */
 export function firstCandidates({ recent, candidates }: SepHashRequest): number {
@@ -93,7 +96,7 @@ export function firstCandidates({ recent, candidates }: SepHashRequest): number 
 
 /**
  * Reads the candidates' records and finds the newest entry of the key: 1 round trip, or 2 when keys
- * share fingerprints in the CurSegment. Whether the key is present; `match` is its entry.
+ * share fingerprints in the CurSegment. Returns whether the key is present; `match` is its entry.
  */
 export function* readCandidates(request: SepHashRequest): Operation<boolean> {
   const { batch } = request;

@@ -6,7 +6,7 @@ import { mainOf } from '../segments/header.ts';
 import { parseFpTable, parseMainHeader } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';
 
-/** Aims a request at the segment of its key as the caches know it: no round trip. */
+/** Points a request at its key's segment as the caches know it, without a round trip. */
 export function aim(table: SepHashTable, request: SepHashRequest): void {
   const view = table.viewFor(request.hash.h1);
   request.view = view;
@@ -52,7 +52,7 @@ export function* catchUp(
   yield* table.retry(request, 'staleDirectory', attempt);
   const header = yield* table.directory.refresh(hash.h1);
   if (header !== met.header) return;
-  // Split, and the splitter has not told the directory yet, or never will.
+  // The segment was split, and its splitter has not linked the sibling yet, or has died.
   request.view = met;
   request.fresh = undefined;
   yield* loadView(table, request);
@@ -66,7 +66,7 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
     yield batch.clear().read(view.header, 8, words, HEADER_AT);
     request.noteFresh(lowHalf(words, HEADER_AT), highHalf(words, HEADER_AT));
   }
-  // Current in the course of this operation, so its block is not re-used before the operation ends.
+  // This MainSegment was current during the operation, so its block is not reused before the end.
   const { freshLow, freshHigh } = request;
   const bytes = table.mainHeaderBytes;
   range.ensure(bytes);
@@ -78,8 +78,8 @@ export function* loadView(table: SepHashTable, request: SepHashRequest): Operati
 }
 
 /**
- * Links the segment that was split off (suffix, depth) into the directory, if it is not there. The
- * splitter does so, or a client that meets a split which the directory lacks.
+ * Links the sibling of a segment, which now has this suffix and depth, into the directory if it is
+ * missing there. The splitter does so, or the next client that meets the split.
  */
 export function* linkSibling(
   table: SepHashTable,

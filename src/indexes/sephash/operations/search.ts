@@ -24,7 +24,7 @@ import { aimForSearch, catchUp } from './refresh.ts';
  *
  * The result counts only when every header that was read has the same metadata as the caches. Then
  * the MainSegment that was read is the one below the CurSegment that was read, and no merge came in
- * between. The paper reads them independently: after a merge that a client has not heard of, the
+ * between. The paper reads them independently: after a merge that the client does not know of, the
  * old Main and the new CurSegment together lack keys.
  */
 export function* search(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
@@ -63,7 +63,7 @@ function needsSlots(table: SepHashTable, request: SepHashRequest): boolean {
   return table.techniques.filter && mayHaveRecent(request);
 }
 
-/** What the first candidates say, or undefined when they do not tell. */
+/** Whether the key is present, or undefined if the first candidates do not tell. */
 function settled(request: SepHashRequest, end: number): boolean | undefined {
   if (request.candidates.mayBeLong) return undefined;
   request.match = firstMatch(request, 0, end);
@@ -72,8 +72,8 @@ function settled(request: SepHashRequest, end: number): boolean | undefined {
 }
 
 /**
- * Searches of many keys in doorbells that they share: 2 of them, or 3 when a filter is hit. What
- * these do not settle is searched for alone.
+ * Searches many keys with shared doorbells: 2 of them, or 3 when a filter is hit. A key for which
+ * these are not enough is then searched for alone.
  */
 export function* searchMany(
   table: SepHashTable,
@@ -82,7 +82,7 @@ export function* searchMany(
   batch: Batch,
   found: boolean[],
 ): Operation<void> {
-  /** Entries of the CurSegment that a request has read, or -1 when it is searched for alone. */
+  /** How many entries of the CurSegment a request has read; -1: it is searched for alone. */
   const recent: number[] = [];
   batch.clear();
   for (let i = 0; i < count; i++) {

@@ -37,7 +37,7 @@ import {
   canSetBit,
   completeBit,
   filterAt,
-  filterIsClear,
+  isFilterReliable,
   postBit,
   wantsBit,
 } from '../segments/filter.ts';
@@ -47,9 +47,8 @@ import { firstEmpty, gather, postHeader, postRange, postSlots, readCandidates } 
 import { aim, aimForAppend, aimForSearch, catchUp } from './refresh.ts';
 
 /**
- * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips. A
- * condition that needs the old record searches first: 2 round trips for a key whose fingerprints
- * no other key has, else 3.
+ * Stores the outgoing record under a condition. ALWAYS is a blind append of 2 round trips. Any
+ * other condition searches first: 2 round trips if no entry has the key's fingerprints, else 3.
  */
 export function* write(
   table: SepHashTable,
@@ -81,7 +80,7 @@ export function* write(
   }
 }
 
-/** Deletes without telling whether there was anything: 2 round trips, as the paper's deletion. */
+/** Deletes without telling whether the key was there: 2 round trips, as the paper's deletion. */
 export function* erase(table: SepHashTable, request: SepHashRequest): Operation<void> {
   request.begin();
   request.forDeletion = true;
@@ -126,7 +125,7 @@ export function* remove(
   }
 }
 
-/** Replaces the value by what `compute` makes of the old one: 3 round trips. */
+/** Replaces the value by what `compute` makes of it: 3 round trips. */
 export function* modify(
   table: SepHashTable,
   request: SepHashRequest,
@@ -151,7 +150,7 @@ export function* modify(
   }
 }
 
-/** Gives back a block that was not linked. One that may have been linked belongs to a sweep. */
+/** Gives back a block that was not linked. One that may have been linked is left to a sweep. */
 function release(table: SepHashTable, request: SepHashRequest): void {
   if (request.inDoubt) request.record.forgetBlock();
   else table.records.discard(request);
@@ -179,8 +178,9 @@ function* storeSurveyed(
 /**
  * Puts the word into the first empty entry after a survey; false when the survey must be repeated.
  * If a key with other fingerprints has taken the entry meanwhile, the survey still holds. The
- * failed CAS has read that entry, so the next one is the first unknown. Without this, many
- * operations of one client on one segment would survey it once for each other.
+ * failed CAS has returned that entry, so the next CAS expects the entry behind it to be empty.
+ * Without this, each of many operations of one client would survey a segment again after every
+ * write of the others.
  */
 function* claimSurveyed(
   table: SepHashTable,
@@ -191,7 +191,7 @@ function* claimSurveyed(
   const { words, sign, tag } = request;
   for (let slot = request.emptySlot; slot < table.geometry.slots; slot++) {
     const at = SLOTS_AT + 8 * slot;
-    // One that the survey has read as full, behind an empty one, was filled after that.
+    // An entry that the survey read as full behind an empty one was filled after that one was read.
     if (signOf(highHalf(words, at)) !== sign) {
       const fate = yield* claim(table, request, slot, low, high);
       if (hasWon(fate)) return true;
@@ -203,8 +203,9 @@ function* claimSurveyed(
 }
 
 /**
- * A segment at the maximum depth cannot be split. When it holds as much as it should, only writes
- * that add no key are let in, so that it stays possible to delete; then even ALWAYS searches first.
+ * Whether the key's segment is full at the maximum depth, so that it cannot be split. It then
+ * accepts only writes that add no key, so that deletions stay possible. Even ALWAYS must then
+ * search first.
  */
 function* mustNotGrow(table: SepHashTable, request: SepHashRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
@@ -228,12 +229,12 @@ function indexFull({ directory }: SepHashTable): StepwellError {
   );
 }
 
-/** What became of an attempt on an entry. */
+/** Results of an attempt to fill an entry. */
 const WON = 0;
 const TAKEN = 1;
 const CHANGED = 2;
 
-/** Answers of the search for the first empty entry that are not entries. */
+/** Results of `findEmpty` other than an entry. */
 const STALE = -1;
 const FULL = -2;
 
@@ -243,9 +244,9 @@ const FULL = -2;
  *   D[WRITE record; READ window; READ header] -> D[CAS filter; CAS first empty entry]
  *
  * The CAS succeeds only if the entry is still empty in the same epoch: a merge needs all entries
- * full, and no word comes back while a client may expect it (see README). So all writes of a
- * segment have one order, that of the entries, and an append that has returned is found by every
- * later search. `tombstone` deletes without telling whether there was anything.
+ * full, and no word comes back while a client may expect it (see docs/protocols/sephash.md). So all
+ * writes of a segment have one order, that of the entries, and an append that has returned is found
+ * by every later search. `tombstone` makes it a deletion.
  */
 function* append(table: SepHashTable, request: SepHashRequest, tombstone = false): Operation<void> {
   for (let attempt = 1; ; attempt++) {
@@ -268,9 +269,9 @@ function* append(table: SepHashTable, request: SepHashRequest, tombstone = false
 }
 
 /**
- * The paper reads one window after the other. Here one READ takes all that is behind the first, or
- * the whole CurSegment when the offset is of another epoch. With a hundred clients that is nearly
- * always so: between two visits of one client, each of the others has been there.
+ * The paper reads window after window. Here the second READ takes all the rest; and if the cached
+ * offset is of another epoch, the first READ takes the whole CurSegment. With a hundred clients it
+ * nearly always is: between two visits of one client, each of the others has been there.
  */
 function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<number> {
   const { view } = request;
@@ -286,8 +287,8 @@ function* findEmpty(table: SepHashTable, request: SepHashRequest): Operation<num
 }
 
 /**
- * The record, unless it is written, and the entries from `offset` on. The entry before is read too:
- * it must be full, or the offset is of another epoch.
+ * Posts the record, unless it is written, and the READ of the entries from `offset` on. It reads
+ * the entry before, too: if that is not full, the offset is of another epoch.
  */
 function postWindow(
   table: SepHashTable,
@@ -311,7 +312,7 @@ function postWindow(
  * The first empty entry that was read, or the window's end, or STALE. A closed segment has none.
  */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
-  if (!request.metaHolds() || !filterIsClear(table, request)) return STALE;
+  if (!request.metaHolds() || !isFilterReliable(table, request)) return STALE;
   if (request.isShutOut) return table.geometry.slots;
   const slot = firstEmpty(request, request.windowStart, request.windowEnd);
   if (slot === request.windowStart && slot > 0) {
@@ -322,15 +323,12 @@ function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
   return slot;
 }
 
-/** Entries before `slot` are full: true for the epoch that the operation has read. */
+/** Notes that the entries before `slot` are full, in the epoch that the operation has read. */
 function noteOffset({ view, metaLow, metaHigh }: SepHashRequest, slot: number): void {
   if (view.isAt(metaLow, metaHigh)) view.noteOffset(slot);
 }
 
-/**
- * Tries the empty entry, and the next one whenever another client was first. The failed CAS has
- * read the full entry; the CAS on the next one succeeds if that is still as it was read.
- */
+/** Tries the empty entry, and the next one whenever another client was first. */
 function* claimFrom(
   table: SepHashTable,
   request: SepHashRequest,
@@ -357,8 +355,8 @@ export function newHigh({ record, tag, hash, depth, sign }: SepHashRequest): num
 }
 
 /**
- * One attempt to put the word into an entry that was read as empty: 1 round trip. When it took the
- * last entry, the segment is merged by this client, after the write has taken effect.
+ * Tries to put the word into an entry that was read as empty: 1 round trip. If it takes the last
+ * entry, this client then merges the segment.
  */
 export function* claim(
   table: SepHashTable,
@@ -367,7 +365,7 @@ export function* claim(
   low: number,
   high: number,
 ): Operation<number> {
-  // Without zero-wait writes the filter's change is waited for, as the paper's base version does.
+  // Without zero-wait writes the filter bit is set first, as in the paper's base version.
   if (!table.techniques.zeroWait) yield* completeBit(table, request);
   const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
@@ -380,9 +378,9 @@ export function* claim(
 /**
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
  * flight: each would try the same entry, one would win, and all others would try the next one.
- * Operations that wait learn here which entries the others fill, without a round trip: no full
- * entry changes before the next merge. A learnt filter word may be out of date. Then its CAS fails,
- * as if another client had set a bit.
+ * Waiting operations learn without a round trip which entries the others fill: no full entry
+ * changes before the next merge. A filter word learnt so may be out of date. Then its CAS fails, as
+ * if another client had set a bit.
  */
 function* claimInTurn(
   table: SepHashTable,
@@ -418,14 +416,17 @@ function* awaitTurn({ view, batch, words }: SepHashRequest): Operation<void> {
   }
 }
 
-/** Whether another operation of this client has learnt, in the same epoch, what stands there. */
+/**
+ * Takes over the word that another operation of this client has read there in the same epoch, if
+ * any.
+ */
 function adoptLearnt({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): boolean {
   const word = view.isAt(metaLow, metaHigh) ? view.learntWord(at) : undefined;
   if (word !== undefined) setWord(words, at, word.low, word.high);
   return word !== undefined;
 }
 
-/** For the others that wait. */
+/** Passes a word on to this client's waiting operations. */
 function learn({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): void {
   if (view.isAt(metaLow, metaHigh)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
 }
@@ -451,14 +452,14 @@ function postClaim(
   const isEmpty = signOf(highHalf(words, SWAP_AT)) !== request.sign;
   invariant(
     isEmpty && signOf(high) === request.sign,
-    'a full entry is claimed, or by an empty one',
+    'a CAS on a full entry, or to a word of another sign',
   );
   setWord(words, SWAP_AT + 8, low, high);
   request.inDoubt = true;
   return batch.cas(request.slots + 8 * slot, words, SWAP_AT);
 }
 
-/** Evaluates the posted claim; `bitStands` then tells whether its filter bit is set. */
+/** Evaluates the claim's answer; `bitStands` then tells whether its filter bit is set. */
 function noteClaim(request: SepHashRequest, slot: number): number {
   const { words } = request;
   const at = SLOTS_AT + 8 * slot;
@@ -476,21 +477,21 @@ function noteClaim(request: SepHashRequest, slot: number): number {
 }
 
 /**
- * Reads what a write has to read if it looks for rivals with the same key after it has taken effect
- * (Figure 9b, reread-based). Entries in order need none of it, so the answer is ignored.
+ * Reads the CurSegment again, as a write must if the order of entries does not reveal rivals
+ * (Figure 9b, reread-based). Ours does, so the answer is ignored: only the cost is reproduced.
  */
 function* reread(table: SepHashTable, request: SepHashRequest): Operation<void> {
   yield postHeader(request, postSlots(table, request, request.batch.clear()));
 }
 
-/** The record, or its header again when it was written for another entry. */
+/** Posts the record; if it is written, only its header again when its version has changed. */
 function postRecord(
   table: SepHashTable,
   request: SepHashRequest,
   batch: Batch,
   version: number,
 ): void {
-  // A tombstone of a record that was found has none of its own.
+  // A tombstone points to the record that it deletes and has none of its own.
   if (request.record.block === 0) return;
   if (request.record.version !== version >>> 0) {
     request.reseal(version);
@@ -506,7 +507,7 @@ export function hasWon(fate: number): boolean {
 }
 
 /**
- * The first round trips of an operation that depends on what is there: a search that reads the
+ * The first round trips of an operation that depends on the old record: a search that reads the
  * whole CurSegment and writes the operation's own record in the same doorbell.
  *
  *   D[WRITE record; READ entries of the fingerprint in Main; READ CurSegment; READ header]
@@ -534,14 +535,14 @@ export function* survey(table: SepHashTable, request: SepHashRequest): Operation
       yield* table.retry(request, 'staleSegment', attempt);
       continue;
     }
-    if (!filterIsClear(table, request)) {
+    if (!isFilterReliable(table, request)) {
       yield* table.retry(request, 'filterUnclear', attempt);
       continue;
     }
     request.emptySlot = firstEmpty(request, 0, table.geometry.slots);
     gather(request, request.emptySlot);
     const present = yield* readCandidates(request);
-    // Others must see what this operation has seen, also if it ends here.
+    // Other clients must see what this operation has seen, even if it ends here.
     if (request.recent > 0 && wantsBit(table, request)) yield* completeBit(table, request);
     return present;
   }

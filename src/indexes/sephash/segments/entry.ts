@@ -25,7 +25,7 @@ const POINTER_HIGH = 0xf;
 /** Largest value of `length`; it means "this much or more": the record's header tells. */
 export const ENTRY_UNITS_MAX = 63;
 
-/** Both fingerprints, by which entries are told apart and a MainSegment is sorted. */
+/** Both fingerprints; a MainSegment is sorted by them. */
 export function tagOf(high: number): number {
   return high >>> 16;
 }
@@ -90,9 +90,9 @@ export function tombstoneHigh(high: number, sign: number): number {
 
 /**
  * A word that fills an entry of a CurSegment and says nothing, so that the segment can be merged
- * before writers have filled it. It is the only word of length 0. It names the epoch: a word that
- * was read as empty must not come back in a later epoch of the same sign, and no record is named
- * that would see to it.
+ * before writers have filled it. It is the only word of length 0. It contains the epoch, so that it
+ * differs from the pads of a later epoch of the same sign: a word that was read as empty must never
+ * come back.
  */
 export function padLow(epoch: number): number {
   return epoch | 0;
@@ -106,7 +106,7 @@ export function isPad(high: number): boolean {
   return unitsOfEntry(high) === 0;
 }
 
-/** Splits to whose bits a nibble of the hash gives the answers (section 4.2.1, Figure 6). */
+/** Splits that the depth bits of an entry can decide (section 4.2.1, Figure 6). */
 export const SPLITS_PER_ROUND = 4;
 
 /** The four bits of the hash that an entry carries in a segment of this local depth. */

@@ -18,8 +18,9 @@ import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from 
  * Here a CAS sets the bit ahead of the CAS of the entry, in the same doorbell, unless it is set
  * already. When another bit of the word was set in between, the first CAS fails and the second may
  * succeed. Then the entry stands without its bit, and counts only once the bit is set. Its writer
- * sets it before it returns, or a client that looks at the entry does before it acts on it. Entries
- * that wait for one bit begin to count at once, in order. A merge makes all count.
+ * sets the bit before it returns, and a client that acts on the entry sets it before that. All
+ * entries that wait for the same bit begin to count together, in their order. A merge makes every
+ * entry count.
  */
 export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
   if (!wantsBit(table, request)) return false;
@@ -36,7 +37,7 @@ export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean 
   return table.techniques.filter && stateOf(request) !== BIT_SET;
 }
 
-/** After the doorbell of `postBit`: the word that now stands in the header is noted. */
+/** Whether the CAS of `postBit` succeeded. Notes the word that is now in the header. */
 export function bitWasSet(request: SepHashRequest): boolean {
   const { words } = request;
   const at = filterAt(request);
@@ -58,11 +59,11 @@ export function* completeBit(table: SepHashTable, request: SepHashRequest): Oper
 }
 
 /**
- * Whether the filter word that was read can be relied on. One that looks like a later epoch's was
- * read after a merge, or has not been touched for millions of merges. After a merge, the metadata
- * must have changed when they are read once more.
+ * Whether the filter word that was read can be relied on. A word of a seemingly later epoch was
+ * read after a merge, or is so old that the epoch has wrapped. A second read tells: after a merge
+ * the metadata have changed.
  */
-export function filterIsClear(table: SepHashTable, request: SepHashRequest): boolean {
+export function isFilterReliable(table: SepHashTable, request: SepHashRequest): boolean {
   if (!table.techniques.filter) return true;
   if (stateOf(request) !== BIT_UNKNOWN) return true;
   if (isDoubted(request)) {
@@ -73,7 +74,7 @@ export function filterIsClear(table: SepHashTable, request: SepHashRequest): boo
   return false;
 }
 
-/** Remembers the filter word that was read: a second look has to tell how old it is. */
+/** Remembers the filter word: reading it again will tell whether it is old. */
 export function doubt(request: SepHashRequest): void {
   const at = filterAt(request);
   request.doubtedEpoch = request.epoch;
@@ -90,8 +91,8 @@ function isDoubted(request: SepHashRequest): boolean {
 }
 
 /**
- * Whether the filter word that was read may be replaced: never one of a later epoch, whose bits
- * would be lost. A CAS that failed may have left such a word.
+ * Whether the filter word may be replaced. One of a later epoch must not be: its bits would be
+ * lost. A failed CAS may have returned such a word.
  */
 export function canSetBit(request: SepHashRequest): boolean {
   return stateOf(request) !== BIT_UNKNOWN || (request.trusted && isDoubted(request));
@@ -108,7 +109,7 @@ function stateOf(request: SepHashRequest): number {
   return bitState(lowHalf(words, at), highHalf(words, at), tag >>> 8, epoch);
 }
 
-/** Where a request has the filter word of its key. */
+/** Offset in a request of its key's filter word. */
 export function filterAt({ tag }: SepHashRequest): number {
   return HEADER_AT + filterWordOf(tag >>> 8);
 }

@@ -2,8 +2,8 @@ import { FINGERPRINTS } from './main-segment.ts';
 
 /**
  * A client's table for finding the entries of a fingerprint in a MainSegment (section 4.4.2): they
- * are in [start, end). MainSegments are immutable, so it stays right as long as the segment's
- * metadata is the same word.
+ * are in [start, end). MainSegments are immutable, so it is valid while the segment's metadata word
+ * is unchanged.
  */
 export interface FpCache {
   readonly bytes: number;
@@ -54,10 +54,10 @@ export class FpTable implements FpCache {
 const TOLERANCE_MIN = 8;
 
 /**
- * The FPTable fitted by lines of one slope. The entries of fingerprint i start near i * average +
- * delta. Where that is off by half an average, a record point gives another delta. The paper has 32
- * points with an overflow; here there are as many as needed. Every start is predicted within the
- * tolerance, so a range of one average and two tolerances is never too short.
+ * The FPTable approximated by lines of one slope: the entries of fingerprint i start near i *
+ * average + delta. Where that is off by half an average, a record point sets another delta. The
+ * paper has 32 points with an overflow; here there are as many as needed. Every start is predicted
+ * within the tolerance, so a range of one average and two tolerances is never too short.
  */
 export class RecordPoints implements FpCache {
   readonly #count: number;
@@ -103,7 +103,7 @@ export class RecordPoints implements FpCache {
     return Math.min(this.#count, Math.ceil(this.#predict(fingerprint + 1) + this.#tolerance));
   }
 
-  /** From the last record point that is not beyond the fingerprint. */
+  /** Predicts by the last record point at or before the fingerprint. */
   #predict(fingerprint: number): number {
     let low = 0;
     let high = this.#fingerprints.length;

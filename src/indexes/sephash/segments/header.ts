@@ -68,7 +68,7 @@ export function nextEpoch(epoch: number): number {
   return (epoch + 1) & EPOCH_MASK;
 }
 
-/** The next epoch for CurSegments of zeros. */
+/** The next epoch of sign 1, for new CurSegments: their zeros are then empty entries. */
 export function nextOddEpoch(epoch: number): number {
   return ((epoch + 1) | 1) & EPOCH_MASK;
 }
@@ -92,7 +92,7 @@ export function bitState(low: number, high: number, fingerprint: number, epoch: 
   return bit < 32 ? (low >>> bit) & 1 : (high >>> (bit - 32)) & 1;
 }
 
-/** Writes the filter word with the bit of one more fingerprint, at `to`; `from` is what it was. */
+/** Copies the filter word at `from` to `to`, with the fingerprint's bit set. */
 export function addBit(
   { i32 }: Scratch,
   from: number,
@@ -115,8 +115,8 @@ export function writeHeader(image: Scratch, main: Address, depth: number, epoch:
 }
 
 /**
- * The version of the record in a slot: where it stands in the history of its segment. So versions
- * of a key only grow, and no two writes have the same one before the epoch wraps around.
+ * The version of the record in an entry is its position in the segment's history. So a key's
+ * versions only grow, and no two writes share one before the epoch wraps around.
  */
 export function versionAt(epoch: number, slot: number): number {
   return epoch * 256 + slot;

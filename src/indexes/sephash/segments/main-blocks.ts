@@ -7,7 +7,7 @@ export interface MainBlock {
   address: Address;
   /** Size class of its block. */
   units: number;
-  /** Its block, when that is not where it is written: see compact.ts; else 0. */
+  /** The segment's own block, if this is the spare place (compact.ts); else 0. */
   home: Address;
 }
 
@@ -18,9 +18,9 @@ export interface EntryCounts {
 }
 
 /**
- * A block for a MainSegment of so many entries. When there is none of its size class and the pool
- * is full, a deletion takes one of a larger class. A deletion needs a merge now and then, and makes
- * room again. Insertions leave those blocks to it.
+ * A block for a MainSegment of so many entries. In a full pool a deletion may take a block of a
+ * larger class: deletions need a merge now and then, and make room again. Insertions leave such
+ * blocks to deletions.
  */
 export function* allocateMain(
   { allocator, catalog, geometry }: SepHashTable,
@@ -38,7 +38,10 @@ export function* allocateMain(
   }
 }
 
-/** Claims a block for such a MainSegment, for the merge that follows. Raises SW_POOL_FULL. */
+/**
+ * Makes sure that the merge that follows finds a block: allocates one and keeps it in this client's
+ * cache. Raises SW_POOL_FULL.
+ */
 export function* claimMain(
   table: SepHashTable,
   counts: EntryCounts,

@@ -19,20 +19,22 @@ interface MergeFailure extends MemoryInReach {
 }
 
 /**
- * What one client knows of a segment. All of it is a hint: it counts in an operation when the
- * metadata word that the operation reads is the one noted here.
+ * What one client knows of a segment. All of it is a hint: an operation may rely on it only if the
+ * metadata word that it reads is the one noted here.
  */
 export class SegmentView {
   /** Address of the segment's header; stays for ever. */
   readonly header: Address;
   metaLow = 0;
   metaHigh = 0;
-  /** Entries of the CurSegment, or 0 when not known: a split moves them, without signs a merge. */
+  /**
+   * Address of the CurSegment, or 0 if unknown. A split moves it; without signs a merge does, too.
+   */
   slots: Address = 0;
   suffix = 0;
   /** First entry that was not known to be full (section 4.3, sliding window). */
   offset = 0;
-  /** Whether that is of the noted metadata; after another client's merge nothing is known. */
+  /** Whether `offset` is of the noted metadata: another client's merge makes it unknown. */
   knowsOffset = false;
   /** Entries of the MainSegment of the noted metadata, or -1 when not known. */
   count = -1;
@@ -40,10 +42,10 @@ export class SegmentView {
   sibling: Address = 0;
   /** Operations of this client that are merging the segment. */
   mergers = 0;
-  /** Whether one of them is filling an entry; and how many wait to do so. */
+  /** Whether an operation of this client is filling an entry; and how many wait to do so. */
   isFilling = false;
   waiting = 0;
-  /** Words, in the epoch of the noted metadata, that were read while others waited. */
+  /** Words of the noted metadata's epoch that one operation read while others waited. */
   readonly #learnt = new Map<number, { low: number; high: number }>();
   #failure: MergeFailure | undefined;
   /** Whether every merge moves the CurSegment. */
@@ -73,7 +75,7 @@ export class SegmentView {
     return low === this.metaLow && high === this.metaHigh;
   }
 
-  /** Notes a metadata word that was read; what it replaces is forgotten. */
+  /** Notes a metadata word; if it is new, forgets what was known of the old one. */
   note(low: number, high: number): void {
     if (this.isAt(low, high)) return;
     if (this.#moves || depthOf(high) !== this.depth) this.slots = 0;
@@ -85,7 +87,7 @@ export class SegmentView {
     this.cache = undefined;
   }
 
-  /** Notes a word for the operations of this client that wait; `at` is where a request has it. */
+  /** Notes a word for this client's waiting operations; `at` is its offset in a request. */
   learnWord(at: number, low: number, high: number): void {
     if (this.waiting > 0) this.#learnt.set(at, { low, high });
   }
@@ -117,7 +119,7 @@ export class SegmentView {
     this.#failure = { low: this.metaLow, high: this.metaHigh, freed, reserveAllowed, error };
   }
 
-  /** If this client could not merge the segment of the noted metadata. */
+  /** The failure of this client's merge, while the metadata are still the same. */
   get mergeFailure(): MergeFailure | undefined {
     const failure = this.#failure;
     return failure !== undefined && this.isAt(failure.low, failure.high) ? failure : undefined;

@@ -41,7 +41,7 @@ export const BEHIND = 1;
 export const AHEAD = 2;
 export type Verdict = typeof SETTLED | typeof BEHIND | typeof AHEAD;
 
-/** Adds the READ of the key's bucket of level 1, by the version that the client knows. */
+/** Adds the READ of the key's bucket of level 1, at the version that the client knows. */
 export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
   request.segments = table.segments;
   request.version = request.segments.version;
@@ -51,7 +51,7 @@ export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batc
   return repostLevel1(table, request, batch);
 }
 
-/** Whether level 1 need not be read: the last step of a move by this client has done so. */
+/** Whether level 1 was already read, by the last step of this client's move. */
 export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
   const { segments } = table;
   const isCurrent = request.segments === segments && request.version === segments.version;
@@ -104,14 +104,14 @@ export function* readChain(request: ShardRequest): Operation<void> {
   }
 }
 
-/** Where the link behind the last chain node that was read stands in the words. */
+/** Offset in the words of the last link that was read. */
 export function lastLinkAt({ at, nodes, nodesAt }: ShardRequest): number {
   if (nodes.length === 0) return at[PLACES - 1] + LEVEL3_LINK;
   return nodesAt + (nodes.length - 1) * NODE_BYTES + NODE_LINK;
 }
 
 export function lastLink(request: ShardRequest): number {
-  // Behind a first word that is not in use may stand what a slow mover has written long after.
+  // If the bucket is not in use, a slow mover may still write behind its first word.
   if (!isInUse(highHalf(request.words, request.at[PLACES - 1]))) return NULL_ADDRESS;
   const at = lastLinkAt(request);
   return pointerOf(lowHalf(request.words, at), highHalf(request.words, at));
@@ -130,7 +130,7 @@ export function verdictOf(table: ShardTable, request: ShardRequest, place: numbe
   return SETTLED;
 }
 
-/** Whether all buckets of levels 2 and 3 are settled; else the place of one that is not. */
+/** The place of a bucket that is not settled; -1 if all buckets that were read are. */
 export function unsettledPlace(table: ShardTable, request: ShardRequest): number {
   const first = request.isWide ? PLACES - 1 : 0;
   for (let place = first; place >= 0; place--) {
@@ -139,7 +139,7 @@ export function unsettledPlace(table: ShardTable, request: ShardRequest): number
   return -1;
 }
 
-/** The place of the found entry, if it says that its bucket is behind the version; else -1. */
+/** The place of the found entry if its stamp shows that the bucket is behind; else -1. */
 export function placeBehind(table: ShardTable, request: ShardRequest): number {
   const { slotAt, version, words } = request;
   // Chain nodes are of no version.
@@ -154,17 +154,16 @@ export function beginGathering(request: ShardRequest): void {
 }
 
 /**
- * Collects the live entries of a place that have the key's fingerprint and segment id, in the
- * rotated order of the key. An entry counts at whatever version it is, since no slot of a bucket
- * ever serves another one. A frozen entry counts only if it stays: of one that leaves, or whose
- * bucket is migrated, the new bucket may have a newer word already. Notes on the way whether all
- * entries are settled.
+ * Collects the live entries of a place that have the key's fingerprint and segment id, in the key's
+ * rotated order. Entries of other versions count, too, since a bucket's slots never serve another
+ * bucket. A frozen entry counts only if it stays: if it leaves or its bucket is migrated, the new
+ * bucket may already have a newer word. Also notes whether all entries are settled.
  */
 export function gather(table: ShardTable, request: ShardRequest, place: number): void {
   const { geometry } = table;
   const start = request.at[place];
   if (!isInUse(highHalf(request.words, start))) {
-    // Words behind it may be a slow mover's, written to a place that no client uses any more.
+    // The other words may come from a slow mover, in a place that no client uses any more.
     request.isSettled = false;
     return;
   }
@@ -178,9 +177,9 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
 }
 
 /**
- * Takes the first entry of level 1 that matches the key in all its fields as the only candidate.
- * Nearly always it is the key's, and stands near where the key's scan begins. When none matches,
- * `isSettled` says whether the bucket holds nothing else of the key, as after `gather`.
+ * Takes the first entry of level 1 that matches the key in all fields as the only candidate. Nearly
+ * always it is the key's, and near the start of the key's scan. If none matches, `isSettled` says
+ * whether all entries are settled, as after `gather`.
  */
 export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): void {
   beginGathering(request);
@@ -201,7 +200,7 @@ export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): vo
   request.isSettled = request.candidates.count === 0 && (strange & SETTLED_MASK) === 0;
 }
 
-/** After `gatherFirst`, when that entry is another key's: the others, as `gather` collects them. */
+/** After `gatherFirst`, if its entry was another key's: collects the others, as `gather` does. */
 export function gatherOthers(table: ShardTable, request: ShardRequest): void {
   const { candidateSlots } = request;
   const { count: candidateCount } = request.candidates;
@@ -215,7 +214,9 @@ export function gatherOthers(table: ShardTable, request: ShardRequest): void {
   request.candidates.count = kept;
 }
 
-/** From word `from` on; returns in which bits the words passed over differ from settled ones. */
+/**
+ * Searches [from, end). Returns the bits in which the words before the match differ from settled.
+ */
 function firstBetween(
   request: ShardRequest,
   i32: Int32Array,
@@ -282,7 +283,7 @@ export function hasOverflowed({ words }: ShardRequest): boolean {
   return (highHalf(words, BUCKETS_AT) & OVERFLOW_MASK) !== 0;
 }
 
-/** The first slot of level 1 in the key's rotated order that was never used; 0 if there is none. */
+/** The first fresh slot of level 1 in the key's rotated order; 0 if there is none. */
 export function firstFresh({ geometry }: ShardTable, request: ShardRequest): number {
   return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isFresh);
 }
@@ -310,7 +311,9 @@ function firstOf(
   return 0;
 }
 
-/** An empty slot of level 2 (the less loaded choice), of level 3 or of a chain; 0 if none is. */
+/**
+ * An empty slot of level 2 (less loaded bucket first), level 3 or the chain; 0 if there is none.
+ */
 export function emptyBelow({ geometry }: ShardTable, request: ShardRequest): number {
   const { at, nodes, nodesAt } = request;
   const slots = geometry.entries[1];

@@ -53,11 +53,11 @@ import {
  *
  * While level 1 has a slot that was never used at this version, one CAS takes the first such slot
  * in the key's rotated order (Ordered-CAS, section 3.2): the second and last round trip. A slot is
- * used once a version. When two inserters of a key both missed the other, the second finds the
- * first in its way, so two copies of a key cannot come into being.
+ * used once in a version. If two clients insert a key and neither sees the other's entry, the
+ * second one's CAS fails on it. So a key never gets two copies.
  *
- * When every slot has been used, no such CAS can succeed any more in this version. From then on all
- * insertions claim an empty slot, wherever it is.
+ * When every slot has been used, no such CAS can succeed in this version. From then on all
+ * insertions claim an empty slot, of any level.
  *
  * Returns false when the operation must begin again.
  */
@@ -69,7 +69,7 @@ export function* insert(
   const { table } = slots;
   const at = table.techniques.ordered ? firstFresh(table, request) : 0;
   if (at === 0) return yield* claim(slots, request, attempt);
-  // A claim below that was made before this bucket left its last version may still be committed.
+  // A claim below, made before this bucket left its last version, may still be committed.
   if (request.isWide && (yield* evictClaims(slots, request))) {
     yield* table.retry(request, 'pendingKey', attempt);
     return false;
@@ -84,11 +84,11 @@ export function* insert(
   return false;
 }
 
-/** CAS words: what the slot at `at` was seen to hold, and the entry of the outgoing record. */
+/** Prepares the CAS: expected, the word read at `at`; desired, the outgoing record's entry. */
 export function prepareEntry(slots: ShardSlots, request: ShardRequest, at: number): void {
   copyWord(request.words, at, SWAP_AT);
   const isFree = isOpen(lowHalf(request.words, at), highHalf(request.words, at));
-  invariant(isFree, 'an entry is put into a slot that is taken');
+  invariant(isFree, 'an entry is put into a used slot');
   setWord(
     request.words,
     SWAP_AT + 8,
@@ -119,9 +119,9 @@ function* evictClaims(slots: ShardSlots, request: ShardRequest): Operation<boole
 }
 
 /**
- * Insertion where level 1 has no slot that was never used. An emptied slot of level 1 serves, else
- * one of level 2 (the less loaded choice) or 3, once the overflow bit of level 1 tells searches to
- * look there.
+ * Insertion when level 1 has no fresh slot. Takes an emptied slot of level 1, else one of level 2
+ * (less loaded bucket first) or 3, after it has set the overflow bit that makes searches look
+ * there.
  *
  *   D[CAS overflow bit; READ level 2, 2, 3]   if it was not set and level 1 has no empty slot
  *   D[WRITE record; CAS empty -> pending; READ level 1, 2, 2, 3, known chain nodes]
@@ -142,8 +142,8 @@ function* claim(slots: ShardSlots, request: ShardRequest, attempt: number): Oper
 }
 
 /**
- * Sets the overflow bit in the first entry of level 1 and reads levels 2 and 3. From now on no
- * search takes a miss in level 1 for an answer.
+ * Sets the overflow bit in the first entry of level 1 and reads levels 2 and 3. From then on no
+ * search stops after a miss in level 1.
  */
 function* overflow(table: ShardTable, request: ShardRequest, attempt: number): Operation<boolean> {
   const { batch, words, addresses } = request;
@@ -164,7 +164,7 @@ function* overflow(table: ShardTable, request: ShardRequest, attempt: number): O
   return false;
 }
 
-/** The slots of a SHARD table, as they are claimed, replaced and emptied. */
+/** A SHARD table's slots, for the protocols in substrates/claims. */
 export class ShardSlots implements ClaimedSlots<ShardRequest> {
   readonly table: ShardTable;
   readonly records: RecordIo;
@@ -238,10 +238,10 @@ export class ShardSlots implements ClaimedSlots<ShardRequest> {
 }
 
 /**
- * Whether searches look for a claim below level 1 once it is committed, by the word as it was read
- * after the claim. A client that is clearing overflow bits (overflow.ts) may have missed the
- * claim: then the bucket is marked as one that keeps its overflow bit, or the claim was too late. A
- * client that sets CLEARING after that READ looks after the claim, and finds it.
+ * Whether searches will find a claim below level 1 once it is committed, judged by the first word
+ * as read after the claim. A client that clears overflow bits (overflow.ts) may have missed the
+ * claim: then this client sets both bits, so that the bucket stays marked, or the claim came too
+ * late. A client that sets CLEARING after that READ reads the claim.
  */
 function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<boolean> {
   const low = lowHalf(words, BUCKETS_AT);
@@ -256,7 +256,7 @@ function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<bo
 
 /**
  * Collects the slots from place `first` on that have the key's fingerprint, committed or pending,
- * without the one that points at the request's own record.
+ * except the request's own.
  */
 function gatherRivals(table: ShardTable, request: ShardRequest, first: number): void {
   const { at, candidateSlots, fingerprint, words } = request;

@@ -24,13 +24,13 @@ import {
 } from './buckets.ts';
 
 /**
- * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever the
- * rest of its bucket is. A miss counts only when no word of the bucket was frozen, and each was of
- * the version by which the key's bucket was computed. A key that was there throughout then stood in
- * one of those words when it was read.
+ * Search (Algorithm 2): 1 round trip to the index and 1 for the record. A hit counts whatever state
+ * the rest of its bucket is in. A miss counts only if no word of the bucket was frozen, and each
+ * had the version by which the bucket was chosen. A key that is present throughout was then in one
+ * of those words when it was read.
  *
- * A search tries the first entry that agrees with the key alone. If that is another key's, which is
- * rare, it looks at the bucket's other entries: a round trip more if one may match.
+ * A search first tries only the first entry that matches. In the rare case that it is another
+ * key's, the search tries the bucket's other entries: one more round trip if any may match.
  *
  * If the bucket has overflowed, the search also reads levels 2 and 3: one doorbell, and one round
  * trip for each node of a chain.
@@ -58,9 +58,9 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
 }
 
 /**
- * After a hit: the first visitor of a bucket that is behind moves it, even if it only searches
- * (Algorithm 2, line 5). Otherwise tables that are rarely written to would never be moved. The
- * answer stands, and the found entry alone tells whether the bucket is behind.
+ * After a hit, moves the bucket if it is behind, even though this client only searches (Algorithm
+ * 2, line 5): otherwise buckets that are rarely written would never be moved. The hit remains
+ * valid, and the found entry alone tells whether the bucket is behind.
  */
 function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
   const place = placeBehind(table, request);
@@ -68,7 +68,7 @@ function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean>
   const { at, buckets, version, words, segments } = request;
   const level = LEVEL_OF_PLACE[place];
   const bytes = table.geometry.bucketBytes[level];
-  // A copy: the found entry has to stay where the caller looks for it.
+  // A copy, because the caller needs the found entry where it is.
   const view = { words: new Scratch(bytes), at: 0 };
   view.words.u8.set(words.u8.subarray(at[place], at[place] + bytes));
   yield* bringTo(table, level, buckets[place], version, view, segments);
@@ -90,14 +90,14 @@ function* readMatch(request: ShardRequest): Operation<boolean> {
   return matchCandidate(request);
 }
 
-/** Whether level 1, as it was looked through, is enough to say that the key is not in the table. */
+/** Whether level 1 alone proves that the key is absent. */
 function isAbsent(request: ShardRequest): boolean {
   return request.isSettled && !hasOverflowed(request);
 }
 
 /**
  * Searches of many keys in the same two doorbells, so that their latencies overlap; `found[i]` is
- * the answer to request i. What these do not settle is searched for alone.
+ * the answer to request i. A key for which these are not enough is searched for alone.
  */
 export function* searchMany(
   tableOf: (request: ShardRequest) => ShardTable,
@@ -125,10 +125,10 @@ export function* searchMany(
 }
 
 /**
- * The first round trips of insertion, update and deletion: a search that writes the operation's
- * own record in the same doorbell. After a hit the entry may be changed, whatever the rest of its
- * bucket is: it is of the key's version and not frozen, and the CAS expects that word. After a miss
- * the buckets that were read may be written to.
+ * The first round trips of insertion, update and deletion: a search that writes the operation's own
+ * record in the same doorbell. After a hit the entry may be changed, whatever state the rest of its
+ * bucket is in: it has the request's version and is not frozen, and the CAS expects that word.
+ * After a miss the buckets that were read may be written to.
  */
 export function* locate(table: ShardTable, request: ShardRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {

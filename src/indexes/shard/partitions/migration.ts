@@ -20,37 +20,35 @@ import { Placement } from './placement.ts';
 
 /** Buckets to check in one doorbell, and to move within one operation. */
 const BUCKETS_AT_ONCE = 32;
-/** Looks at a table that others resize or migrate all the time. */
+/** Attempts on a table that other clients keep resizing or migrating. */
 const ROUNDS_MAX = 10_000;
 
 /**
- * Brings one partition's table to the memory node that the placement says, while others use it. It
- * uses the steps of a resize (section 3.3), because every bucket of a table that moves leaves for a
- * new one:
+ * Moves one partition's table to the memory node that the placement names, while other clients use
+ * it. It is a resize (section 3.3) in which every bucket leaves for a new one:
  *
- *   1  segments like those that there are, and a root, on the new node; no client knows of them
- *   2  one CAS in the old root, where the next segment's address would be: the table has left.
+ *   1  makes segments of the same sizes and a root on the new node; no client knows of them
+ *   2  one CAS in the old root, where the next segment's address would be: the table has left
  *      A client that meets a bucket from then on fetches it (catch-up.ts), as after a resize
  *   3  this client fetches the others, in order
  *   4  the directory names the new root
  *   5  the migration is counted: at its next quiescent point each client looks the root up again
- *   6  the new root forgets the old one, whose segments are retired
+ *   6  the new root drops the old one, whose segments are retired
  *
- * Everything that is done stands in the pool. After a death, the next client that brings the table
- * to its node goes on. Segments of a client that died before 2 are lost, for the next resizer or a
- * sweep to find. After 2 any client does 3 to 6, which do no harm when done twice. A sweep can
- * reach the old segments until 6, and so until after 5: no client gives back segments that others
- * still use.
+ * All progress is in the pool. If the client dies, the next client that migrates the table goes on.
+ * Segments of a client that died before 2 are lost until the next resizer or a sweep finds them.
+ * After 2 any client does 3 to 6, which do no harm when done twice. The old segments stay reachable
+ * for a sweep until 6, which is after 5: so no client frees segments that others still use.
  */
 class Migration {
   readonly #partitions: Partitions;
   readonly #table: ShardTable;
-  /** Where the search for buckets that have not been fetched goes on, in the segments of #root. */
+  /** Next bucket to fetch, in the segments of `#root`. */
   #root: RootName = 0;
   #level = 0;
   #bucket = 0;
   #rounds = 0;
-  /** Whether the table is where it is to be. */
+  /** Whether the table is on its node. */
   done = false;
   /** Whether anything had to be moved, and the memory node that it is on now. */
   moved = false;
@@ -62,8 +60,8 @@ class Migration {
   }
 
   /**
-   * The next part: an operation of its own, between two of which the caller may rest. Raises
-   * SW_POOL_FULL when the node has no room, SW_CONTENTION when others are always faster.
+   * Does the next part of the migration. The caller may pause between parts. Raises SW_POOL_FULL if
+   * the node has no room, SW_CONTENTION if other clients change the table too often.
    */
   *next(): Operation<void> {
     const table = this.#table;
@@ -71,7 +69,7 @@ class Migration {
     yield* table.reload(roots[table.partition]);
     const { segments } = table;
     this.node = new Placement(nodes, roots.length).nodeOf(table.partition);
-    // As it is now: another operation of this client may find meanwhile that all is done.
+    // A copy, because another operation of this client may finish the migration meanwhile.
     const { formerRoot } = segments;
     if (formerRoot !== NULL_ADDRESS) {
       this.moved = true;
@@ -80,15 +78,12 @@ class Migration {
     } else if (isOn(table, segments, this.node)) this.done = true;
     else if (this.#rounds++ < ROUNDS_MAX) yield* leave(table, segments, this.node);
     else {
-      const why = `others changed partition ${table.partition} ${ROUNDS_MAX} times meanwhile`;
+      const why = `other clients changed partition ${table.partition} ${ROUNDS_MAX} times`;
       throw new StepwellError('SW_CONTENTION', why);
     }
   }
 
-  /**
-   * Step 3; true when all buckets are there. A client that came by the new root knows that they
-   * are.
-   */
+  /** Step 3; true when all buckets are fetched. Without `former` they are known to be. */
   *#fetchSome(segments: Segments): Operation<boolean> {
     if (segments.former === undefined) return true;
     if (this.#root !== segments.name) {
@@ -96,14 +91,14 @@ class Migration {
       this.#level = 0;
       this.#bucket = 0;
     }
-    // An earlier `finish` failed, because of the network.
+    // All are fetched, but an earlier `finish` failed, because of the network.
     if (this.#level === LEVELS) return true;
     const { geometry } = this.#table;
     const all = geometry.bucketsAt(segments.fetchedAt);
     const count = Math.min(BUCKETS_AT_ONCE, all - this.#bucket);
     const words = new Scratch(8 * count);
     const batch = new Batch();
-    // A client that fetches a bucket sets its first word last, and may die before that.
+    // A first word of 0: not fetched, or its fetcher has died, because the first word is set last.
     for (let i = 0; i < count; i++) {
       batch.read(segments.bucketAddress(this.#level, this.#bucket + i), 8, words, 8 * i);
     }
@@ -122,12 +117,12 @@ class Migration {
   }
 }
 
-/** All segments of a table are on one node, unless that one was full. */
+/** Whether all segments are on `node`. Some are elsewhere if it was full. */
 function isOn({ pool }: ShardTable, { addresses }: Segments, node: number): boolean {
   return addresses.every((address) => pool.layout.nodeOf(address) === node);
 }
 
-/** Steps 1 and 2. Nothing when the table was resized, or has left, at this very moment. */
+/** Steps 1 and 2. Does nothing if the table was resized or has left meanwhile. */
 function* leave(table: ShardTable, segments: Segments, node: number): Operation<void> {
   const { allocator, catalog, geometry } = table;
   const made: SegmentPlace[] = [];
@@ -165,11 +160,11 @@ function* finish(
   yield* pool.reclamation.countMigration();
   yield* learnRelocations(table, former);
   if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
-  // Also when another one was faster: what this client owns no other can give back.
+  // Even if another client was faster: only this client can free the spans that it took over.
   pool.reclamation.retireSpan(spans, catalog);
 }
 
-/** The root still names its former one: that one has not been retired when this operation began. */
+/** The new root still named its former one when this operation began, so that is not reused. */
 function* segmentsAt({ geometry }: ShardTable, root: Address): Operation<Segments> {
   const segments = new Segments(root, geometry);
   yield* segments.load();
@@ -207,7 +202,7 @@ export function placementOf(partitions: Partitions): NodePlacement {
   };
 }
 
-/** Each memory node's share of the tables; a table under migration counts where it goes. */
+/** Each memory node's share of the tables. A table under migration counts at its new node. */
 function* sharesOf({ pool, tables, directory }: Partitions): Operation<NodeShare[]> {
   const { nodes, roots } = yield* directory.read();
   const shares = Array.from({ length: pool.layout.stripe }, (_, node) => ({

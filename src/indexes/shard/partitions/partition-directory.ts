@@ -25,23 +25,23 @@ import {
  *
  *    0  the memory nodes of the placement, one bit each
  *   64  the name of each partition's root, 8 bytes each: see RootName
- *       then the first roots themselves; when a table is migrated it gets another one
+ *       then the first roots themselves; a migrated table gets another one
  *
- * The partition of a key never changes, and its table is on one memory node: all segments of it
- * are. `placement.ts` says on which it is to be, `migration.ts` brings it there.
+ * The partition of a key never changes, and all segments of its table are on one memory node.
+ * `placement.ts` chooses the node, `migration.ts` moves the table there.
  */
 const NODES = 0;
 const ROOTS = 64;
-/** The bits of a word. */
+/** One bit each in a word. */
 export const NODES_MAX = 64;
 const WRITE_BYTES = 32 * 1024;
 
-/** Changes of the placement by others before this client's: people make them, by hand. */
+/** Attempts to change the placement. Only administrators change it, so they hardly collide. */
 const CHANGES_MAX = 1000;
-/** Each root that a table has left behind is a migration that was finished since the last look. */
+/** Roots to follow. Each is a migration that began since this client last read the directory. */
 const HOPS_MAX = 1000;
 
-/** Ends a walk from root to root that leads on and on: SW_POOL_CORRUPT, for they go in a circle. */
+/** Raises SW_POOL_CORRUPT for a walk from root to root that does not end: it must be a cycle. */
 export function refuseEndless(hops: number, what: string): void {
   if (hops <= HOPS_MAX) return;
   throw new StepwellError('SW_POOL_CORRUPT', `${what} lead on after ${HOPS_MAX} migrations`);
@@ -80,7 +80,7 @@ export class PartitionDirectory {
     return { nodes: nodesIn(mask), roots };
   }
 
-  /** The root that a partition has for good from now on; nothing if it has it already. */
+  /** Makes `name` the partition's root; does nothing if it already is. */
   *replaceRoot(partition: number, former: Address, name: RootName): Operation<void> {
     const before = nameAfter(name, -1, former);
     yield* control.swap(this.root + ROOTS + 8 * partition, BigInt(before), BigInt(name));
@@ -92,8 +92,8 @@ export class PartitionDirectory {
   }
 
   /**
-   * Adds a memory node to those of the placement, or takes it from them; moves nothing. Raises
-   * SW_CONTENTION when others are always faster.
+   * Changes which memory nodes the placement uses; moves nothing. Raises SW_CONTENTION if other
+   * clients keep changing them.
    */
   *changeNodes(change: (nodes: readonly number[]) => readonly number[]): Operation<void> {
     for (let attempt = 0; attempt < CHANGES_MAX; attempt++) {
@@ -101,13 +101,13 @@ export class PartitionDirectory {
       const word = wordOf(change(nodes));
       if (yield* control.swap(this.root + NODES, wordOf(nodes), word)) return;
     }
-    const why = `others have changed the memory nodes of this store ${CHANGES_MAX} times meanwhile`;
+    const why = `other clients changed the memory nodes of this store ${CHANGES_MAX} times`;
     throw new StepwellError('SW_CONTENTION', why);
   }
 
   /**
-   * Where the directory and everything stands that the roots name: what a migration that is not
-   * over yet has left, too. By address, in bytes.
+   * Sizes in bytes, by address, of the directory, the roots and all blocks of their segments,
+   * including those that an unfinished migration is leaving.
    */
   *places(): Operation<Map<Address, number>> {
     const places = new Map<Address, number>();

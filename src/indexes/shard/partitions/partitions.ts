@@ -13,7 +13,7 @@ import { ShardTable, type SharedParts } from '../table/table.ts';
 import { directoryBytes, NODES_MAX, PartitionDirectory } from './partition-directory.ts';
 import { Placement, partitionOf } from './placement.ts';
 
-/** Looks at all tables, each with migrations that others have finished meanwhile. */
+/** Attempts to read all tables before any migration ends. */
 const LOOKS_MAX = 1000;
 
 /** One client's handle of all tables of an index. */
@@ -23,7 +23,7 @@ export class Partitions {
   readonly geometry: ShardGeometry;
   readonly tables: readonly ShardTable[];
   readonly directory: PartitionDirectory;
-  /** Migrations that had been counted when the tables' addresses were looked up. */
+  /** The number of migrations when the tables' addresses were read. */
   #seen: number;
 
   private constructor(shared: SharedParts, roots: readonly RootName[], seen: number) {
@@ -44,9 +44,9 @@ export class Partitions {
   }
 
   /**
-   * Whether the addresses that this client has of the tables are still theirs. During a migration,
-   * the words in a table's old place lead clients on. Afterwards the old place is given back, and a
-   * client must not look there any more: see Reclamation.migrations.
+   * Whether the cached addresses of the tables are current. During a migration, the words in a
+   * table's old place send clients to the new one. Afterwards the old place is freed, and no client
+   * may read it: see Reclamation.migrations.
    */
   get isCurrent(): boolean {
     return this.#seen === this.pool.reclamation.migrations;
@@ -103,7 +103,8 @@ export class Partitions {
       records: new RecordIo(pool, catalog, shape.seed),
       techniques: techniquesOf(SHARD_TECHNIQUES, shape.without),
     };
-    // A client that opens a store may have announced no epoch: what it reads may be given up.
+    // A client that opens a store may not have announced an epoch, so a migration may free what it
+    // reads. It reads again if one ended meanwhile.
     const isMovable = pool.layout.stripe > 1;
     let now = isMovable ? yield* reclamation.readMigrations() : 0;
     for (let look = 0; look < LOOKS_MAX; look++) {
@@ -114,7 +115,7 @@ export class Partitions {
       if (isMovable) now = yield* reclamation.readMigrations();
       if (now === seen) return partitions;
     }
-    const why = `others have migrated tables during each of ${LOOKS_MAX} looks at them`;
+    const why = `other clients migrated tables during each of ${LOOKS_MAX} attempts to read them`;
     throw new StepwellError('SW_CONTENTION', why);
   }
 }

@@ -32,7 +32,7 @@ import { moveBucket, type View } from './move-bucket.ts';
  * the table has been resized, and the client reads the root. If the bucket is behind, this client
  * is its first visitor since the resize and moves it (section 3.3), or completes the move that
  * another client has begun. It waits for that client only while a single WRITE fills the new
- * bucket, and no longer than `patience` (new-bucket.ts).
+ * bucket, and only for `patience` (new-bucket.ts).
  */
 export function* catchUp(
   table: ShardTable,
@@ -65,7 +65,7 @@ function refuseFuture(
   { words, at, buckets, segments }: ShardRequest,
   place: number,
 ): void {
-  // The client uses other segments by now, and this bucket says nothing about those.
+  // The client uses other segments by now, about which this bucket says nothing.
   if (table.segments !== segments) return;
   const bytes = table.geometry.bucketBytes[LEVEL_OF_PLACE[place]];
   for (let i = at[place]; i < at[place] + bytes; i += 8) {

@@ -90,7 +90,7 @@ const OTHER_VERBS = 2;
 /** By level: the number of its first bucket among the candidate buckets of a key. */
 const PLACE_OF_LEVEL: readonly number[] = [0, 1, 3];
 
-/** Where a bucket was read to, or is to be read to: `words`, from `at` on. */
+/** Words of a bucket that was read, or is to be read, at offset `at`. */
 export interface View {
   words: Scratch;
   at: number;
@@ -227,7 +227,7 @@ export class Move {
   /** Step 2. Also step 3, if another client has taken the new bucket and does not finish it. */
   *complete(): Operation<void> {
     const { target } = this;
-    yield* target.outwait();
+    yield* target.awaitTaker();
     yield* this.#refreshSegmentIds(target.isComplete);
     this.#fillImage();
     // Another client may take over from a dead taker, and then be slow or die itself.

@@ -26,8 +26,8 @@ const FIRST_WORDS = 256;
 /** Polls before the first pause: a mover takes a few round trips. */
 const POLLS_WITHOUT_PAUSE = 8;
 /**
- * In a full pool: polls for the taker, and after how many the others ask whether it has died, and
- * look through the whole pool once more.
+ * In a full pool: polls for the taker. Every FULL_POLLS of them, a client asks whether the taker
+ * has died, and searches the pool for a block again.
  */
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
@@ -46,11 +46,11 @@ export interface MovedTable {
   readonly techniques: { readonly combining: boolean };
   /** The memory node that the table is on. */
   readonly node: number;
-  /** New buckets that this client has put elsewhere. */
+  /** New buckets that this client has relocated. */
   relocated: number;
 }
 
-/** Learns of all relocated buckets, of segments that are not moved in any more. */
+/** Learns of all relocated buckets, in segments in which no bucket is moved any more. */
 export function* learnRelocations(
   { geometry }: Pick<MovedTable, 'geometry'>,
   segments: Segments,
@@ -59,7 +59,7 @@ export function* learnRelocations(
   const batch = new Batch();
   for (let level = 0; level < LEVELS; level++) {
     const end = geometry.bucketsAt(segments.version);
-    // Those of the first segment were never moved to.
+    // No bucket is moved to the first segment.
     for (let first = geometry.bucketsAt(0); first < end; first += FIRST_WORDS) {
       const count = Math.min(FIRST_WORDS, end - first);
       batch.clear();
@@ -75,13 +75,13 @@ export function* learnRelocations(
 }
 
 /**
- * The bucket that a move fills by one WRITE. The one client that may ever write to its place has
- * its name in the first word (TAKEN). A CAS of that word, behind the WRITE in the same doorbell,
- * publishes the bucket. A late WRITE must not hit a bucket in use. So when the taker does not go
- * on, the others ask whether it is gone: then nothing comes from it any more, and one of them takes
- * its place over. If it lives, they do not touch the place: one writes the same bucket into a block
- * and turns the first word from TAKEN to RELOCATED. From then on the bucket is there for ever, and
- * no client reads what the late mover writes.
+ * The bucket that a move fills by one WRITE. The first word names the one client that may write to
+ * it (TAKEN). A CAS of that word, behind the WRITE in the same doorbell, publishes the bucket. A
+ * late WRITE must not hit a bucket in use. So if the taker does not go on, the others ask whether
+ * it is gone. If it is, no verb of it will come, and one of them takes the bucket over. If it
+ * lives, they leave the place alone: one writes the same bucket into a block and turns the first
+ * word from TAKEN to RELOCATED. The bucket then stays in that block, and no client reads what the
+ * late mover writes.
  *
  *   0 -> TAKEN by A -> the bucket's first word   D[WRITE words 1 ...; CAS TAKEN -> word 0]
  *            |-> TAKEN by B                      A is gone
@@ -95,12 +95,12 @@ export class NewBucket {
   readonly address: Address;
   readonly #swap = new Scratch(FIRST_AT + 8);
   readonly #batch = new Batch();
-  /** The first word as it was last looked at. */
+  /** The first word as last read. */
   #low = 0;
   #high = 0;
   /** Whether this client is the one that may write to the bucket's place. */
   isOwn = false;
-  /** Whether the first word has been looked at. */
+  /** Whether the first word has been read. */
   isKnown = false;
 
   constructor(table: MovedTable, segments: Segments, level: number, bucket: number) {
@@ -111,17 +111,17 @@ export class NewBucket {
     this.address = segments.homeAddress(level, bucket);
   }
 
-  /** Whether the bucket had been published when its first word was last looked at. */
+  /** Whether the bucket was published when its first word was last read. */
   get isComplete(): boolean {
     return isInUse(this.#high) || isRelocated(this.#high);
   }
 
-  /** Whether another one has taken it, which had not published it when that was last looked at. */
+  /** Whether another client has taken the bucket and not published it, when last read. */
   get isAbandoned(): boolean {
     return !this.isOwn && !this.isComplete;
   }
 
-  /** Adds the CAS that takes it, which also tells how far it is. */
+  /** Adds the CAS that takes the bucket, which also returns its first word. */
   postTake(batch: Batch): void {
     invariant(!this.isComplete, 'a new bucket is taken that has been published');
     setWord(this.#swap, 0, this.#low, this.#high);
@@ -135,7 +135,9 @@ export class NewBucket {
     this.#note(this.isOwn ? 2 : 4);
   }
 
-  /** Adds what fills and publishes it; word 0 of the image is the word that publishes. */
+  /**
+   * Adds the verbs that fill and publish the bucket; the image's word 0 is the one that publishes.
+   */
   postPublication(batch: Batch, image: Scratch, bytes: number): void {
     // Its WRITE may come late: no other client may use the place before the CAS behind it.
     invariant(this.isOwn, 'a mover fills a new bucket that it has not taken');
@@ -144,13 +146,13 @@ export class NewBucket {
     this.#postFirst(batch, image.i32[0], image.i32[1]);
   }
 
-  /** The others may have lost patience meanwhile. */
+  /** Another client may have relocated the bucket meanwhile. */
   notePublication(): void {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** Waits for the taker as long as this client's patience lasts; takes over from a dead one. */
-  *outwait(): Operation<void> {
+  /** Waits for the taker to publish, for `patience` at most; takes over from a dead one. */
+  *awaitTaker(): Operation<void> {
     const { polls, microseconds } = this.#table.patience;
     for (let poll = 0; poll < polls && this.isAbandoned; poll++) {
       yield* this.#poll(poll < POLLS_WITHOUT_PAUSE ? 0 : microseconds);
@@ -171,7 +173,7 @@ export class NewBucket {
     this.noteTake();
   }
 
-  /** Publishes the image in another place, unless another client has gone on meanwhile. */
+  /** Publishes the image in another place, unless another client has published it meanwhile. */
   *relocate(image: Scratch, bytes: number): Operation<void> {
     const { allocator, catalog, geometry } = this.#table;
     const units = geometry.relocatedUnits(this.#level);
@@ -186,7 +188,9 @@ export class NewBucket {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /** A block; none when another client went on while this one waited for a pool that is full. */
+  /**
+   * A block for the bucket. NULL_ADDRESS if the pool was full and another client went on meanwhile.
+   */
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {
@@ -205,8 +209,8 @@ export class NewBucket {
 
   /**
    * A block on the table's memory node or, when that is full, on another one of the placement. A
-   * removed node is never used: it holds nothing of the table any more once that has migrated.
-   * While no node is removed, any block does, also one of this client's own that it has free.
+   * removed node is never used, because it must hold nothing of the table after its migration.
+   * While no node is removed, any block will do, so this client may use its own free ones.
    */
   *#block(units: number): Operation<Address> {
     const { allocator, catalog, directory, node, pool } = this.#table;
@@ -234,7 +238,7 @@ export class NewBucket {
     batch.cas(this.address, this.#swap, 0);
   }
 
-  /** Takes the first word from the local words, by index of its low half. */
+  /** Notes the first word, whose low half is at this index of `#swap`. */
   #note(word: number): void {
     this.#low = this.#swap.i32[word];
     this.#high = this.#swap.i32[word + 1];

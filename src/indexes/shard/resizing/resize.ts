@@ -14,14 +14,14 @@ import { bringTo } from './catch-up.ts';
 
 /** Alpha is kept in ten-thousandths. */
 const ALPHA_UNIT = 10_000;
-/** Divides the threshold for a table with chains, which is resized at that lower load. */
+/** A table with chains is resized at the threshold divided by this. */
 const CROWDED_SHARE = 2;
 /**
- * Part of the threshold at which a table is cleared of overflow bits, once after each resize.
- * Earlier most buckets have not been moved, and a key may still be below for each of them.
+ * Share of the threshold at which overflow bits are cleared, once after each resize. Any earlier,
+ * most buckets would not have been moved yet, and might still have keys below.
  */
 const CLEARING_SHARE = 0.75;
-/** Synchronisations that a client expects to make before the table fills up, at any time. */
+/** Synchronisations that a client plans to make before the table fills up. */
 const AHEAD = 2;
 
 /** Whether `recordsChanged` would synchronise after this many more writes. */
@@ -40,21 +40,22 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
  * Adaptive frequency synchronisation (section 3.4): every F writes a client reports how many
  * records it has inserted and reads the root, in one doorbell. F = alpha * T * (R - L) for T
  * entries, the threshold R and the load L. F decides only how soon a resize is triggered and known;
- * no operation depends on it, so searches do without.
+ * no operation depends on it, so searches do not synchronise.
  *
- * A client begins with every write and doubles the distance up to F. So a client that lives for a
- * few writes leaves at most half of them unreported. When chains grow although the reported load is
- * only half of the threshold, the client assumes such a loss.
+ * A client first synchronises after every write, and doubles the interval up to F. So a client that
+ * dies after a few writes leaves at most half of them unreported. If chains grow although the
+ * reported load is only half of the threshold, the client assumes such a loss.
  *
- * Each client has its own F: the last of n clients may report n * F insertions after the first. For
- * n * alpha > 1 that is beyond the threshold, and far beyond in a small table. So a client also
- * reports before its share of the insertions since its last report lets the table fill up.
+ * Each client has its own F: when the last of n clients reports, there may have been n * F
+ * insertions. For n * alpha > 1 that is beyond the threshold, and far beyond in a small table. So a
+ * client also reports before the table would fill up if its share of all insertions stays as it
+ * was.
  */
 function* synchronise(table: ShardTable): Operation<void> {
   const { geometry } = table;
   const records = table.unreported;
   const { reported } = table;
-  // At once, because operations in flight together share the table.
+  // Reset before the report, because other operations of this client use the same table.
   table.unreported = 0;
   table.writes = 0;
   table.reported = yield* table.report(records);
@@ -95,23 +96,23 @@ function recordsDue(table: ShardTable): number {
   return table.crowded ? limit / CROWDED_SHARE : limit;
 }
 
-/** Records at which the table is to be resized. */
+/** Number of records at which the table is resized. */
 function limitOf({ segments, geometry }: ShardTable): number {
   return (geometry.capacityAt(segments.version) * geometry.shape.threshold) / 100;
 }
 
-/** The same at most, after the pool had no room for the segment. */
+/** Upper bound of `claimPatience`, which doubles whenever the pool has no room for a segment. */
 const CLAIM_PATIENCE_MAX = 128;
 
 /**
  * Doubles the table (section 3.3): one CAS publishes a segment as large as all before it. There is
  * no table lock and no barrier. A client that knows only the earlier version keeps using the
- * buckets that have not been moved, and finds out at the first that has.
+ * buckets that have not been moved, and notices the resize at the first one that has.
  *
- * One client at a time makes a segment, so that memory is not taken many times over. The claim
- * protects nothing: when its holder is slow or dead, another one does it too, and one CAS wins.
+ * One client at a time makes a segment, to save memory. The claim is only a hint: if its holder is
+ * slow or dead, another client makes the segment, too, and one CAS wins.
  *
- * After clients have died the records are counted first: fewer than `least` are not worth it.
+ * If clients have died, it counts the records first, and does not resize for fewer than `least`.
  */
 export function* resize(table: ShardTable, least = 0): Operation<boolean> {
   const { allocator, catalog, geometry, segments } = table;
@@ -124,18 +125,18 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     yield* segments.unclaim(segment);
     return false;
   }
-  // A client that had claimed it before may have died with a segment that no other knows of.
+  // A client that claimed the resize before may have died and left a segment that no root names.
   const units = geometry.pieceUnits(geometry.firstPiece(segment));
   if (units > BLOCK_UNITS_MAX) yield* releaseLostSegments(table);
   let place: SegmentPlace;
   try {
     place = yield* makeOwnSegment(table, segment);
   } catch (error) {
-    // The write that synchronises has its slot, and the next finds one in level 3: a chain node
-    // that the pool has no room for is that write's error. `stats` and the event `resize` tell of
-    // this. The claim stays, so the next attempt comes after some synchronisations: of more and
-    // more, because each looks through the whole pool. A table whose chains grow synchronises with
-    // each new node, so it grows soon after there is room again.
+    // Not an error of the write that synchronises: it has its slot. Later writes use level 3, and
+    // fail if the pool has no room for a chain node. `stats` and the event `resize` count it as
+    // `postponed`. The claim stays, so the next attempt comes after some synchronisations; after
+    // more and more, because each attempt searches the whole pool. A table whose chains grow
+    // synchronises with each new node, so it is resized soon after there is room again.
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
     table.postponed++;
     table.claimPatience = Math.min(2 * table.claimPatience, CLAIM_PATIENCE_MAX);
@@ -151,8 +152,8 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
 }
 
 /**
- * Without lazy resizing: moves all buckets at once, level by level. `segments` are those that were
- * resized: another operation of this client may replace the table's own by an earlier reading.
+ * Without lazy resizing: moves all buckets at once, level by level. Uses the `segments` that were
+ * resized, because another operation of this client may replace the table's by an older copy.
  */
 function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
   const buckets = table.geometry.bucketsAt(version - 1);
@@ -164,8 +165,8 @@ function* moveAll(table: ShardTable, segments: Segments, version: number): Opera
 }
 
 /**
- * The next segment, on the memory node of the others. When that one is full the table goes on on
- * another one: a later rebalancing brings it together again.
+ * Makes the next segment on the table's memory node, or on another one if that is full. A later
+ * rebalancing brings the table together again.
  */
 function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentPlace> {
   const { allocator, catalog, geometry, pool } = table;
@@ -185,9 +186,9 @@ function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentP
  * client that dies never reports its last removals, so the number stays too high. After many deaths
  * the table would be resized again and again with few records in it.
  *
- * This counts what living clients have yet to report: the number is too high by that until the next
- * count. Two clients that count at once correct it twice. Neither matters: the number decides only
- * how soon the table is resized.
+ * The count includes writes that living clients have yet to report, so afterwards the number is
+ * wrong by those until the next count. Two clients that count at once correct it twice. Neither
+ * matters: the number decides only how soon the table is resized.
  */
 export function* recount(table: ShardTable): Operation<number> {
   table.unreported = 0;
@@ -205,20 +206,20 @@ export function* recount(table: ShardTable): Operation<number> {
 
 /** Whether clients have died that may not have reported all of their writes. */
 function* mayBeMiscounted({ pool, catalog, segments }: ShardTable): Operation<boolean> {
-  // A count would fetch all buckets of a table that is being migrated.
+  // During a migration a count would have to fetch all buckets.
   return segments.former === undefined && (yield* pool.catalog.unswept(catalog)) > 0;
 }
 
 /**
- * Gives back the spans of resizers that died after they had taken a segment and before they
- * published it; smaller segments are blocks, which a sweep finds. The order proves it:
+ * Frees the spans of resizers that died between allocating a segment and publishing it. Smaller
+ * segments are blocks, which a sweep finds. It reads in this order:
  *
- *   1  the chunk table    spans that are taken from now on do not matter, be it by a new client
+ *   1  the chunk table    spans that are allocated later, even by a new client, are not considered
  *   2  living clients     the owners of all other spans issue no verbs any more
- *   3  all roots          so they name every segment that they have published
+ *   3  all roots          so these name every segment that those owners have published
  *
- * A span of 1 without an owner in 2 that 3 does not name is no client's. A few READs once a resize.
- * Returns how many chunks came back.
+ * A span of 1 whose owner is not in 2 and that 3 does not name is lost. This costs a few READs per
+ * resize. Returns how many chunks were freed.
  */
 export function* releaseLostSegments(table: ShardTable): Operation<number> {
   const { pool } = table;
@@ -250,8 +251,8 @@ function nameOf(owner: number, incarnation: number): string {
 }
 
 /**
- * Where tables are migrated it may also be what a migration has left whose mover died before it was
- * given back: others may still be looking at that.
+ * With several memory nodes, the chunk may also belong to an old table whose migrating client died
+ * before it freed it. Other clients may still read that, so the chunk is retired.
  */
 function* giveBack({ catalog, pool }: ShardTable, chunk: number, word: ChunkWord): Operation<void> {
   const { allocator, chunks, layout, reclamation } = pool;

@@ -15,7 +15,7 @@ export const NODE_LINK = NODE_BYTES - 8;
 /** A bucket of level 3: one entry and the link to its chain. */
 const LEVEL3_BYTES = 16;
 export const LEVEL3_LINK = 8;
-/** A piece needs no region of its own, and finds room between others. */
+/** A piece takes no more of a region, so that it finds room beside other allocations. */
 const REGION_SHARE_MAX = 1 / 4;
 
 /**
@@ -24,17 +24,17 @@ const REGION_SHARE_MAX = 1 / 4;
  * [2^(k-1), 2^k) times the first number. After v resizes, at version v, a hash's bucket is its
  * lowest log2(buckets) + v bits. Version v + 1 splits bucket b into b and b + buckets * 2^v.
  *
- * Segments stand in the pool in pieces. A segment that a quarter of a region has room for is one
- * piece. A larger one is cut into pieces of as many buckets as the largest uncut one. Each piece
- * has its own three levels, so a bucket is never in two of them.
+ * Segments stand in the pool in pieces. A segment that fits in a quarter of a region is one piece.
+ * A larger one is cut into pieces of as many buckets as the largest such segment. Each piece has
+ * its own three levels, so no bucket spans two of them.
  */
 export class ShardGeometry {
   readonly shape: ShardShape;
   readonly bucketBytes: readonly number[];
-  /** Entries that a bucket of each level holds, and all levels without chains. */
+  /** Entries of a bucket, by level. */
   readonly entries: readonly number[];
   readonly #logBuckets: number;
-  /** Buckets of a piece of a cut segment, and how many segments are one piece. */
+  /** Buckets of each piece of a cut segment (log2), and how many segments are one piece. */
   readonly #logPiece: number;
   readonly #whole: number;
 
@@ -55,7 +55,7 @@ export class ShardGeometry {
     return this.shape.buckets << version;
   }
 
-  /** Entries of levels 1 and 2: what load is measured against. */
+  /** Entries of levels 1 and 2; load is a share of these. */
   capacityAt(version: number): number {
     return this.bucketsAt(version) * (this.shape.level1 + this.shape.level2);
   }
@@ -64,7 +64,7 @@ export class ShardGeometry {
     return hash & (this.bucketsAt(version) - 1);
   }
 
-  /** The version at which the bucket came into being, which is its segment. */
+  /** The version at which the bucket came into being; also the number of its segment. */
   bornAt(bucket: number): number {
     return bucket < this.shape.buckets ? 0 : 32 - Math.clz32(bucket >>> this.#logBuckets);
   }
@@ -89,7 +89,7 @@ export class ShardGeometry {
     return pieces < 2 ? this.bornAt(bucket) : this.#whole + pieces - 2;
   }
 
-  /** The first piece of a segment; that of the next one is behind its last. */
+  /** The first piece of a segment. `firstPiece(segment + 1)` follows its last one. */
   firstPiece(segment: number): number {
     if (segment <= this.#whole) return segment;
     return this.pieceOf(this.firstBucket(segment));
@@ -139,12 +139,12 @@ export class ShardGeometry {
     return this.levelOffset(piece, level) + (bucket - first) * this.bucketBytes[level];
   }
 
-  /** What a bucket takes that is not in its segment. */
+  /** Size of the block of a relocated bucket. */
   relocatedUnits(level: number): number {
     return toUnits(this.bucketBytes[level]);
   }
 
-  /** The hash bits that the resizes from `version` on need, up to the end of its group of four. */
+  /** The hash bits that decide the four resizes of the group to which `version` belongs. */
   segmentId(hash: number, version: number): number {
     const group = version - (version % SEGMENT_ID_BITS);
     return (hash >>> (this.#logBuckets + group)) & 0xf;

@@ -70,7 +70,7 @@ export function* makeSegment(
   }
 }
 
-/** The first segment of a new table: fresh slots. It is always one piece. */
+/** Makes the first segment of a new table, with fresh slots. It is always one piece. */
 export function* makeFirstSegment(
   allocator: Allocator,
   catalog: number,

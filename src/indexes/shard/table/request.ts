@@ -8,23 +8,23 @@ import { fingerprintOf, SHARD_SLOTS } from './slot.ts';
 /** Chain nodes for which a request has room from the start. */
 const NODES_EXPECTED = 2;
 
-/** A request with what SHARD operations remember between their round trips. */
+/** A request, and the state that a SHARD operation keeps between round trips. */
 export class ShardRequest extends SlotRequest {
   /** The segments and version of this attempt, and by place the key's bucket and address. */
   segments: Segments | undefined;
   version = 0;
   readonly buckets = new Int32Array(PLACES);
   readonly addresses = new Float64Array(PLACES);
-  /** Where the bucket of each place stands in `words`, and where chain nodes begin. */
+  /** Offset in `words` of each place's bucket, and of the chain nodes. */
   readonly at = new Int32Array(PLACES);
   readonly nodesAt: number;
   /** Chain nodes of the key's bucket of level 3 that have been read. */
   nodes: Address[] = [];
-  /** Whether every entry of the bucket that was looked through last is settled. */
+  /** Whether every entry of the bucket that was searched last is settled (buckets.ts). */
   isSettled = false;
   /** Whether levels 2 and 3 have been read. */
   isWide = false;
-  /** Whether level 1 stands in `words` as it is after a move that the operation has made. */
+  /** Whether the last step of this operation's move has read level 1 into `words`. */
   isRead = false;
 
   constructor({ bucketBytes }: ShardGeometry) {
@@ -46,7 +46,7 @@ export class ShardRequest extends SlotRequest {
     this.fingerprint = fingerprintOf(this.hash.h4);
   }
 
-  /** Takes over what another request has found for the same key: record and slot. */
+  /** Takes over the record and slot that another request has found for the same key. */
   takeFound(from: ShardRequest): void {
     const slot = from.slotAt;
     this.takeFoundRecord(from, lengthOf(highHalf(from.words, slot)));
@@ -54,7 +54,7 @@ export class ShardRequest extends SlotRequest {
     setWord(this.words, BUCKETS_AT, lowHalf(from.words, slot), highHalf(from.words, slot));
   }
 
-  /** Tests the length first, because setting an array's length is a call of its own. */
+  /** Tests the length first, because setting an array's length is a call into the runtime. */
   forgetNodes(): void {
     if (this.nodes.length > 0) this.nodes.length = 0;
   }
@@ -62,7 +62,7 @@ export class ShardRequest extends SlotRequest {
   /** Makes room for one more chain node without losing what has been read. */
   growNodes(): void {
     const needed = this.nodesAt + (this.nodes.length + 1) * NODE_BYTES;
-    // All that stands in the words may be candidates.
+    // Every entry in the words may be a candidate.
     this.ensureCandidates((needed - BUCKETS_AT) >> 3);
     if (needed <= this.words.u8.length) return;
     const read = this.words.u8.slice();

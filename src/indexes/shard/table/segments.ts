@@ -19,23 +19,23 @@ import { isRelocated, pointerOf, VERSION_MAX } from './slot.ts';
  * A table's root, with the client's cache of it: O(log n) words (the paper's metadata).
  *
  *    0  records that clients have reported
- *   64  how many resizes have been claimed: the client that moves it on does the next
- *   72  of a table that is being migrated to here: its former root; 0 when all of it is here
- *   80  … and the version at which its buckets come from there
- *  128  addresses of the segments, 8 bytes each; of one that was cut into pieces, that of the list
- *       of their addresses (LIST is set). The first 0 ends them, or the address of a root (LEFT is
- *       set): the table has left, at this version, for the segments of that one
+ *   64  how many resizes have been claimed: the client that increments it makes the next segment
+ *   72  during a migration to this root: the former root; else 0
+ *   80  … and the version at which buckets are fetched from there
+ *  128  addresses of the segments, 8 bytes each. For a segment cut into pieces it is the address of
+ *       their list (LIST is set). They end with a 0 or with the address of another root (LEFT is
+ *       set): at this version the table has left for the segments of that root
  *
  * The version of the table is the number of its segments less one. A CAS of the next segment's word
  * from 0 is the whole resize: from then on a client that meets a bucket of an earlier version moves
- * it. The same CAS with a root makes the table leave, so it does one or the other: migration.ts.
+ * it. A migration (migration.ts) sets the same word to a root, so only one of the two can succeed.
  */
 const RECORDS = 0;
 const CLAIMS = 64;
 const FORMER = 72;
 const FETCHED_AT = 80;
 const SEGMENTS = 128;
-/** In the word of a segment: it is the address of the root that the table has left for. */
+/** Set in a segment's word: it is the address of the root that the table has left for. */
 const LEFT = 1;
 /** … or of a list: see pieces.ts. */
 const LIST = 2;
@@ -46,9 +46,9 @@ const FAA_AT = 0;
 const SEGMENTS_AT = 64;
 
 /**
- * A root as the directory names it: its address 41 | how often the table had been migrated when it
- * got this root 12. A later root may stand where an earlier one did, so its address alone does not
- * tell a client that the table was migrated.
+ * A root as the directory names it: address 41 | number of migrations of the table so far 12. A
+ * later root may reuse the address of an earlier one, so the address alone does not tell a client
+ * that the table was migrated.
  */
 export type RootName = number;
 const ADDRESSES = 2 ** 41;
@@ -69,21 +69,21 @@ export class Segments {
   readonly root: Address;
   readonly #geometry: ShardGeometry;
   #version = -1;
-  /** By piece: where it stands. Segments that are one piece are all but the largest ones. */
+  /** The address of each piece. All but the largest segments are one piece. */
   readonly #addresses: Address[] = [];
   readonly #lists: { address: Address; units: number }[] = [];
-  /** By level and piece: what to add to the offset of a bucket that counts from bucket 0. */
+  /** By level and piece: the address that bucket 0 would have if the piece began with it. */
   readonly #bases: Address[][] = Array.from({ length: LEVELS }, () => []);
-  /** The segments that this table is being migrated from, for clients that came by them. */
+  /** The segments from which this table is being migrated, if this client has used them. */
   former: Segments | undefined;
-  /** The root of those, as it stands in the pool. */
+  /** The root from which the table is being migrated, as this root names it. */
   formerRoot: Address = NULL_ADDRESS;
-  /** The version at which buckets are fetched from them. */
+  /** The version at which buckets are fetched from `former`. */
   fetchedAt = 0;
   /** The root of the segments that the table has left for. */
   successor: Address = NULL_ADDRESS;
 
-  /** Buckets that are not in their segment. */
+  /** Addresses of relocated buckets, which are not in their segment. */
   readonly #relocated = new Map<number, Address>();
 
   constructor(name: RootName, geometry: ShardGeometry, former?: Segments) {
@@ -93,7 +93,7 @@ export class Segments {
     this.former = former;
   }
 
-  /** Resizes as far as this client knows. */
+  /** How many resizes this client knows of. */
   get version(): number {
     return this.#version;
   }
@@ -120,15 +120,15 @@ export class Segments {
     return this.homeAddress(level, bucket);
   }
 
-  /** The bucket's place in its segment, which it has left if its mover was slow or died. */
+  /** The bucket's address in its segment. It is elsewhere if its mover was slow or died. */
   homeAddress(level: number, bucket: number): Address {
     const base = this.#bases[level][this.#geometry.pieceOf(bucket)];
     return base + bucket * this.#geometry.bucketBytes[level];
   }
 
   /**
-   * Takes note when the first word of a bucket, read at its home, says that it is elsewhere;
-   * returns whether it does. A bucket is relocated once, before it is used, and for ever.
+   * Notes where the bucket is if its first word, read at its home, says RELOCATED; returns whether
+   * it does. A bucket is relocated at most once, before it is used.
    */
   learnPlace(level: number, bucket: number, low: number, high: number): boolean {
     if (!isRelocated(high)) return false;
@@ -140,7 +140,7 @@ export class Segments {
     return true;
   }
 
-  /** Where relocated buckets are, with their levels, as far as this client has met them. */
+  /** Addresses and levels of the relocated buckets that this client has met. */
   *relocations(): Generator<{ address: Address; level: number }, void, undefined> {
     for (const [name, address] of this.#relocated) yield { address, level: name % LEVELS };
   }
@@ -158,15 +158,15 @@ export class Segments {
   }
 
   /**
-   * Learns from the root as it was read; returns how many records have been reported. One round
-   * trip for each segment in several pieces that the client did not know yet.
+   * Learns from a root that was read; returns how many records have been reported. Takes one round
+   * trip for each new segment in several pieces.
    */
   *noteLoad(words: Scratch, at: number): Operation<number> {
     yield* this.#learnFrom(words, at + SEGMENTS);
     this.formerRoot = readInteger(words, at + FORMER);
     this.fetchedAt = readInteger(words, at + FETCHED_AT);
     const hasThose = this.formerRoot === NULL_ADDRESS || this.fetchedAt <= this.#version;
-    invariant(hasThose, 'a table lacks segments for those that it was migrated from');
+    invariant(hasThose, 'a migrated table has fewer segments than before');
     if (this.formerRoot === NULL_ADDRESS) this.former = undefined;
     return readSigned(words, at + RECORDS);
   }
@@ -193,7 +193,7 @@ export class Segments {
       if (word % UNIT_BYTES === LEFT) {
         this.successor = word - LEFT;
         refuseNoRoot(this.successor);
-        // A table leaves only once it has fetched all: its former blocks may be re-used now.
+        // A table leaves only when all its buckets are fetched, so its former blocks may be reused.
         this.former = undefined;
         return;
       }
@@ -202,7 +202,7 @@ export class Segments {
       invariant(pieces > 0 && isPlace, `no segment ${segment} begins at ${word}`);
       const list = pieces > 1 ? word - LIST : NULL_ADDRESS;
       const place = { pieces: pieces > 1 ? yield* readList(list, pieces) : [word], list };
-      // While the list was read another operation of this client may have learned it.
+      // Another operation of this client may have learned it while the list was read.
       if (segment === this.#version + 1) this.#learn(segment, place);
     }
   }
@@ -227,7 +227,7 @@ export class Segments {
     this.#addresses.push(address);
   }
 
-  /** Whether this client is the one to make segment `segment`, of those that ask. */
+  /** Whether this client is the one that makes segment `segment`. */
   *claim(segment: number): Operation<boolean> {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
@@ -245,13 +245,13 @@ export class Segments {
     return won;
   }
 
-  /** The table with this many segments leaves for others, unless it was resized since. */
+  /** Makes the table leave for another root, unless it has more than `segments` segments by now. */
   *leaveFor(root: Address, segments: number): Operation<boolean> {
-    invariant(root > 0 && root % UNIT_BYTES === 0, 'a table leaves for what is no root');
+    invariant(root > 0 && root % UNIT_BYTES === 0, 'a table leaves for an invalid root');
     return yield* control.swap(this.root + SEGMENTS + 8 * segments, 0n, BigInt(root + LEFT));
   }
 
-  /** All buckets have been fetched. One client is told that it was the one to say so. */
+  /** Ends the migration, when all buckets have been fetched. True for one client only. */
   *forgetFormer(formerRoot: Address): Operation<boolean> {
     const won = yield* control.swap(this.root + FORMER, BigInt(formerRoot), 0n);
     this.former = undefined;
@@ -259,7 +259,7 @@ export class Segments {
     return won;
   }
 
-  /** Puts the root of a new table into an image of where it will stand. */
+  /** Writes the root of a new table into an image of the directory. */
   static format(image: Scratch, at: number, first: Address): void {
     writeInteger(image, at + SEGMENTS, first);
   }
@@ -283,26 +283,27 @@ export class Segments {
   }
 }
 
-/** What a root says of a segment. */
+/** The word of a segment in its root. */
 function wordOf({ pieces, list }: SegmentPlace): number {
   const word = list === NULL_ADDRESS ? pieces[0] : list + LIST;
-  // 0 would end the segments, and other bits say that it is a list or another root.
+  // 0 would end the segments, and the low bits say that it is a list or another root.
   const isPlace = word > LIST && word % UNIT_BYTES === (list === NULL_ADDRESS ? 0 : LIST);
-  invariant(isPlace && (list === NULL_ADDRESS) === (pieces.length === 1), 'a segment has no place');
+  const isWhole = list === NULL_ADDRESS;
+  invariant(isPlace && isWhole === (pieces.length === 1), 'a segment has no valid address');
   return word;
 }
 
-/** Raises SW_POOL_CORRUPT for what can be no root: an address of 0, or between two words. */
+/** Raises SW_POOL_CORRUPT if a root cannot be there: the address is 0 or not aligned. */
 export function refuseNoRoot(address: Address): void {
   const isRoot = address !== NULL_ADDRESS && address % 8 === 0;
-  invariant(isRoot, `no root of a table stands at ${address}`);
+  invariant(isRoot, `no root of a table can be at ${address}`);
 }
 
 function nameOf(level: number, bucket: number): number {
   return bucket * LEVELS + level;
 }
 
-/** Clients report differences: the sum of those of removals can come first. */
+/** The count can be negative: clients report differences, and removals may be reported first. */
 function readSigned(words: Scratch, at: number): number {
   return Number(words.i64[at >> 3]);
 }

@@ -16,23 +16,23 @@ import {
  *
  * The stamp is the version of the bucket plus one; a word of 0 has never been initialised. The
  * paper spreads a version over the lock bits of a line's eight entries. Here READ and WRITE are
- * atomic by the word only, so every word carries the whole version. When a bucket's words are read
- * at different times, each still tells when it was true. A CAS that expects a word of an earlier
- * version fails.
+ * atomic per word only, so every word carries the whole version. A READ may return words of
+ * different times; each still tells its version. A CAS that expects a word of an earlier version
+ * fails.
  *
  * The segment id holds the four bits of the key's hash that decide the next resizes, so that a
  * mover need not read the record. They belong to the group of four versions that the stamp is in.
  */
 export const STAMP_SHIFT = 8;
 export const STAMP_MASK = 0x1f << STAMP_SHIFT;
-/** Cannot be changed any more at this version: the bucket is being moved to the next one. */
+/** The word cannot change at this version: its bucket is being moved to the next one. */
 export const FROZEN = 1 << 13;
 /** Claimed by an insertion that has not yet made sure that its key has no other slot. */
 export const PENDING = 1 << 14;
 /**
- * In the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says so;
- * CLEARING alone that a client is finding out whether that is still true, and both that it was
- * found to be: see overflow.ts.
+ * Set in the first entry of a level 1 bucket: keys of it may be in levels 2 and 3. Either bit says
+ * so. CLEARING alone means that a client is checking whether that is still true, and both bits that
+ * it is: see overflow.ts.
  */
 export const OVERFLOW = 1 << 15;
 export const CLEARING = 1 << 3;
@@ -45,12 +45,12 @@ const SEGMENT_ID_MASK = 0xf << SEGMENT_ID_SHIFT;
 export const SEGMENT_ID_BITS = 4;
 /** Tells a slot that was used and emptied from one that never was, in this version. */
 const USED_UNITS = 1 << 16;
-/** What a committed entry of a key has to agree on. */
+/** The bits in which a committed entry of a key must match. */
 export const MATCH_MASK = (0xff << 24) | STAMP_MASK | FROZEN | PENDING | SEGMENT_ID_MASK;
 export const SETTLED_MASK = STAMP_MASK | FROZEN;
-/** What a word keeps when another entry is put into it. */
+/** The bits that a word keeps when its entry is replaced. */
 export const KEPT_MASK = STAMP_MASK | OVERFLOW_MASK;
-/** The overflow bits of a bucket stand in its first entry, whichever client has claimed that. */
+/** The overflow bits are in a bucket's first entry, no matter which client has claimed that. */
 export const SHARD_SLOTS: SlotFormat = {
   pointer: 0x7,
   pending: PENDING,
@@ -63,9 +63,9 @@ export const SHARD_SLOTS: SlotFormat = {
 export const VERSION_MAX = 30;
 
 /**
- * The first word of a new bucket before its words mean anything. It is nothing, or TAKEN by the one
- * mover that may write to it (its name is the low half), or RELOCATED to another place because that
- * mover was slow. All are of stamp 0; see new-bucket.ts.
+ * The first word of a new bucket before the bucket is in use. It is 0, or TAKEN by the one mover
+ * that may write to the bucket (the low half names it), or RELOCATED to another place because that
+ * mover was slow. All have stamp 0; see new-bucket.ts.
  */
 export const TAKEN_HIGH = FROZEN;
 const RELOCATED_FLAGS = FROZEN | PENDING;
@@ -74,12 +74,12 @@ export function relocatedHigh(to: Address): number {
   return RELOCATED_FLAGS | pointerHigh(to);
 }
 
-/** Whether the first word of a bucket says that the bucket is elsewhere: where it points to. */
+/** Whether the first word of a bucket says that the bucket is where the word points to. */
 export function isRelocated(high: number): boolean {
   return (high & (STAMP_MASK | RELOCATED_FLAGS)) === RELOCATED_FLAGS;
 }
 
-/** Whether the words of a bucket mean anything, by its first one. */
+/** Whether a bucket is in use, by its first word. Otherwise its words mean nothing. */
 export function isInUse(firstHigh: number): boolean {
   return (firstHigh & STAMP_MASK) !== 0;
 }
@@ -121,7 +121,7 @@ export function freshHigh(version: number): number {
   return stampFor(version);
 }
 
-/** The high half of a slot that was emptied; the flags of the word that stood there are kept. */
+/** The high half of a slot that was emptied. Keeps stamp and overflow bits. */
 export function usedHigh(high: number): number {
   return (high & KEPT_MASK) | USED_UNITS;
 }
@@ -148,16 +148,16 @@ export function leaves(high: number): boolean {
 }
 
 /**
- * A word of a bucket of `version` that is about to be migrated (migration.ts): it stays as it is in
- * its old place for ever. At the old place it reads as a word of a later version.
+ * The final value, in the old place, of a word whose bucket is migrated at `version`: frozen, and
+ * of a later version.
  */
 export function gone(high: number, version: number): number {
   return (high & ~STAMP_MASK) | stampFor(version + 1) | FROZEN;
 }
 
 /**
- * Whether a frozen word no longer counts for a client that goes by `version`: the word leaves for
- * the new bucket, or its bucket is being migrated. The new place may have a newer word.
+ * Whether a frozen word no longer counts at `version`: its entry leaves for the new bucket, or its
+ * bucket is being migrated. The new place may have a newer word.
  */
 export function isOutdated(high: number, version: number): boolean {
   return (high & FROZEN) !== 0 && (leaves(high) || stampOf(high) > version + 1);
@@ -171,7 +171,7 @@ export function advanced(high: number, version: number, segmentId: number | unde
   return entry | stampFor(version);
 }
 
-/** Keys below stay below; no client has found out anything yet about the new buckets. */
+/** Keys below stay below, and no client has checked the new buckets yet. */
 export function overflowAfterMove(high: number): number {
   return (high & OVERFLOW_MASK) === 0 ? 0 : OVERFLOW;
 }

@@ -24,15 +24,15 @@ export type RetryReason =
   | 'staleVersion' // the table has been resized since this client looked
   | 'staleBucket' // a bucket of the key had not been moved to this version yet
   | 'chainExtended' // no empty slot: a chain node was added
-  | 'otherCarrier'; // of writes that were merged another one turned out to be the last
+  | 'otherCarrier'; // another of the combined writes turned out to be the last
 
-/** Synchronisations after which a resize that another client has claimed is taken over. */
+/** A client takes over another's claimed resize after this many synchronisations. */
 export const CLAIM_PATIENCE = 8;
 
 /** Tables whose roots are read in one doorbell. */
 const ROOTS_AT_ONCE = 32;
 
-/** What the tables of one index share, at one client. */
+/** What one client's tables of an index share. */
 export interface SharedParts {
   readonly pool: Pool;
   readonly catalog: number;
@@ -64,8 +64,8 @@ export class ShardTable {
     otherCarrier: 0,
   };
   /**
-   * How often, and how long at a time, an inserter looks whether an earlier claim of its key has
-   * been decided before it takes the claimer for slow or dead.
+   * An inserter polls an earlier claim of its key this often, at this interval, before it assumes
+   * that the claimer is slow or dead. So does a client that waits for a mover.
    */
   patience = { polls: 40, microseconds: 50 };
   /** Moves that are not in use; see move-bucket.ts. */
@@ -74,14 +74,14 @@ export class ShardTable {
   bucketsMoved = 0;
   /** Resizes that this client was to make, and for which the pool had no room. */
   postponed = 0;
-  /** New buckets that this client has put elsewhere, because their mover was slow or died. */
+  /** New buckets that this client has relocated, because their mover was slow or died. */
   relocated = 0;
   /** Segments that were put on another memory node than the table's, because that one was full. */
   displaced = 0;
-  /** Overflow bits and chain nodes that this client has taken back. */
+  /** Overflow bits that this client has cleared, and chain nodes that it has freed. */
   readonly reclaimed = { cleared: 0, nodes: 0 };
 
-  /** Records inserted less removed that have not been reported yet, and what others reported. */
+  /** Insertions less removals that this client has not reported yet, and the reported total. */
   unreported = 0;
   reported = 0;
   /**
@@ -89,14 +89,14 @@ export class ShardTable {
    */
   writes = 0;
   syncEvery = 1;
-  /** Whether an insertion has found no room but in a chain since the last synchronisation. */
+  /** Whether an insertion has needed a new chain node since the last synchronisation. */
   crowded = false;
   /**
    * Whether this client has made the last resize that it knows of, and not cleared overflow bits
    * after it.
    */
   isClearingDue = false;
-  /** Synchronisations that have seen a resize claimed by another client that is not done. */
+  /** Synchronisations that have met another client's unfinished claim of a resize. */
   claimsSeen = 0;
   /** After how many of them this client takes the resize over. */
   claimPatience = CLAIM_PATIENCE;
@@ -115,19 +115,19 @@ export class ShardTable {
     this.#segments = segments;
   }
 
-  /** This client's knowledge of the table; a migrated table gets another object. */
+  /** What this client knows of the table; another object after a migration. */
   get segments(): Segments {
     return this.#segments;
   }
 
-  /** Reads the root, and that of the segments for which the table has left. */
+  /** Reads the root, and follows the table if it has left for another root. */
   *load(): Operation<void> {
     const segments = this.#segments;
     this.reported = yield* segments.load();
     if (segments.successor !== NULL_ADDRESS) yield* this.#follow(segments);
   }
 
-  /** The same for many tables, some of them a doorbell; those that have left are followed after. */
+  /** `load` for many tables, with ROOTS_AT_ONCE roots in a doorbell. */
   static *loadAll(tables: readonly ShardTable[]): Operation<void> {
     for (let first = 0; first < tables.length; first += ROOTS_AT_ONCE) {
       const some = tables.slice(first, first + ROOTS_AT_ONCE);
@@ -148,12 +148,12 @@ export class ShardTable {
     }
   }
 
-  /** Reports this many more records, and learns what `load` does: one doorbell. */
+  /** Reports this many more records and does what `load` does, in one doorbell. */
   *report(records: number): Operation<number> {
     const segments = this.#segments;
     const reported = yield* segments.report(records);
     if (segments.successor === NULL_ADDRESS) return reported;
-    // It was reported to a root that the table has left.
+    // The report went to a root that the table has left.
     yield* this.#follow(segments);
     return yield* this.#segments.report(records);
   }
@@ -170,14 +170,14 @@ export class ShardTable {
     }
   }
 
-  /** Goes by the root that the index has for this partition now: after addresses grew old. */
+  /** Uses the root that the directory names now: cached addresses may be out of date. */
   *reload(name: RootName): Operation<void> {
     if (name === this.#segments.name) return yield* this.load();
     const segments = new Segments(name, this.geometry);
     this.reported = yield* segments.load();
     const { name: known, version } = this.#segments;
-    // Another operation of this client may have come here meanwhile, and know more by now: a client
-    // that goes by the table's segments between two verbs must not find fewer.
+    // Another operation of this client may have got here first, and know more segments. Operations
+    // that rely on them must not find fewer.
     if (known !== name || version < segments.version) this.#segments = segments;
     const current = this.#segments;
     if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);
@@ -196,7 +196,7 @@ export class ShardTable {
     return new ShardRequest(this.geometry);
   }
 
-  /** Aims the request at the place's bucket by the version that the request goes by. */
+  /** Points the request at the place's bucket, at the request's version. */
   aim(request: ShardRequest, place: number, level: number): void {
     const bucket = this.geometry.bucketOf(hashOfPlace(request.hash, place), request.version);
     request.buckets[place] = bucket;
@@ -221,7 +221,7 @@ export class ShardTable {
     return place;
   }
 
-  /** Counts a retry and, when conflicts persist, lets the others get ahead. Bounded. */
+  /** Counts a retry, and backs off when conflicts persist. Bounded. */
   *retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
     yield* backOff(this.retries, request, reason, attempt);
   }

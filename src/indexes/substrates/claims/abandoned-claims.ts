@@ -11,14 +11,14 @@ import { isVacantIn, type SlotFormat } from './slot-format.ts';
 
 const SWAPS_A_DOORBELL = 64;
 
-/** Hands out each slot that is claimed and not committed, with the halves of its word. */
+/** Visits each slot that is claimed and not committed, with the halves of its word. */
 export type EachClaim = (
   visit: (slot: Address, low: number, high: number) => void,
 ) => Operation<void>;
 
 /**
- * Hands out the claims in the slots of one bucket, which begin at `at` of the words and stand at
- * `address`. Frozen ones are left to their mover, which drops them.
+ * Visits the claims in one bucket, whose slots begin at `at` of the words and at `address` in the
+ * pool. Skips frozen claims, which their mover drops.
  */
 export function visitClaims(
   format: SlotFormat,
@@ -43,11 +43,11 @@ interface Claim {
 }
 
 /**
- * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. An inserter
- * of the same key is the only client to meet such a claim. Otherwise it would stay for ever, and
- * its record would pin a chunk to its block size.
+ * Withdraws the claims (rival-claims.ts) of clients that died between claim and commit. Only an
+ * inserter of the same key ever meets such a claim. Without one the claim would stay, and its
+ * record would pin a chunk to its block size.
  *
- *   READ all slots -> grace -> READ all slots -> CAS what is still the same, pending -> empty
+ *   READ all slots -> grace -> READ all slots -> CAS unchanged claims, pending -> empty
  *
  * A claim belongs to one operation, and no operation outlasts the grace period unless its client
  * stalls. Any client may withdraw any claim, so every interleaving loses at most one attempt:

@@ -12,8 +12,8 @@ import type { Request } from '../request.ts';
 
 /**
  * Candidates are records whose fingerprints match; one of them may have the key. An index notes
- * their addresses (`candidateRecord`) and the lengths that their slots give (`candidateUnits`). One
- * doorbell reads all of them, so a collision costs a READ, not a round trip.
+ * their addresses (`Candidates.records`) and the lengths in their slots (`units`). One doorbell
+ * reads all of them, so a collision costs a READ, not a round trip.
  *
  * `unitsMax` is the largest length that a slot of the index can express: "this much or more".
  */
@@ -41,17 +41,14 @@ export function postRecords(
 }
 
 function roomForLong(request: Request, units: number, unitsMax: number): number {
-  // The first block of a record with the request's key: more than a slot can say for a long key.
+  // The first block of a record with the request's key; a long key takes more than a slot can say.
   const longest = Math.max(SLOT_UNITS_MAX, unitsOf(headBytes(request.keyBytes)));
   if (longest <= units) return units;
   if (unitsMax < SLOT_UNITS_MAX || longest > SLOT_UNITS_MAX) request.candidates.mayBeLong = true;
   return longest;
 }
 
-/**
- * Adds the READs of what a slot's length could not express: one more round trip when it returns
- * true.
- */
+/** Adds the READs of records longer than their slots can say; returns whether there are any. */
 export function postLongRecords(
   request: Request,
   batch: Batch,
@@ -70,7 +67,7 @@ export function postLongRecords(
     if (units !== unitsMax || keyBytes !== request.keyBytes) continue;
     const chained = ((kind >>> 24) & FLAG_CHAINED) !== 0;
     const valueBytes = i32[(candidateAt[i] + VALUE_BYTES) >> 2] >>> 0;
-    // A damaged length is found out by the checksum; it must not make this READ too long.
+    // The checksum will detect a damaged length, which must not make this READ too long.
     const head = Math.min(roomMax, headUnitsOf(keyBytes, valueBytes, chained));
     if (head > units) batch.read(candidateRecord[i], head * UNIT_BYTES, incoming, candidateAt[i]);
   }

@@ -13,15 +13,15 @@ import { isVacantIn, lengthOf, pointerIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
 /**
- * Last round trip of an update (RACE Algorithm 3): the slot that `locate` found is turned to the
- * new record. The CAS expects the slot's exact word, and no block is re-used while this operation
- * may hold its address. So it succeeds only if the key still has the record that was read, in a
- * bucket that no client moves.
+ * Last round trip of an update (RACE Algorithm 3): points the slot that `locate` found to the new
+ * record. The CAS expects the slot's exact word, and no block is reused while this operation may
+ * hold its address. So it succeeds only if the key still has the record that was read, in a bucket
+ * that no client moves.
  *
  *   D[WRITE header; CAS old record -> new record]
  *
- * The version is known only now, after the old record was read. The header of the new record, which
- * no other client knows yet, is therefore written again in front of the CAS, in the same doorbell.
+ * The new version is known only after the old record was read. So the header of the new record,
+ * which no other client knows yet, is written again before the CAS, in the same doorbell.
  *
  * Returns false when the operation must begin again.
  */
@@ -33,7 +33,7 @@ export function* replaceSlot<R extends SlotRequest>(
   const { batch, words, slotAt } = request;
   const { block } = request.record;
   checkFound(request);
-  invariant(block > 0, 'a slot gets no record');
+  invariant(block > 0, 'a slot is replaced without a record');
   request.reseal((request.found.version + 1) >>> 0);
   batch.clear();
   if (request.record.isPosted) batch.write(block, HEADER_BYTES, request.outgoing, 0);
@@ -66,7 +66,7 @@ function checkFound({ words, slotAt, format }: SlotRequest): void {
   invariant(isFound, 'a slot is changed that has no committed record');
 }
 
-/** Behind that CAS: retires the record that the slot had, if this client has unlinked it. */
+/** After the CAS: retires the slot's old record, if this client has unlinked it. */
 function* retireFound<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
   request: R,
@@ -77,7 +77,7 @@ function* retireFound<R extends SlotRequest>(
     yield* slots.retry(request, 'slotChanged', attempt);
     return false;
   }
-  // Before anything can fail: the new record is linked, and its block not to be given back.
+  // First of all, because the new record is linked: a failure below must not give its block back.
   request.record.forgetBlock();
   const high = highHalf(words, slotAt);
   const old = pointerIn(format, lowHalf(words, slotAt), high);

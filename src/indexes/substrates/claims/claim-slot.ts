@@ -9,11 +9,11 @@ import {
   swapped,
 } from '../../../verbs/index.ts';
 import type { ClaimedSlots } from './claimed-slots.ts';
-import { findRival, outwait } from './rival-claims.ts';
+import { awaitClaim, findRival } from './rival-claims.ts';
 import { isVacantIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
 
-/** A round fails if another client has changed the shared bits, for which it reads the table. */
+/** Each failed round means that another client has changed the slot's shared bits. */
 const SWAP_ROUNDS_MAX = 10_000;
 
 /**
@@ -22,10 +22,10 @@ const SWAP_ROUNDS_MAX = 10_000;
  * its own (section 3.2.1) when Ordered-CAS cannot succeed. The paper's RACE makes the slot live by
  * its CAS and removes duplicates after a re-read. Here the slot is pending until its owner has
  * read, after the claim, every slot that may hold the key. So two copies of a key are never
- * visible, and a client that dies leaves a claim, never a duplicate.
+ * visible, and a client that dies leaves a claim, not a duplicate.
  *
  *   D[WRITE record; CAS vacant -> pending; READ the key's places]
- *   READ the records that may have the key                             only when there are any
+ *   READ the records that may have the key                             only if there are any
  *   CAS pending -> committed
  *
  * Returns false when the operation must begin again.
@@ -65,7 +65,7 @@ export function* claimSlot<R extends SlotRequest>(
   const conflict = mayHaveRivals ? yield* findRival(slots, request, slot) : undefined;
   if (conflict !== undefined) {
     yield* withdraw(slots, request, slot);
-    if (conflict === 'pendingElsewhere') yield* outwait(slots, request, attempt);
+    if (conflict === 'pendingElsewhere') yield* awaitClaim(slots, request, attempt);
     yield* slots.retry(request, conflict === 'lost' ? 'withdrawn' : 'pendingKey', attempt);
     return false;
   }
@@ -78,32 +78,32 @@ export function* claimSlot<R extends SlotRequest>(
   return false;
 }
 
-/** CAS words: the slot's word as it was read, and the pending word. */
+/** Sets the CAS words: the slot's word as read, and the pending word. */
 function prepareClaim<R extends SlotRequest>(slots: ClaimedSlots<R>, request: R, at: number): void {
   const { words, format } = request;
   const { block } = request.record;
   const seen = highHalf(words, at);
   const isOpen = isVacantIn(format, lowHalf(words, at), seen) && (seen & format.frozen) === 0;
-  invariant(isOpen && block > 0, 'a claim of a taken slot, or for no record');
+  invariant(isOpen && block > 0, 'a claim of a used slot, or without a record');
   copyWord(words, at, SWAP_AT);
   const high = slots.entryHigh(request, at) | format.pending;
   setWord(words, SWAP_AT + 8, pointerLow(block), high);
 }
 
-/** CAS words: the pending word, and the same without the flag. */
+/** Sets the CAS words: the pending word, and the same without the flag. */
 function prepareCommit({ words, format }: SlotRequest): void {
   const high = highHalf(words, SWAP_AT) & ~format.pending;
   setWord(words, SWAP_AT + 8, lowHalf(words, SWAP_AT), high);
 }
 
-/** CAS words: the pending word, and that of an empty slot. */
+/** Sets the CAS words: the pending word, and that of an empty slot. */
 function prepareWithdrawal({ words, format }: SlotRequest): void {
   setWord(words, SWAP_AT + 8, 0, format.emptied(highHalf(words, SWAP_AT)));
 }
 
 /**
- * Takes the claimed slot back, unless another inserter has done so or a mover, which drops pending
- * slots, has frozen it. Others may have seen the record, so the next attempt writes another one.
+ * Withdraws the claim, unless another inserter has done so or a mover, which drops pending slots,
+ * has frozen it. Others may have seen the record, so the next attempt writes a new one.
  */
 function* withdraw<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
@@ -115,8 +115,8 @@ function* withdraw<R extends SlotRequest>(
 }
 
 /**
- * Swaps the claimed slot, whose last known word is at SWAP_AT. Other clients may change its shared
- * bits meanwhile; the claim is still this client's then, so it tries again.
+ * CASes the claimed slot, whose last known word is at SWAP_AT. Tries again if other clients change
+ * its shared bits, because the claim is still this client's.
  */
 function* swapOwn(
   request: SlotRequest,
@@ -126,7 +126,7 @@ function* swapOwn(
   const { batch, words, format } = request;
   for (let round = 0; round < SWAP_ROUNDS_MAX; round++) {
     const isClaim = (highHalf(words, SWAP_AT) & format.pending) !== 0;
-    invariant(isClaim, 'a slot is committed or withdrawn that is not claimed');
+    invariant(isClaim, 'a commit or withdrawal of an unclaimed slot');
     prepare(request);
     yield batch.clear().cas(slot, words, SWAP_AT);
     if (swapped(words, SWAP_AT)) return true;
@@ -136,5 +136,5 @@ function* swapOwn(
     if ((changed & ~format.shared) !== 0) return false;
     copyWord(words, found, SWAP_AT);
   }
-  return invariant(false, 'the shared bits of a claimed slot change again and again') as never;
+  return invariant(false, 'the shared bits of a claimed slot keep changing') as never;
 }

@@ -6,22 +6,22 @@ import type { SlotRequest } from './slot-request.ts';
 export interface ClaimedSlots<R extends SlotRequest> {
   readonly records: RecordIo;
   readonly patience: Patience;
-  /** Where the slot at `at` of the request's words stands in the pool. */
+  /** The address in the pool of the slot at `at` of the request's words. */
   addressOf(request: R, at: number): Address;
   /** The high half of the slot at `at` when it points to the request's outgoing record. */
   entryHigh(request: R, at: number): number;
-  /** The high half of the slot at `at` when it is emptied now. */
+  /** The high half of the slot at `at` when it is emptied. */
   vacantHigh(request: R, at: number): number;
   /** Adds the READs of every slot in which the key may be. */
   postPlaces(request: R, batch: Batch): Batch;
   /**
-   * Whether what was read behind a claim is the whole truth about the key. May read more. An index
-   * leaves this out if it always is.
+   * Whether the places read after a claim are all of the key's. May read more. An index leaves this
+   * out if they always are.
    */
   isCertain?(request: R): Operation<boolean>;
   /** Called when it is not certain, after the claim was withdrawn. */
   catchUp?(request: R, attempt: number): Operation<void>;
-  /** Gathers the slots that may have the key, pending or not, without the request's own. */
+  /** Gathers the slots that may have the key, pending or not, except the request's own. */
   gatherRivals(request: R): number;
   retry(request: R, reason: ClaimRetry, attempt: number): Operation<void>;
 }
@@ -32,7 +32,7 @@ export type ClaimRetry =
   | 'pendingKey' // another client has inserted the key, or is inserting it
   | 'withdrawn'; // another client withdrew this client's claim
 
-/** How long a claim that stands in the way may stay as it is. */
+/** How long a client waits for another client's claim to change. */
 export interface Patience {
   polls: number;
   /** Between two polls. */

@@ -1,4 +1,4 @@
-/** What an index of claimed slots is made of; its protocol: rival-claims.ts. */
+/** Parts of an index whose slots are claimed by CAS. The protocol: rival-claims.ts. */
 export * from './abandoned-claims.ts';
 export * from './change-slot.ts';
 export * from './claim-slot.ts';

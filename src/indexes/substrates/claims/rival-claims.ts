@@ -16,11 +16,11 @@ import { OTHER_SWAP_AT, type SlotRequest } from './slot-request.ts';
  * Decides between two claims of one key. An inserter claims a slot and then reads all candidate
  * slots of the key, so of two inserters the later one sees the other's claim. An inserter that
  * meets
- *   - a committed slot of the key withdraws: the key exists by now;
+ *   - a committed slot of the key withdraws, because the key exists by now;
  *   - a claim at a lower address withdraws, and waits for that claim's fate;
  *   - a claim at a higher address evicts it and goes on.
  * Any client may withdraw any claim by CAS: its owner's commit then fails, and the owner begins
- * again. So no client ever depends on another one being alive.
+ * again. So no client depends on another one being alive.
  */
 export type Conflict = 'committedElsewhere' | 'pendingElsewhere' | 'lost';
 
@@ -56,11 +56,11 @@ export function* findRival<R extends SlotRequest>(
 /**
  * Withdraws another client's claim. False when it was committed or frozen meanwhile.
  *
- * A claim that its owner or a third client has just withdrawn is gone as well: if that were a
- * conflict, inserters in lockstep could withdraw for each other for ever. An empty word counts only
- * if no mover has changed it. With a later stamp, it may be what a mover left of a slot that was
- * committed and moved. Another claim in the slot counts too: it came after this client's own, so
- * its owner will see that and give way.
+ * If its owner or a third client has just withdrawn the claim, that counts as success: otherwise
+ * inserters in lockstep could make each other withdraw for ever. An empty word counts only if no
+ * mover has changed it: with a later stamp, the slot may have been committed and moved. Another
+ * claim in the slot counts, too: it came after this client's own, so its owner will see that and
+ * give way.
  */
 export function* evict<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
@@ -68,7 +68,7 @@ export function* evict<R extends SlotRequest>(
   at: number,
 ): Operation<boolean> {
   const { batch, words, format } = request;
-  invariant((highHalf(words, at) & format.pending) !== 0, 'a record is withdrawn that is no claim');
+  invariant((highHalf(words, at) & format.pending) !== 0, 'a withdrawal of an unclaimed slot');
   const emptied = format.emptied(highHalf(words, at));
   copyWord(words, at, OTHER_SWAP_AT);
   setWord(words, OTHER_SWAP_AT + 8, 0, emptied);
@@ -92,10 +92,10 @@ function isOtherClaim(
 }
 
 /**
- * Waits for the fate of the claim that made this client withdraw (`slotAt`). When nothing happens
- * to it for too long, its owner is slow or dead, and this client withdraws the claim.
+ * Waits until the claim at `slotAt`, for which this client has withdrawn, changes. If it does not
+ * for too long, its owner is slow or dead, and this client withdraws it.
  */
-export function* outwait<R extends SlotRequest>(
+export function* awaitClaim<R extends SlotRequest>(
   slots: ClaimedSlots<R>,
   request: R,
   attempt: number,
@@ -103,7 +103,7 @@ export function* outwait<R extends SlotRequest>(
   const { batch, words, slotAt } = request;
   const { polls, microseconds } = slots.patience;
   const address = slots.addressOf(request, slotAt);
-  // Longer each time: clients that stall longer than a fixed limit would evict each other for ever.
+  // Longer each time: clients slower than a fixed limit would evict each other for ever.
   const enough = polls * Math.min(attempt, PATIENCE_GROWTH_MAX);
   for (let poll = 0; poll < enough; poll++) {
     yield batch.clear().pause(microseconds, words).read(address, 8, words, OTHER_SWAP_AT);

@@ -21,8 +21,8 @@ export function postCandidates(request: SlotRequest, batch: Batch): Batch {
 }
 
 /**
- * Adds the READs of what a slot's length could not express, a key of over 16 KB: one more round
- * trip when it returns true.
+ * Adds the READs of records longer than their slots can say, with keys over 16 KB; returns whether
+ * there are any.
  */
 export function postLongKeys(request: SlotRequest, batch: Batch): boolean {
   return postLongRecords(request, batch, SLOT_UNITS_MAX);

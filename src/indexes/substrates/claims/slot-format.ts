@@ -10,15 +10,15 @@ import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
 export interface SlotFormat {
   /** The pointer's bits in the high half. */
   readonly pointer: number;
-  /** Set while an inserter has claimed the slot and not made sure that its key has no other. */
+  /** Set while an inserter has claimed the slot, until it knows that the key has no other slot. */
   readonly pending: number;
-  /** Bits that a mover changes: a word in which they differ may be what a mover has left. */
+  /** Bits that a mover changes: if they differ, a mover may have changed the word. */
   readonly moved: number;
-  /** Set in a word that cannot change until a mover has moved it; 0 when a stamp says so. */
+  /** Set in a word that only a mover may change; 0 if the index has no such bit. */
   readonly frozen: number;
-  /** Bits that other clients may change in a claimed slot without taking it from its owner. */
+  /** Bits of a claimed slot that other clients may change without affecting the claim. */
   readonly shared: number;
-  /** The high half of an empty slot in place of a word whose high half is `high`. */
+  /** The high half of the slot after it is emptied, from its present high half. */
   readonly emptied: (high: number) => number;
 }
 

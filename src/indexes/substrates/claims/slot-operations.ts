@@ -12,13 +12,13 @@ import {
 import type { RecordIo } from '../record-io.ts';
 import type { Request } from '../request.ts';
 
-/** What becomes of the block of a record that is written. */
+/** The part of RecordIo that these operations use. */
 type RecordBlocks = Pick<
   RecordIo,
   'take' | 'allocate' | 'discard' | 'complete' | 'isExpired' | 'isPast'
 >;
 
-/** The steps of an index whose slots point at records, of which its operations are made. */
+/** The steps from which an index whose slots point at records builds its operations. */
 export interface SlotProtocol<R extends Request> {
   readonly records: RecordBlocks;
   /** Writes the outgoing record, if it has a block, and looks for the key in slots to write to. */
@@ -104,17 +104,19 @@ export function* modifySlot<R extends Request>(
   }
 }
 
-/** Whether a removal is to spare the found record: it has another version, or was just used. */
+/**
+ * Whether a removal spares the found record, because of its version or because it was just used.
+ */
 export function isSpared(request: Request, expected: number | undefined): boolean {
   return isOtherVersion(request, expected) || request.foundTicks > request.sparedIfUsedAfter;
 }
 
-/** Whether a removal is to spare the found record because it has another version. */
+/** Whether a removal spares the found record because it has another version. */
 export function isOtherVersion({ found }: Request, expected: number | undefined): boolean {
   return expected !== undefined && found.version !== expected;
 }
 
-/** Whether the condition refuses a write of a key that is there with this version, or is not. */
+/** Whether the condition refuses a write of a key that is present with this version, or absent. */
 export function refuses(
   condition: Condition,
   expected: number,

@@ -13,7 +13,7 @@ export class SlotRequest extends Request {
   fingerprint = 0;
   /** Offsets in `words` of the slots whose records may have the key. */
   candidateSlots = new Int32Array(CANDIDATES_MAX);
-  /** Offset in `words` of the slot that holds the key, was claimed for it, or is waited for. */
+  /** Offset in `words` of the slot that holds the key, is claimed for it, or is awaited. */
   slotAt = 0;
 
   constructor(wordBytes: number, format: SlotFormat) {

@@ -30,8 +30,8 @@ import { makeRoom, noteEmptied, noteTaken } from './make-room.ts';
 import { imageOf } from './read-leaf.ts';
 
 /**
- * Puts the request's new item into an entry of some memory, beside the hop bitmap that stands
- * there, and completes it.
+ * Writes the request's new item and its checksum into the entry at `entry` of `memory`; keeps the
+ * entry's hop bitmap.
  */
 export function encodeItem(
   client: LeafClient,
@@ -53,7 +53,7 @@ export function encodeItem(
     const words = (pad8(keyBytes) + pad8(valueBytes)) >> 2;
     for (let i = 0; i < words; i++) i32[content + i] = outgoing.i32[from + i];
   } else {
-    invariant(request.record.block > 0, 'an item leads to no record');
+    invariant(request.record.block > 0, 'an item has no record');
     i32[item + 1] = indirectItem(keyBytes);
     i32[content] = request.fingerprint;
     i32[(entry + LINES_AT) >> 2] = request.record.headUnits;
@@ -76,14 +76,14 @@ export function writtenBytes({ geometry, sums }: LeafClient, item: number): numb
   return geometry.accessAt > 0 ? geometry.entryBytes : sums.usedBytes(item);
 }
 
-/** D[intent; (record's header); entry; owner]: the found item gets the request's value. */
+/** D[intent; (record's header); entry; owner]: gives the found item the request's value. */
 export function* updateItem(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intent, words, entry, leaf, outgoing, inline } = request;
   const { block } = request.record;
   const version = (request.found.version + 1) >>> 0;
   request.reseal(version);
   if (!inline) {
-    // The record's version is known only now; nobody knows the record yet.
+    // The record's version is known only now, and no other client knows the record yet.
     const at = intent.add(FIRST_LEAF, block, RECORD_HEADER_BYTES);
     for (let i = 0; i < RECORD_HEADER_BYTES >> 2; i++) {
       intent.memory.i32[(at >> 2) + i] = outgoing.i32[i];
@@ -102,7 +102,7 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
   yield* retireOld(client, request);
 }
 
-/** D[intent; access word; owner]: the found inline item was read, which restarts its expiry. */
+/** D[intent; access word; owner]: restarts the expiry of the found inline item, after a read. */
 export function* touchItem(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intent, leaf, timesAt } = request;
   const at = intent.add(FIRST_LEAF, leaf + timesAt - IMAGE_AT, 8);
@@ -112,9 +112,9 @@ export function* touchItem(client: LeafClient, request: LeafRequest): Operation<
 
 /**
  * D[intent; sequence odd; entries; hop bitmaps; vacancy; sequence even; owner]: inserts the
- * request's item, which is not there, into its neighbourhood. An empty entry that is too far is
- * brought near by hopping, for which one more READ may be needed. False when that is impossible:
- * nothing has changed then, and the leaf is still locked.
+ * request's item, whose key is absent, into its neighbourhood. If the nearest empty entry is too
+ * far, hops bring it near, which may take one more READ. False if that is impossible: then nothing
+ * has changed, and the leaf is still locked.
  */
 export function* insertItem(client: LeafClient, request: LeafRequest): Operation<boolean> {
   const free = yield* makeRoom(client, request);
@@ -126,19 +126,19 @@ export function* insertItem(client: LeafClient, request: LeafRequest): Operation
   const { geometry } = client;
   invariant(isEmpty(itemHigh(words, imageOf(client, free))), 'an entry gets a second item');
   const distance = geometry.distance(home, free);
-  invariant(distance < geometry.shape.neighbourhood, 'an item goes beyond its neighbourhood');
+  invariant(distance < geometry.shape.neighbourhood, 'an item is put outside its neighbourhood');
   encodeItem(client, request, words, imageOf(client, free), request.record.version | 0);
   const homeEntry = imageOf(client, home);
   setHops(words, homeEntry, hopsOf(words, homeEntry) | (1 << distance));
   addSequence(request, 1);
-  // An item's new copy stands there before its old one is overwritten: a hit never misses both.
+  // An item's new copy is written before its old one is overwritten, so no search misses both.
   moved[moves] = free;
   homes[moves] = home;
   for (let i = 0; i <= moves; i++) addEntry(client, request, moved[i]);
   for (let i = 0; i <= moves; i++) {
     if (!isAmong(moved, moves, homes[i])) addHops(client, request, homes[i]);
   }
-  // The entry that was empty; what was moved out of the others has made room for the next.
+  // Only the first entry was empty; each of the others was emptied by the hop before.
   noteTaken(client, request, moved[0]);
   addVacancy(request);
   addSequence(request, 2);
@@ -160,7 +160,7 @@ export function* removeItem(client: LeafClient, request: LeafRequest): Operation
   const position = geometry.entryOf(at);
   const homeEntry = imageOf(client, home);
   const [hops, own] = [hopsOf(words, homeEntry), 1 << geometry.distance(home, position)];
-  invariant((hops & own) !== 0, 'an item is removed that its home does not name');
+  invariant((hops & own) !== 0, 'the home of a removed item does not name it');
   setHops(words, homeEntry, hops & ~own);
   addSequence(request, 1);
   intent.addWord(FIRST_LEAF, leaf + at + ITEM_AT, 0, 0);
@@ -180,14 +180,14 @@ export function* carryOut(
   before?: (batch: Batch) => void,
 ): Operation<void> {
   const { intent, slot, leaf, batch } = request;
-  invariant(request.locked && slot !== NO_SLOT, 'a leaf is changed by a client without its lock');
+  invariant(request.locked && slot !== NO_SLOT, 'a leaf is changed without its lock');
   intent.addRelease(FIRST_LEAF);
   batch.clear();
   before?.(batch);
   intent.postWhole(pool.intents.address(pool.layout.nodeOf(leaf), slot), batch, block);
   intent.postWrites(batch);
-  // Should the batch fail, its intent may be whole: then the lock is not this operation's to free,
-  // and the slot, which the lock names, is for no other one.
+  // If the batch fails, its intent may be whole. Then this operation must not free the lock, and no
+  // other may use the slot, which the lock names.
   request.locked = false;
   request.slot = NO_SLOT;
   yield batch;
@@ -202,7 +202,7 @@ function* retireOld({ records }: LeafClient, request: LeafRequest): Operation<vo
   else records.retireFound(request, foundRecord, request.foundLines);
 }
 
-/** Adds the WRITE of the sequence as it was read, and `more`. */
+/** Adds the WRITE of the sequence: as it was read, plus `more`. */
 export function addSequence({ intent, leaf, words }: LeafRequest, more: number): void {
   // An intent that makes it odd makes it even again before it unlocks.
   const seen = words.i32[(IMAGE_AT + SEQUENCE_AT) >> 2];

@@ -17,12 +17,12 @@ import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { imageOf } from './read-leaf.ts';
 
-/** Whether a key, of which hash word 1 is given, belongs to a leaf. */
+/** Whether a key, with this hash word 1, belongs to a leaf. */
 type Belongs = (key: Uint8Array, h1: number) => boolean;
 
 /**
- * Verifies pictures of leaves whose items were found whole. Each record is intact. Each key is in
- * its leaf, in its neighbourhood as its home's hop bitmap says, and only there. The vacancy shows
+ * Verifies pictures of leaves, whose items are whole. Each record is intact. Each key is in its
+ * leaf, in its neighbourhood where its home's hop bitmap says, and only there. The vacancy shows
  * each empty entry.
  */
 export class LeafCheck {
@@ -44,11 +44,11 @@ export class LeafCheck {
     for (let entry = 0; entry < span; entry++) {
       const at = imageOf(this.#client, entry);
       if (isEmpty(itemHigh(picture.words, at))) {
-        if (!this.#isVacant(picture, entry)) this.#report(picture, entry, 'empty, yet no vacancy');
+        if (!this.#isVacant(picture, entry)) this.#report(picture, entry, 'empty, but no vacancy');
         continue;
       }
       if (this.#client.geometry.perVacancyBit === 1 && this.#isVacant(picture, entry)) {
-        this.#report(picture, entry, 'taken, yet a vacancy');
+        this.#report(picture, entry, 'used, but a vacancy');
       }
       entries.push(entry);
     }
@@ -59,7 +59,7 @@ export class LeafCheck {
     }
   }
 
-  /** Does something with each entry: one after the other, or as many together as the sink wants. */
+  /** Runs `act` for each entry: one after the other, or as many at once as the sink wants. */
   *#each(entries: readonly number[], act: (entry: number) => Operation<void>): Operation<void> {
     if (this.#sink.each) return yield* this.#sink.each(entries, act);
     for (const entry of entries) yield* act(entry);
@@ -89,7 +89,7 @@ export class LeafCheck {
     this.#sink.problem(`entry ${entry} of the leaf at ${leaf}: ${text}`);
   }
 
-  /** The home of the key, or less than 0 when its record tells none. */
+  /** The home of the key, or less than 0 if its record is damaged. */
   *#item(
     picture: LeafRequest,
     entry: number,
@@ -114,7 +114,7 @@ export class LeafCheck {
       report('outside of its neighbourhood');
       return -1;
     }
-    if (!belongs(key, hash.h1)) report('its key is of another leaf');
+    if (!belongs(key, hash.h1)) report('its key belongs to another leaf');
     const name = Buffer.from(key).toString('latin1');
     if (seen.has(name)) report('its key has two entries');
     seen.add(name);

@@ -15,23 +15,21 @@ import { imageOf, keepFound, lookInNeighbourhood } from './read-leaf.ts';
 const VACANCY = (IMAGE_AT + VACANCY_AT) >> 2;
 
 /**
- * Write combining (CHIME inherits it from SMART): the operation that holds a leaf's lock makes the
- * changes of those operations of its client, too, that wait for their turn at the leaf.
+ * Write combining (CHIME inherits it from SMART): the operation that holds a leaf's lock also makes
+ * the changes of its client's operations that wait for the leaf.
  *
  *   D[WRITE intent's head; CAS owner; READ header; READ neighbourhood of each]
  *     -> D[intent; sequence odd; entries; vacancy; sequence even; owner]
  *
- * All of them were called before the release and return after it, so they may be taken to happen at
- * the release, in the order in which they waited. Each is answered from the image as those before
- * it left it. The intent writes each place once, as the last of them leaves it, so after a death
- * all changes happen or none.
+ * All of them were called before the release and return after it, so they linearize at the release,
+ * in the order in which they waited. Each is decided on the image as those before it left it. The
+ * intent writes each place once, with its final value, so after a death all changes happen or none.
  *
  * The first operation that needs more than its neighbourhood, such as a hop, a split or a record,
- * ends the combination: it has its turn next. So do insertions after a removal: an item that came
- * back elsewhere in the leaf would have two copies for a moment, of which readers could meet the
- * new one first.
+ * ends the combination and runs next. So does an insertion after a removal: if a removed key came
+ * back in another entry, one reader could meet the new item, and a later one still the old.
  *
- * False when the operation goes on alone: nothing has changed then.
+ * Returns false if the operation must go on alone. Then nothing has changed.
  */
 export function* combine(client: LeafClient, request: LeafRequest): Operation<boolean> {
   const waiting = client.turns.waitingBehind(request);
@@ -44,7 +42,7 @@ export function* combine(client: LeafClient, request: LeafRequest): Operation<bo
     try {
       if (!combination.add(other)) break;
     } catch (error) {
-      // Its own computation failed: it changes nothing.
+      // Its own callback failed, so it changes nothing.
       client.turns.takeOver(other);
       other.turnRefused = error;
       continue;
@@ -55,7 +53,7 @@ export function* combine(client: LeafClient, request: LeafRequest): Operation<bo
   try {
     yield* combination.carryOut();
   } catch (error) {
-    // Whether they have happened is as uncertain as of this one.
+    // Like this one, they may have happened or not.
     for (const other of done) other.turnRefused = error;
     throw error;
   }
@@ -64,7 +62,7 @@ export function* combine(client: LeafClient, request: LeafRequest): Operation<bo
   return true;
 }
 
-/** Whether the other operation waits for the same leaf, and its neighbourhood was read. */
+/** Whether the other operation's leaf is this one, and its neighbourhood was read. */
 function isRead(request: LeafRequest, other: LeafRequest): boolean {
   const isSame = other.idLow === request.idLow && other.idHigh === request.idHigh;
   const { home, homesRead } = request;
@@ -75,7 +73,7 @@ function isRead(request: LeafRequest, other: LeafRequest): boolean {
 class Combination {
   readonly #client: LeafClient;
   readonly #request: LeafRequest;
-  /** Entries that change; whether their items do, or their hop bitmaps alone. */
+  /** Entries that change, and whether their items do or only their hop bitmaps. */
   readonly #changed = new Map<number, boolean>();
   readonly #changedMax: number;
   #hasKeys = false;
@@ -88,7 +86,7 @@ class Combination {
     this.#changedMax = Math.floor(room / writeBytes(client.geometry.entryBytes));
   }
 
-  /** Makes an operation's change in the image; false when it must go alone, and nothing changed. */
+  /** Makes an operation's change in the image. False, and nothing changed, if it must go alone. */
   add(one: LeafRequest): boolean {
     if (one.record.block !== NULL_ADDRESS || this.#changed.size + 2 > this.#changedMax)
       return false;
@@ -98,7 +96,7 @@ class Combination {
       return this.#add(one);
     } finally {
       one.words = words;
-      // The eviction and the merge behind each operation look at the vacancy it left.
+      // Eviction and merge after each operation use the vacancy that it left.
       const [to, from] = [words.i32, this.#request.words.i32];
       for (let i = 0; i < 2; i++) to[VACANCY + i] = from[VACANCY + i];
     }
@@ -157,7 +155,7 @@ class Combination {
     this.#hasKeys = true;
   }
 
-  /** Writes what has changed and releases the leaf. */
+  /** Writes the changes and releases the leaf. */
   *carryOut(): Operation<void> {
     const request = this.#request;
     if (this.#changed.size === 0) return yield* unlock(request);

@@ -4,15 +4,15 @@ import { isSpared, refuses } from '../claims/slot-operations.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { type LeafRequest, MODIFIES, REMOVES } from './leaf-request.ts';
 
-/** What becomes of a key's item: it stays, is replaced or inserted, is removed. */
+/** What to do with a key's item: keep it, replace or insert it, remove it. */
 export type Decision = typeof KEEP | typeof PUT | typeof REMOVE | typeof OTHERWISE;
 export const KEEP = 0;
 export const PUT = 1;
 export const REMOVE = 2;
-/** A modification that needs a block for a record, which must be written before the lock. */
+/** A modification needs a block for a record, which must be written before the lock is taken. */
 export const OTHERWISE = 3;
 
-/** What a change makes of its key's item under the lock, and its outcome. */
+/** Decides, under the lock, what to do with the key's item, and sets the request's outcome. */
 export function decide(client: LeafClient, request: LeafRequest, isThere: boolean): Decision {
   const { change, condition, expected = 0, found } = request;
   const present = isThere && !client.records.isExpired(request);
@@ -33,7 +33,7 @@ export function decide(client: LeafClient, request: LeafRequest, isThere: boolea
     if (!present) found.at = -1;
     return KEEP;
   }
-  invariant(request.inline || request.record.block > 0, 'an item leads to no record');
+  invariant(request.inline || request.record.block > 0, 'an item has no record');
   request.displaced = isThere;
   request.outcome = present ? REPLACED : INSERTED;
   return PUT;

@@ -7,7 +7,7 @@ import { CONTENT_AT, ITEM_AT, SUM_AT } from './layout.ts';
 /** Flags of an item; the high half of an occupied entry's item word is never 0. */
 const OCCUPIED = 1 << 31;
 const INDIRECT = 1 << 30;
-/** Where an inline item has the flags of a record that begins with times: FLAG_TIMED … */
+/** Position of an inline item's flags, which are those of a record with times: FLAG_TIMED … */
 const FLAGS_SHIFT = 24;
 const FLAGS = FLAG_TIMED | FLAG_SLIDING;
 const HOP_SHIFT = 16;
@@ -61,7 +61,7 @@ export function codecOf(item: number): number {
   return (item >>> 16) & 0xff;
 }
 
-/** The flags that a record with the times of an inline item would have. */
+/** The record flags of an inline item. */
 export function flagsIn(item: number): number {
   return (item >>> FLAGS_SHIFT) & FLAGS;
 }
@@ -91,7 +91,7 @@ export function linesOf({ i32 }: Scratch, entry: number): number {
   return i32[(entry + LINES_AT) >> 2] >>> 0;
 }
 
-/** Where the value of an inline item stands, from its entry on. */
+/** Offset of an inline item's value in its entry. */
 export function valueAt(item: number): number {
   return CONTENT_AT + pad8(keyBytesOf(item));
 }
@@ -109,7 +109,7 @@ export class EntrySums {
     this.#itemBytes = itemBytes;
   }
 
-  /** Bytes of an entry that its item takes. */
+  /** Bytes of an entry that its item uses. */
   usedBytes(item: number): number {
     if (isIndirect(item)) return this.#itemBytes;
     return valueAt(item) + pad8(valueBytesOf(item));
@@ -119,7 +119,7 @@ export class EntrySums {
   holds(words: Scratch, entry: number, idLow: number, idHigh: number): boolean {
     const item = itemHigh(words, entry);
     const used = this.usedBytes(item);
-    // Lengths that no item has: the words are of several items.
+    // No item has such lengths: these are words of several items.
     if (used > this.#itemBytes) return false;
     if (flagsIn(item) !== 0 && valueBytesOf(item) < TIMES_BYTES) return false;
     this.#compute(words, entry, used, idLow, idHigh);
@@ -128,7 +128,7 @@ export class EntrySums {
     return i32[sum] === this.#low && (i32[sum + 1] & SUM_HIGH_MASK) === this.#high;
   }
 
-  /** Whether every occupied entry of a leaf's image is; `entries` says where each stands. */
+  /** Whether every occupied entry of a leaf's image is whole; `entries` has their offsets. */
   allHold(
     words: Scratch,
     image: number,
@@ -144,7 +144,7 @@ export class EntrySums {
     return true;
   }
 
-  /** Completes an entry whose item and hop bitmap stand there. */
+  /** Writes the checksum of an entry that has its item and hop bitmap. */
   seal(words: Scratch, entry: number, idLow: number, idHigh: number): void {
     this.#compute(words, entry, this.usedBytes(itemHigh(words, entry)), idLow, idHigh);
     const { i32 } = words;
@@ -168,7 +168,7 @@ export class EntrySums {
         high = (Math.imul((high << 13) | (high >>> 19), 5) + one) | 0;
       }
       if (stop === end) break;
-      // Behind the access word.
+      // Skips the access word.
       word += UNCHECKED_BYTES >> 2;
     }
     this.#low = finalMix(low);

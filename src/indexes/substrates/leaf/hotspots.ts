@@ -1,4 +1,4 @@
-/** Entries among which the least frequently used one is chosen. */
+/** Entries of a set, among which the least frequently used one is evicted. */
 const WAYS = 8;
 const COUNT_MAX = 255;
 
@@ -38,8 +38,8 @@ export class Hotspots {
   }
 
   /**
-   * The entry of a leaf, as 32 bits of its identity name it, in which the key with these hash words
-   * was, or less than 0.
+   * The entry in which the key with these hash words was last found, or less than 0. `leaf`: the
+   * low 32 bits of the leaf's identity.
    */
   find(h1: number, h2: number, leaf: number): number {
     this.speculation.asked++;
@@ -50,7 +50,7 @@ export class Hotspots {
     return this.#words[2 * at];
   }
 
-  /** A search has found the key there. */
+  /** Notes that a search has found the key there. */
   note(h1: number, h2: number, leaf: number, entry: number): void {
     let at = this.#lookUp(h1, h2);
     if (at < 0) at = this.#makeWay(h1, h2);
@@ -59,7 +59,7 @@ export class Hotspots {
     this.#words[2 * at + 1] = leaf;
   }
 
-  /** The key is in no leaf any more. */
+  /** Forgets a key that is absent. */
   forget(h1: number, h2: number): void {
     const at = this.#lookUp(h1, h2);
     if (at >= 0) this.#counts[at] = 0;
@@ -79,7 +79,7 @@ export class Hotspots {
     return -1;
   }
 
-  /** A place for a new key, or less than 0: the least used one has outlasted this attempt. */
+  /** An index for a new key, or less than 0 if the least used key keeps its own. */
   #makeWay(h1: number, h2: number): number {
     if (this.#sets === 0) return -1;
     const first = this.#first(h1, h2);
@@ -97,7 +97,7 @@ export class Hotspots {
     return least;
   }
 
-  /** At the most, all of a set are halved, so that what was hot long ago gives way. */
+  /** Halves all counts of a set when one reaches the maximum, so that old hotspots give way. */
   #count(at: number): void {
     if (++this.#counts[at] < COUNT_MAX) return;
     const first = at - (at % WAYS);

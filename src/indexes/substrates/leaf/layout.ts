@@ -7,9 +7,10 @@ import { inRange } from '../parameters.ts';
 
 /**
  * The hopscotch leaf (CHIME section 4): a header line, then `span` entries. Each entry is the home
- * of some keys; a key stands in one of the `neighbourhood` entries from its home on, round the end.
+ * of some keys; a key is in one of the `neighbourhood` entries that begin with its home, wrapping
+ * around.
  *
- *   leaf    0 owner | 8 identity | 16 sequence | 24 vacancy | 32 bounds, four words of the index's
+ *   leaf    0 owner | 8 identity | 16 sequence | 24 vacancy | 32 bounds (the index's four words)
  *          64 [replica] entry x neighbourhood, and so on up to `span` entries
  *   entry   0 checksum 48 | hop bitmap 16
  *           8 version 32 | key bytes 8 | value bytes 8 | codec 8 | flags 8      0 when empty
@@ -18,13 +19,13 @@ import { inRange } from '../parameters.ts';
  *          last 8 bytes, in leaves with access words: the item's last access, see records/times.ts
  *
  * A replica, in leaves that have them, is a copy of the first word of the bounds (CHIME section
- * 4.2.2): every neighbourhood has one in it or right in front of it.
+ * 4.2.2). Every neighbourhood contains one or follows one.
  *
- * Owner and identity are a lock of the pool (pool/intents). The sequence is odd while keys come, go
- * or move; updates leave it. A bit of the vacancy is set while one of its entries may be empty. Bit
- * i of an entry's hop bitmap says that the i-th entry from it on holds a key whose home it is. The
- * checksum covers what stands behind it, and is seeded with the identity; the hop bitmap, which
- * changes without the item, is not covered.
+ * Owner and identity are a lock of the pool (pool/intents). The sequence is odd while keys are
+ * inserted, removed or moved; updates do not change it. A bit of the vacancy is set while one of
+ * its entries may be empty. Bit i of an entry's hop bitmap says that the i-th entry from there
+ * holds a key whose home this entry is. The checksum covers the item and is seeded with the leaf's
+ * identity; it does not cover the hop bitmap, which changes without the item.
  */
 export { IDENTITY_AT, OWNER_AT } from '../../../pool/intents/lock-word.ts';
 export const SEQUENCE_AT = 16;
@@ -52,16 +53,16 @@ const INLINE_BYTES = 48;
 /** Bytes of an indirect item. */
 const INDIRECT_BYTES = 24;
 const VACANCY_BITS = 64;
-/** Words a change writes beside entries and hop bitmaps: sequence twice, vacancy, owner. */
+/** Words that a change writes besides entries and hop bitmaps: sequence twice, vacancy, owner. */
 export const WORDS_WRITTEN = 4;
 
 /** Parameters of every index with these leaves; kept in the catalog. */
 export interface LeafShape {
   /** Entries of a leaf. */
   span: number;
-  /** Entries, from its home on, in which a key may be. */
+  /** In how many entries, from its home on, a key may be. */
   neighbourhood: number;
-  /** Most bytes of a key and a value, padded, that stand in the leaf itself. */
+  /** Most bytes of a key and a value, padded, that are stored in the leaf itself. */
   inlineBytes: number;
   /** 1 when entries have access words, for eviction; else 0. */
   accessWords: number;
@@ -79,16 +80,16 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
   readonly replicas: number;
   /** Entries that share a bit of the vacancy. */
   readonly perVacancyBit: number;
-  /** Items that an insertion can move so that its intent fits a slot. */
+  /** How many items an insertion can move: its intent must fit a slot. */
   readonly movesMax: number;
   readonly #scale: number;
   readonly #groupBytes: number;
-  /** Where each entry stands. */
+  /** Offset in the leaf of each entry. */
   readonly entriesAt: Int32Array;
-  /** Where the access word of an entry stands in it; 0 when it has none. */
+  /** Offset in an entry of its access word; 0 if it has none. */
   readonly accessAt: number;
 
-  /** `blockOf`: the lines of the block for so many lines. */
+  /** `blockOf`: rounds a number of lines up to a block size. */
   constructor(shape: S, hasReplicas = false, blockOf = (units: number) => units) {
     const { span, neighbourhood, inlineBytes } = shape;
     this.shape = shape;
@@ -110,22 +111,22 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     this.#scale = span / 2 ** 32;
   }
 
-  /** The entry from which on a key with this hash word may stand. */
+  /** The first entry in which a key with this hash word may be. */
   homeOf(h2: number): number {
     return ((h2 >>> 0) * this.#scale) | 0;
   }
 
-  /** The bit of the vacancy that tells of an entry. */
+  /** The bit of the vacancy for an entry. */
   vacancyBit(entry: number): number {
     return this.perVacancyBit === 1 ? entry : Math.floor(entry / this.perVacancyBit);
   }
 
-  /** Where an entry stands in its leaf. */
+  /** Offset in the leaf of an entry. */
   entryAt(entry: number): number {
     return this.entriesAt[entry];
   }
 
-  /** Which entry stands there. */
+  /** The entry at an offset in the leaf. */
   entryOf(at: number): number {
     const behind = at - HEADER_BYTES;
     if (this.replicas === 0) return behind / this.entryBytes;
@@ -144,20 +145,20 @@ export class LeafGeometry<S extends LeafShape = LeafShape> {
     return group < this.replicas ? group : 0;
   }
 
-  /** Where a READ of entries from this one on begins. */
+  /** Offset where a READ of entries from `first` on begins; includes a replica in front of it. */
   startAt(first: number): number {
     const isFirst = this.replicas > 0 && first % this.shape.neighbourhood === 0;
     return isFirst ? this.entriesAt[first] - REPLICA_BYTES : this.entriesAt[first];
   }
 
-  /** The entry `distance` behind another one, round the end. */
+  /** The entry `distance` after another one, wrapping around. */
   after(entry: number, distance: number): number {
     const { span } = this.shape;
     const next = entry + distance;
     return next < span ? next : next - span;
   }
 
-  /** How far behind `home` an entry is, round the end. */
+  /** How far after `home` an entry is, wrapping around. */
   distance(home: number, entry: number): number {
     return entry >= home ? entry - home : entry - home + this.shape.span;
   }
@@ -185,14 +186,14 @@ export function leafShape(wishes: Partial<Omit<LeafShape, 'seed'>>, seed: number
 }
 
 /**
- * The identity of a leaf, which no other leaf has, and no other use of its block. `tag` tells a
- * block's uses from each other.
+ * The identity of a leaf, different from that of any other leaf and of any other use of its block;
+ * `tag` distinguishes the uses of a block.
  */
 export function identityLow(address: Address, tag: number, seed: number): number {
   return finalMix(finalMix(address ^ seed) ^ finalMix(tag + Math.floor(address / 2 ** 32)));
 }
 
-/** Never 0, so that an erased identity is none. */
+/** Never 0, so that zeroed memory has no identity. */
 export function identityHigh(address: Address, tag: number, seed: number): number {
   return finalMix(identityLow(address, tag, seed) ^ finalMix(seed + tag)) | 1;
 }

@@ -14,26 +14,26 @@ import { MissProof } from './miss-proof.ts';
 
 /** Why an operation had to begin again. */
 export type LeafRetry =
-  | 'otherLeaf' // what the client remembers led to a leaf that is not the key's
+  | 'otherLeaf' // the client's cache led to a leaf that is not the key's
   | 'changing' // the leaf was changed while it was read
   | 'locked' // another client holds the leaf's lock
   | 'itemChanged' // the item is not the one that the new value was computed from
   | 'noSlot' // this client's operations hold all of its intent slots
   | 'leafFull'; // no room in the neighbourhood: the leaf was split
 
-/** Attempts that meet changes by others in a row. Waiting for one lock holder is none of them. */
+/** Attempts in a row that meet other clients' changes. Waiting for a lock holder does not count. */
 const ATTEMPTS_MAX = 500;
 /** Default of `lockTimeoutMs`. */
 const LOCK_TIMEOUT_MS = 1000;
 
-/** Whether a leaf is the key's, as far as was read. */
+/** Whether a leaf is the key's, as far as the words that were read tell. */
 export type Ownership = typeof OWNED | typeof NOT_OWNED | typeof UNKNOWN;
 export const OWNED = 1;
 export const NOT_OWNED = 0;
 /** More has to be read: see `LeafClient.learnBounds`. */
 export const UNKNOWN = 2;
 
-/** Where bounds are to be written. */
+/** Where to write bounds. */
 export interface BoundsPlace {
   memory: Scratch;
   at: number;
@@ -41,7 +41,7 @@ export interface BoundsPlace {
 
 /**
  * One client's handle of an index whose items are in hopscotch leaves. Indexes differ in how they
- * find a key's leaf, in what a leaf's bounds say, and in how they share a full leaf out.
+ * find a key's leaf, in what a leaf's bounds mean, and in how they divide a full leaf.
  */
 export abstract class LeafClient<
   S extends LeafShape = LeafShape,
@@ -55,10 +55,10 @@ export abstract class LeafClient<
   readonly pool: Pool;
   readonly catalog: number;
   readonly turns: LeafTurns<LeafRequest>;
-  /** Local images of siblings, of splits that have ended. */
+  /** Spare images for siblings of splits. */
   readonly spareImages: Scratch[] = [];
   readonly missProof = new MissProof();
-  /** Where the keys stand that this client searches for most often. */
+  /** Where the keys are that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
     otherLeaf: 0,
@@ -73,12 +73,12 @@ export abstract class LeafClient<
    * `microseconds` apart, and then checks whether the holder is still alive.
    */
   patience = { spins: 4, polls: 40, microseconds: 50 };
-  /** Milliseconds after which an operation gives up waiting for one and the same lock holder. */
+  /** Milliseconds for which an operation waits for the same lock holder before it gives up. */
   lockTimeoutMs = LOCK_TIMEOUT_MS;
   splits = 0;
   /** Insertions that moved other items. */
   hops = 0;
-  /** Changes that another operation of this client made with its own. */
+  /** Changes that another operation of this client has made along with its own. */
   combined = 0;
 
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
@@ -89,7 +89,7 @@ export abstract class LeafClient<
     this.reclamation = pool.reclamation;
     this.pool = pool;
     this.catalog = catalog;
-    // The operation whose turn it is gives up first, and tells the others why.
+    // Twice as long: the operation at the leaf gives up first, and tells the others why.
     this.turns = new LeafTurns(
       () => pool.timer.now(),
       () => 2 * this.lockTimeoutMs,
@@ -97,53 +97,59 @@ export abstract class LeafClient<
   }
 
   /**
-   * Aims the request at its key's leaf, as far as this client knows, without a verb; false when it
-   * does not know any: see `reach`.
+   * Points the request at its key's leaf, as this client knows it, without a verb. False if it
+   * knows none: see `reach`.
    */
   abstract aim(request: R): boolean;
 
   /** As `aim`, but reads what this client does not know. */
   abstract reach(request: R): Operation<void>;
 
-  /** Whether the bounds in the request's image, or a replica of them, say that the leaf is its. */
+  /**
+   * Whether the bounds in the request's image, or a replica of them, say that its leaf is the
+   * key's.
+   */
   abstract owns(request: R): Ownership;
 
-  /** Reads what `owns` did not find, or has the next READs bring it. */
+  /** Reads what `owns` lacks, or makes the next READs include it. */
   abstract learnBounds(request: R): Operation<void>;
 
-  /** The leaf is not the key's, or no leaf any more: learns which one is, and aims at it. */
+  /**
+   * The leaf is not the key's, or no longer a leaf: finds the right one and points the request at
+   * it.
+   */
   abstract redirect(request: R, attempt: number): Operation<void>;
 
   /**
-   * Aims at the leaf at a place of [0, 1) of the index; returns the place in the leaf. The leaf may
-   * have been replaced since this client learnt of it.
+   * Points the request at the leaf at `place`, a fraction in [0, 1) of the index; returns the
+   * fraction within the leaf. The leaf may have been replaced since this client learnt of it.
    */
   abstract aimAtPlace(request: R, place: number): Operation<number>;
 
-  /** Whether the leaf at a place, as its header in the image says, is all that stands there. */
+  /** Whether the leaf still covers what `aimAtPlace` assumed, by its header in the image. */
   abstract isAsAimed(request: R): boolean;
 
-  /** Learns the leaf's place again, because what this client knows of it is too old. */
+  /** Updates this client's cache for the leaf, because it is out of date. */
   abstract relearn(request: R): Operation<void>;
 
-  /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
+  /** Makes room for the request's key in its leaf, which the image shows. Its lock is released. */
   abstract makeRoom(request: R): Operation<void>;
 
-  /** Whether the locked leaf may be split now, as its bounds in the image say. */
+  /** Whether the locked leaf may be split now, by its bounds in the image. */
   abstract maySplit(request: R): boolean;
 
-  /** Claims what a split needs beside the sibling, before the lock. */
+  /** Allocates what a split needs besides the sibling, before the lock. */
   abstract prepareSplit(request: R): Operation<void>;
 
   /**
-   * Says in `request.upper` which items of the locked leaf go to the sibling. False when the split
-   * has to be prepared again.
+   * Sets `request.upper`: which items of the locked leaf go to the sibling. False if the split must
+   * be prepared again.
    */
   abstract divide(request: R): Operation<boolean>;
 
   /**
-   * Puts the bounds of both halves where they are to be written, and adds the WRITEs of what hangs
-   * on them. The first word of them is what replicas copy.
+   * Writes the bounds of both halves into the given places, and adds the WRITEs of data that the
+   * bounds point to. Replicas copy the first word of the bounds.
    */
   abstract writeBounds(
     request: R,
@@ -153,46 +159,48 @@ export abstract class LeafClient<
     upper: BoundsPlace,
   ): void;
 
-  /** Adds the WRITEs of what the bounds of a split's halves lead to. */
+  /** Adds the WRITEs of data that the bounds of a split's halves point to. */
   abstract postBounds(request: R, batch: Batch): void;
 
-  /** Gives back what a split did not need. */
+  /** Frees what a split did not need. */
   abstract endSplit(request: R): void;
 
-  /** Tells a block's uses as a leaf from each other. */
+  /** A new tag, which distinguishes this use of a block from earlier ones. */
   abstract newTag(): number;
 
   abstract newRequest(): R;
 
-  /** The entry in which the key of the request, which is aimed, was last found; or less than 0. */
+  /** The entry in which the request's key was last found in its leaf; or less than 0. */
   spotOf({ hash, idLow }: R): number {
     return this.hotspots.off ? -1 : this.hotspots.find(hash.h1, hash.h2, idLow);
   }
 
-  /** The key was found in an entry: by its neighbourhood, or where `spotOf` said. */
+  /**
+   * Notes the entry where the key was found, by its neighbourhood or, with `wasSpot`, by `spotOf`.
+   */
   noteSpot({ hash, idLow }: R, entry: number, wasSpot: boolean): void {
     if (this.hotspots.off) return;
     if (wasSpot) this.hotspots.speculation.right++;
     else this.hotspots.note(hash.h1, hash.h2, idLow, entry);
   }
 
-  /** The key is absent: its next search need not begin where it was. */
+  /** Forgets the entry of a key that is absent. */
   forgetSpot({ hash }: R): void {
     this.hotspots.forget(hash.h1, hash.h2);
   }
 
-  /** The begin of an operation on a key. */
+  /** Begins an operation on a key: finds its leaf. */
   *begin(request: R): Operation<void> {
     if (!this.aim(request)) yield* this.reach(request);
   }
 
   /**
-   * Counts a retry. After too many it raises SW_CONTENTION. It raises SW_POOL_CORRUPT if no client
-   * changes what the request has read, because then the leaf contradicts itself.
+   * Counts a retry. After too many it raises SW_CONTENTION. It raises SW_POOL_CORRUPT if what the
+   * request reads does not change, because then the leaf contradicts itself.
    */
   count(reason: LeafRetry, attempt: number, request: R): void {
     this.retries[reason]++;
-    // From behind the owner word, which every attempt to lock the leaf changes.
+    // Not the owner word, which every attempt to lock the leaf changes.
     lookForChange(request, reason, attempt, IMAGE_AT + IDENTITY_AT);
     if (attempt < ATTEMPTS_MAX) return;
     const reasons = JSON.stringify(this.retries);

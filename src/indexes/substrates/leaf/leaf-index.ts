@@ -62,8 +62,8 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   /**
-   * One WRITE without the lock, which no operation waits for. If the item has moved and another one
-   * is there, that one counts as used: the choice of what to evict is all that depends on it.
+   * One WRITE without the lock, for which no operation waits. If the item has moved and another one
+   * is there, that one counts as used, which only affects the choice of what to evict.
    */
   *inheritUses(request: LeafRequest): Operation<void> {
     const { accessAt } = this.client.geometry;
@@ -98,7 +98,7 @@ export abstract class LeafIndex<C extends LeafClient>
     return hasLeft;
   }
 
-  /** After items were removed from the request's leaf, whose image shows what is left. */
+  /** Called after items were removed from the request's leaf; its image shows what is left. */
   *hasRemoved(_request: LeafRequest): Operation<void> {}
 
   search(request: LeafRequest): Operation<boolean> {
@@ -115,10 +115,9 @@ export abstract class LeafIndex<C extends LeafClient>
   }
 
   /**
-   * The item word and the checksum: a removal clears that word alone. The checksum is seeded with
-   * the leaf's identity, so the words count whatever becomes of the leaf, as in a search. It says
-   * nothing of what stands in the block of an indirect item, which may have been used again for the
-   * same key.
+   * The item word and the checksum: a removal clears only the item word. The checksum is seeded
+   * with the leaf's identity, so the words count whatever happens to the leaf, as in a search. It
+   * does not cover the block of an indirect item, which may have been reused for the same key.
    */
   prove(request: LeafRequest, proof: Proof): boolean {
     const { words, entry, leaf } = request;

@@ -18,21 +18,21 @@ export function* prepareItem(client: LeafClient, request: LeafRequest): Operatio
   yield* client.records.allocate(request);
 }
 
-/** False when a block must be claimed first. */
+/** False if a block must be claimed first. */
 function takeBlock({ geometry, records }: LeafClient, request: LeafRequest): boolean {
   request.inline = geometry.fitsInline(request.keyBytes, request.record.valueBytes);
   return request.inline || request.record.block !== 0 || records.take(request);
 }
 
-/** Whether the locked leaf has the key, which is then the found item. */
+/** Whether the locked leaf has the key; its item is then the found one. */
 function* isInLocked(client: LeafClient, request: LeafRequest): Operation<boolean> {
   if (lookInNeighbourhood(client, request)) return true;
   return request.candidates.count > 0 && (yield* lookAtCandidates(request));
 }
 
 /**
- * `Index.write`, `remove` and `modify`, by what the request says of its change: 2 round trips where
- * nothing is in the way. False, and nothing was done, when a modification needs blocks: a record is
+ * `Index.write`, `remove` and `modify`, as `request.change` says: 2 round trips if nothing is in
+ * the way. False, and nothing was done, if a modification needs blocks, because a record must be
  * written before the lock is tried.
  */
 export function* changeItem(client: LeafClient, request: LeafRequest): Operation<boolean> {
@@ -76,14 +76,14 @@ function* lockOrJoin(client: LeafClient, request: LeafRequest): Operation<boolea
   }
 }
 
-/** Attempts count from the last change of what is in the way: others that go on are no reason. */
+/** Locks the leaf. lock-leaf.ts bounds the time for one holder, and the number of holders. */
 function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
   for (let attempt = 1; !(yield* lockLeaf(client, request, attempt)); ) attempt++;
 }
 
 /**
  * The neighbourhood of the locked leaf is full, and no hop makes room. The operation keeps its
- * turn: others of this client that find the leaf full would only be in the way of the split.
+ * turn: others of this client would find the leaf full, too, and only hinder the split.
  */
 function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   yield* unlock(request);
@@ -98,15 +98,15 @@ function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): 
 }
 
 /**
- * `RecordIo.touch` of an item that stands in the leaf. It takes the lock: without it the access
- * word could be another item's by now. It does nothing when the item was changed since, has expired
- * (which others may have seen), or the lock is stuck. What was read counts all the same.
+ * `RecordIo.touch` for an inline item. It takes the lock, because the access word could be another
+ * item's by now. It does nothing if the item was changed since, has expired (which others may have
+ * seen), or the lock is stuck. The read that called it is valid all the same.
  */
 export function* touchInline(client: LeafClient, found: LeafRequest): Operation<void> {
   const { outgoing, keyBytes } = found;
   const { version: foundVersion } = found.found;
   const sum = sumOf(found);
-  // The caller has yet to return what `found` holds, so its words must stay.
+  // The caller still needs the words of `found`, so this uses another request.
   const request = client.newRequest();
   const key = RECORD_HEADER_BYTES;
   request.setKey(outgoing.u8.subarray(key, key + keyBytes), client.geometry.shape.seed);
@@ -126,8 +126,8 @@ export function* touchInline(client: LeafClient, found: LeafRequest): Operation<
 }
 
 /**
- * The steps of `modify` of items with records. A search comes first: the new value depends on what
- * it finds. Then a change under the lock, if the item is the same.
+ * The steps of `modify` for items with records: first a search, on whose result the new value
+ * depends, then a change under the lock if the item is still the same.
  */
 export function leafProtocol(client: LeafClient): SlotProtocol<LeafRequest> {
   const { records } = client;
@@ -183,7 +183,7 @@ function vacateIfSame(
   return changeIfSame(client, request, attempt, true);
 }
 
-/** By version and checksum: the bytes of the item are those that the search has found. */
+/** Changes the item if it is still the one that the search has found, by version and checksum. */
 function* changeIfSame(
   client: LeafClient,
   request: LeafRequest,

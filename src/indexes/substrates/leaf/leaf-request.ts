@@ -21,24 +21,24 @@ export const WRITES = 0;
 export const REMOVES = 1;
 export const MODIFIES = 2;
 
-/** A request with what operations on a leaf remember between their round trips. */
+/** A request, and the state that operations on a leaf keep between round trips. */
 export class LeafRequest extends Request implements LeafTurn {
   /** Addresses and identity of the key's leaf, and the key's home in it. */
   leaf: Address = NULL_ADDRESS;
   idLow = 0;
   idHigh = 0;
   home = 0;
-  /** Whether a search reads the bounds along: a replica may tell as much. */
+  /** Whether a search also reads the bounds; a replica may be enough. */
   readsBounds = true;
   /**
-   * The lock word that the operation waits for, 0 when it waits for none; since when, by the pool's
-   * timer; and how often it has looked.
+   * The lock word for which the operation waits, or 0; since when, by the pool's timer; and how
+   * many rounds of polls it has made.
    */
   heldLow = 0;
   heldHigh = 0;
   heldSince = 0;
   looks = 0;
-  /** What indirect items tell of their keys beside a prefix. */
+  /** The fingerprint by which an indirect item's key is compared, besides its prefix. */
   fingerprint = 0;
   /** The entry that holds the key, as an offset in `words`, when it was found. */
   entry = 0;
@@ -46,7 +46,7 @@ export class LeafRequest extends Request implements LeafTurn {
   spot = -1;
   /** Entries of the image, from `home` on, that were read. */
   known = 0;
-  /** The item whose bytes an insertion or update is for. */
+  /** Whether the new item is inline. */
   inline = false;
   /** How many items an insertion moves; the entries it moves them to, in order; their homes. */
   moves = 0;
@@ -73,14 +73,14 @@ export class LeafRequest extends Request implements LeafTurn {
   expected: number | undefined;
   compute: (present: boolean) => void = () => {};
   outcome: Outcome = REFUSED;
-  /** Whether the operation before it at the leaf may make its change, too. */
+  /** Whether another operation at the leaf may make this one's change, too: see `combine.ts`. */
   joins = false;
   /** Homes of waiting operations whose neighbourhoods this one has read under its lock. */
   readonly homesRead: number[] = [];
 
   constructor(geometry: LeafGeometry) {
     super(IMAGE_AT + geometry.leafBytes);
-    // The last one is for the inserted item.
+    // One more than moves: the inserted item's.
     this.moved = new Int32Array(geometry.movesMax + 1);
     this.homes = new Int32Array(geometry.movesMax + 1);
     this.upper = new Uint8Array(geometry.shape.span);
@@ -101,15 +101,15 @@ export class LeafRequest extends Request implements LeafTurn {
     return this.inline;
   }
 
-  /** The operation begins, or goes on elsewhere: it waits for no holder yet. */
+  /** Called when the operation begins, or goes to another leaf: it waits for no holder yet. */
   forgetHolder(): void {
     this.heldHigh = 0;
     this.looks = 0;
   }
 
-  /** Where the entry of the found inline item stands in the memory of the found item. */
+  /** Offset of the found inline item's entry in `found.memory`. */
   foundEntry = 0;
-  /** Lines of the found record's first block, and where it stands; of an indirect item. */
+  /** Of a found indirect item: lines and address of its record's first block. */
   foundLines = 0;
   foundRecord: Address = 0;
 }

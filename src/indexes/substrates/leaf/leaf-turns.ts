@@ -5,8 +5,8 @@ import { type Address, Batch, type Operation, Scratch } from '../../../verbs/ind
 const LOOKS_MIN = 100_000;
 
 /**
- * SW_POOL_FULL of an insertion that waited behind one that could not split their leaf, and that did
- * not look itself: the other may have made room when it comes again.
+ * SW_POOL_FULL of an insertion that waited behind one that could not split their leaf. This one has
+ * not tried itself; when it is called again, the other may have made room.
  */
 export class FullAhead extends StepwellError {
   constructor(cause: StepwellError) {
@@ -16,18 +16,18 @@ export class FullAhead extends StepwellError {
 
 const NONE: never[] = [];
 
-/** An operation's place among those of its client that want to lock one leaf. */
+/** An operation's place in the queue of its client's operations that want to lock a leaf. */
 export interface LeafTurn {
   /** Whether it may insert an item, for which a full leaf has to be split. */
   inserts: boolean;
-  /** The leaf, or NULL_ADDRESS when the operation wants none. */
+  /** The leaf; NULL_ADDRESS if the operation is not in the queue. */
   turnAt: Address;
   hasTurn: boolean;
-  /** Whether the operation whose turn it was has made this one's change too: see `combine.ts`. */
+  /** Whether another operation has made this one's change along with its own: see `combine.ts`. */
   turnDone: boolean;
   /**
-   * Why the operation need not wait: the one before it found the leaf's lock stuck, or has failed
-   * with this one's change.
+   * The error with which the operation must end: another one found the leaf's lock stuck, or failed
+   * while it made this one's change.
    */
   turnRefused: unknown;
 }
@@ -35,26 +35,26 @@ export interface LeafTurn {
 /**
  * Operations of one client that lock the same leaf take turns before they try it, as in the local
  * lock table of Sherman, on which CHIME builds. Over a network hundreds are in flight: without
- * turns they would take the lock from the one that splits the leaf, and hold all intent slots
- * while they wait. The turn protects nothing in the pool.
+ * turns they would take the lock from the one that splits the leaf, and hold all intent slots while
+ * they wait. No protocol depends on the turns.
  */
 export class LeafTurns<T extends LeafTurn = LeafTurn> {
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly #queue: T[] = [];
   #given = 0;
   readonly #words = new Scratch(8);
   readonly #now: () => number;
   readonly #limitMs: () => number;
 
-  /** The limit: how long no operation of the client gives up its turn before one fails. */
+  /** `limitMs`: an operation fails when no turn has ended for this long. */
   constructor(now: () => number, limitMs: () => number) {
     this.#now = now;
     this.#limitMs = limitMs;
   }
 
   /**
-   * Waits for the turn at a leaf, or for another operation to make this one's change: `turnDone`.
-   * Whether that took time. Raises SW_CONTENTION.
+   * Waits for the turn at a leaf, or until another operation has made this one's change
+   * (`turnDone`). Returns whether it had to wait. Raises SW_CONTENTION.
    */
   *take(turn: T, leaf: Address): Operation<boolean> {
     turn.turnAt = leaf;
@@ -71,7 +71,7 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
       if (this.#given !== given) [looks, since] = [1, this.#now()];
       given = this.#given;
       const isLong = looks > LOOKS_MIN && this.#now() - since > this.#limitMs();
-      // A change that another operation is making may yet happen.
+      // Not if another operation is making this one's change, which may yet happen.
       if (isLong && this.#queue.includes(turn)) throw stuck();
       yield batch.clear().pause(0, this.#words);
     }
@@ -94,7 +94,7 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
     if (next !== undefined) next.hasTurn = true;
   }
 
-  /** Operations that wait for the leaf of the one whose turn it is, in their order. */
+  /** Operations that wait for the leaf of this one, in order. */
   waitingBehind({ turnAt }: T): T[] {
     if (this.#queue.length === 1) return NONE;
     return this.#queue.filter((one) => one.turnAt === turnAt && !one.hasTurn);
@@ -106,12 +106,12 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
     turn.turnAt = 0;
   }
 
-  /** The leaf's lock is stuck: operations that wait would find the same, one after the other. */
+  /** The leaf's lock is stuck: fails all waiting operations, which would find the same. */
   refuse(turn: T, error: StepwellError): void {
     this.#refuse(turn, error, () => true);
   }
 
-  /** The leaf is full, and the pool too: insertions that wait would find the same. */
+  /** The leaf and the pool are full: fails all waiting insertions, which would find the same. */
   refuseInsertions(turn: T, error: StepwellError): void {
     this.#refuse(turn, new FullAhead(error), ({ inserts }) => inserts);
   }
@@ -128,5 +128,5 @@ export class LeafTurns<T extends LeafTurn = LeafTurn> {
 }
 
 function stuck(): StepwellError {
-  return new StepwellError('SW_CONTENTION', 'operations of this client on a leaf do not go on');
+  return new StepwellError('SW_CONTENTION', 'operations of this client on a leaf are stuck');
 }

@@ -16,24 +16,26 @@ import { type LeafClient, OWNED, UNKNOWN } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest, POLL_AT, SWAP_AT } from './leaf-request.ts';
 import { isLeafStill, postEntries } from './read-leaf.ts';
 
-/** Locks of others that one operation outlives. */
+/** Lock holders for which one operation waits. */
 const HOLDERS_MAX = 100_000;
 /** Polls for a slot before a client may give up, however slow it is. */
 const SLOT_LOOKS_MIN = 500;
-/** Further neighbourhoods that one attempt reads for operations that wait for its turn. */
+/** Neighbourhoods that one attempt also reads for waiting operations. */
 const HOMES_MAX = 8;
 
 /**
  * One attempt to lock the key's leaf: D[WRITE intent's head; (WRITE record); CAS owner; READ header
  * and entries]. The READs follow a successful CAS, so they are under the lock. True when the
  * operation holds the leaf and the leaf is the key's. While it waits for its turn, another
- * operation of this client may make its change: then `turnDone` is set, and there is no attempt.
+ * operation of this client may make its change: then `turnDone` is set, and it does not try the
+ * lock.
  *
- * The head names lock and leaf before the lock is tried: every lock leads to its operation, and no
- * older intent in the slot can be taken for its.
+ * The head names lock and leaf before the lock is tried. So every lock leads to its operation, and
+ * no older intent in the slot can be mistaken for this one's.
  *
- * When a split has claimed blocks, the READ covers the whole leaf. The blocks are written before
- * the CAS: a region that cannot be mapped must fail this batch, not the one under the lock.
+ * With `blocks`, for a split or several removals, the READ covers the whole leaf. The batch writes
+ * to the blocks before the CAS: if a region cannot be mapped, this batch must fail, not the one
+ * under the lock.
  */
 export function* lockLeaf(
   client: LeafClient,
@@ -60,8 +62,8 @@ export function* lockLeaf(
     yield* afterRefusal(client, request, attempt);
     return false;
   }
-  // The free word is made of the identity, so no other leaf in the block has it.
-  invariant(isLeafStill(request), 'a leaf is locked by the free word of another one');
+  // The free word is derived from the identity, so no other leaf in the block has it.
+  invariant(isLeafStill(request), 'a lock was taken on another leaf');
   request.locked = true;
   request.readsBounds = true;
   while (client.owns(request) === UNKNOWN) yield* client.learnBounds(request);
@@ -72,8 +74,8 @@ export function* lockLeaf(
 }
 
 /**
- * Waits while other operations of this client are at the request's leaf. It keeps no slot
- * meanwhile: the operation whose turn it is may wait for one.
+ * Waits while other operations of this client are at the request's leaf. Meanwhile it keeps no
+ * slot, because the operation whose turn it is may need one.
  */
 function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
   const { turns } = client;
@@ -82,12 +84,12 @@ function* takeTurn(client: LeafClient, request: LeafRequest): Operation<void> {
     turns.give(request);
     const hasWaited = yield* turns.take(request, request.leaf);
     if (request.turnDone) return;
-    // An operation that had its turn before may have split the leaf.
+    // An operation before this one may have split the leaf.
     if (hasWaited) yield* client.begin(request);
   }
 }
 
-/** READs the neighbourhoods of the changes that wait for the turn: see `combine`. */
+/** Adds the READs of the neighbourhoods of waiting changes: see `combine`. */
 function postHomesBehind(client: LeafClient, request: LeafRequest): void {
   const { homesRead, home, batch } = request;
   homesRead.length = 0;
@@ -100,8 +102,8 @@ function postHomesBehind(client: LeafClient, request: LeafRequest): void {
 }
 
 /**
- * Waits while other operations of this client, each at a leaf of its own, hold all slots. Bounded
- * by the time in which no slot came free: twice that after which those operations give up.
+ * Waits while other operations of this client, each at its own leaf, hold all slots. Gives up when
+ * no slot came free for twice the time after which those operations give up.
  */
 function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   const { intents, timer } = client.pool;
@@ -121,7 +123,7 @@ function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   }
 }
 
-/** Begins the intent, and the batch with the WRITE of its head. */
+/** Begins the intent, and the batch, with the WRITE of the intent's head. */
 function postHead({ pool }: LeafClient, request: LeafRequest): void {
   const { intent, leaf, slot, idLow, idHigh, words, batch } = request;
   const { intents, layout } = pool;
@@ -136,19 +138,18 @@ function postHead({ pool }: LeafClient, request: LeafRequest): void {
   intent.postHead(intents.address(node, slot), batch.clear());
 }
 
-/** The CAS met another word: the leaf is another one by now, or another client holds it. */
+/** After the CAS failed: the leaf is another one by now, or another client holds it. */
 function* afterRefusal(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
   const high = highHalf(request.words, SWAP_AT + 16);
-  // The identity was read behind the owner: only then the word is an owner at all.
+  // The identity was read after the owner word: if it is not the leaf's, that word is no owner.
   if (!isLeafStill(request)) return yield* client.redirect(request, attempt);
   invariant(isLocked(high), `the free word of the leaf at ${request.leaf} is another one`);
   yield* outwait(client, request, attempt);
 }
 
 /**
- * Waits while another client holds the request's leaf. If that client is gone, does what it was
- * about to do. The identity is read behind the owner: if it is not the leaf's, the word before it
- * is no owner.
+ * Waits while another client holds the request's leaf. If that client is gone, does what its intent
+ * says. Reads the identity after the owner: if it is not the leaf's, the owner word is none.
  */
 export function* outwait(
   client: LeafClient,
@@ -180,8 +181,8 @@ export function* outwait(
 }
 
 /**
- * Waiting for a holder that stands still is bounded by time, not by attempts. So are repairs after
- * which a dead holder's lock is still there: no repair can end a lock that is damaged.
+ * Waiting for the same holder is bounded by time, not by attempts. So are repairs that leave a dead
+ * holder's lock in place: no repair can free a damaged lock.
  */
 function keepWaiting(
   client: LeafClient,
@@ -203,38 +204,37 @@ function keepWaiting(
 }
 
 function heldTooLong(holder: number, ms: number): StepwellError {
-  const what = `client ${holder} holds the lock of a leaf, lives, and has not gone on for ${ms} ms`;
+  const what = `client ${holder} is alive and has held the lock of a leaf for ${ms} ms`;
   const remedy = 'continue or kill it (stepwell inspect names it), or wait longer (lockTimeoutMs)';
   return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
 }
 
 function neverRepaired(holder: number, ms: number): StepwellError {
   const what = `client ${holder} died with a leaf's lock, which has not been repaired in ${ms} ms`;
-  const remedy =
-    'look for damage (stepwell check), or for a client that stands still in the repair';
+  const remedy = 'look for damage (stepwell check), or for a client that is stuck in the repair';
   return new StepwellError('SW_CONTENTION', `${what}: ${remedy}`);
 }
 
 function alwaysLocked(attempt: number): StepwellError {
-  const why = `other clients lock the leaf again and again: gave up after ${attempt} attempts`;
+  const why = `other clients keep locking the leaf: gave up after ${attempt} attempts`;
   return new StepwellError('SW_CONTENTION', why);
 }
 
 function noSlot(): StepwellError {
-  const why = 'operations of this client on other leaves hold all intent slots and do not go on';
+  const why = 'operations of this client on other leaves hold all intent slots and are stuck';
   return new StepwellError('SW_CONTENTION', why);
 }
 
 /** Releases the leaf unchanged. */
 export function* unlock(request: LeafRequest): Operation<void> {
   const { words, leaf, idLow, idHigh, batch } = request;
-  invariant(request.locked, 'a leaf is unlocked by a client without its lock');
+  invariant(request.locked, 'a leaf is unlocked without its lock');
   setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
   yield batch.clear().write(leaf, 8, words, SWAP_AT);
   request.locked = false;
 }
 
-/** The end of an operation that may hold a slot: what fails under the lock must release it. */
+/** Ends an operation that may hold a slot. If it has failed under the lock, releases the leaf. */
 export function* letGo(client: LeafClient, request: LeafRequest): Operation<void> {
   try {
     if (request.locked) yield* unlock(request);

@@ -8,10 +8,10 @@ import { imageOf, postEntries } from './read-leaf.ts';
 export const NONE = -1;
 
 /**
- * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. The nearest
- * empty entry that the vacancy tells of is brought near by hopping (CHIME section 2.3): each time
- * by the farthest hop that leaves an item in its own neighbourhood. A full neighbourhood costs one
- * more READ, of the hop range.
+ * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. If the
+ * neighbourhood is full, it reads up to the nearest empty entry that the vacancy shows (one more
+ * READ) and brings it near by hopping (CHIME section 2.3): each time by the farthest hop that keeps
+ * an item in its own neighbourhood.
  */
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;
@@ -20,7 +20,7 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   const { neighbourhood, span } = geometry.shape;
   let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
   if (away !== NONE) return geometry.after(home, away);
-  // The image may hold the whole leaf: then its entries are known from entry 0 on.
+  // The image may hold the whole leaf, and so an empty entry further on.
   away = emptyFrom(client, request, neighbourhood, request.known);
   if (away === NONE && request.known < span) away = yield* readToVacancy(client, request);
   while (away >= neighbourhood) {
@@ -31,7 +31,7 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   return away === NONE ? NONE : geometry.after(home, away);
 }
 
-/** Distance from the home of the first empty entry between two distances, or NONE. */
+/** The least distance from home, in [from, to), of an empty entry; or NONE. */
 export function emptyFrom(
   client: LeafClient,
   { words, home }: LeafRequest,
@@ -45,14 +45,14 @@ export function emptyFrom(
   return NONE;
 }
 
-/** Reads on up to the next entries of which the vacancy says that one may be empty. */
+/** Reads on up to the next entry that may be empty, by the vacancy. */
 function* readToVacancy(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;
   const { span } = geometry.shape;
   const { home, known, batch } = request;
   const first = vacancyFrom(client, request, known);
   if (first === NONE) return NONE;
-  // Where several entries share a bit, the entries must be read to know which is empty.
+  // If several entries share a bit, they must be read to know which one is empty.
   const end = geometry.perVacancyBit === 1 ? first + 1 : span;
   yield postEntries(client, request, geometry.after(home, known), end - known, batch.clear());
   request.known = end;
@@ -68,7 +68,9 @@ function vacancyFrom({ geometry }: LeafClient, { words, home }: LeafRequest, fro
   return NONE;
 }
 
-/** Moves an item into the empty entry `away` behind the home; how far the gap came nearer, or 0. */
+/**
+ * Moves an item into the empty entry `away` from home. Returns how much nearer the gap is; or 0.
+ */
 function hopInto(client: LeafClient, request: LeafRequest, away: number): number {
   const { geometry } = client;
   const { words, home } = request;
@@ -92,7 +94,7 @@ function hopInto(client: LeafClient, request: LeafRequest, away: number): number
   return 0;
 }
 
-/** The item with its checksum; each entry keeps its own hop bitmap. */
+/** Moves an item with its checksum; each entry keeps its own hop bitmap. */
 function moveItem(client: LeafClient, { words }: LeafRequest, from: number, to: number): void {
   const source = imageOf(client, from);
   const target = imageOf(client, to);
@@ -111,7 +113,9 @@ export function noteEmptied({ geometry }: LeafClient, { words }: LeafRequest, en
   words.i32[(IMAGE_AT + VACANCY_AT + 4 * (bit >>> 5)) >> 2] |= 1 << (bit & 31);
 }
 
-/** Notes that an entry is taken; the others of its bit must be known for the bit to go. */
+/**
+ * Notes that an entry is used. Clears its bit if all other entries of the bit are known to be used.
+ */
 export function noteTaken(client: LeafClient, request: LeafRequest, entry: number): void {
   const { geometry } = client;
   const { words, home, known } = request;

@@ -1,17 +1,18 @@
-/** The share of searches from which on each one reads what proves a miss at once. */
+/** Share of misses from which on a search reads the proof of a miss at once. */
 const MISSES_MAX = 1 / 8;
-/** Over how many searches that share is averaged. */
+/** That share is averaged over this many searches. */
 const SEARCHES = 64;
 
 /**
- * When a client reads what proves a miss: the leaf's sequence and identity, before and after the
- * neighbourhood. A hit needs none of it.
+ * Decides when a search reads the proof of a miss: the leaf's sequence and identity, before and
+ * after the neighbourhood. A hit does not need it.
  *
- * Read only after the neighbourhood had no hit, it makes a hit one READ instead of three, and a
- * miss two round trips instead of one. So it comes with the neighbourhood while misses are many.
+ * If it is read only after the neighbourhood had no hit, a hit takes one READ instead of three, and
+ * a miss two round trips instead of one. So while misses are many, it is read with the
+ * neighbourhood.
  */
 export class MissProof {
-  /** A second round trip costs nothing: this client's memory is its own machine's. */
+  /** A second round trip costs nothing, because the pool is in this machine's memory. */
   isFree = false;
   #misses = 0;
 
@@ -19,7 +20,7 @@ export class MissProof {
     return this.isFree || this.#misses < MISSES_MAX;
   }
 
-  /** A neighbourhood was searched. */
+  /** Called after each search. */
   note(found: boolean): void {
     if (!this.isFree) this.#misses += ((found ? 0 : 1) - this.#misses) / SEARCHES;
   }

@@ -7,7 +7,9 @@ import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { adoptInline, imageOf, isLeafStill, isStill, postBracket } from './read-leaf.ts';
 import { lookAgain } from './search-leaf.ts';
 
-/** Reads the whole leaf of the request: keys of one moment, items each of one of their own. */
+/**
+ * Reads the whole leaf of the request: its keys are of one moment; each value is of some moment.
+ */
 export function* readPicture(client: LeafClient, request: LeafRequest): Operation<void> {
   yield* client.begin(request);
   for (let attempt = 1; ; attempt++) {
@@ -19,17 +21,19 @@ export function* readPicture(client: LeafClient, request: LeafRequest): Operatio
   }
 }
 
-/** Whether the image, whole with its bounds, is of one moment. */
+/** Whether the image, with its bounds, is of one moment. */
 export function isPicture(client: LeafClient, request: LeafRequest): boolean {
   return isStill(request) && isLeafStill(request) && isWhole(client, request);
 }
 
-/** Whether every item of the image is whole. One that is not is no empty entry: it is a key's. */
+/**
+ * Whether every item of the image is whole. Any other belongs to some key, and is no empty entry.
+ */
 function isWhole({ sums, geometry }: LeafClient, { words, idLow, idHigh }: LeafRequest): boolean {
   return sums.allHold(words, IMAGE_AT, geometry.entriesAt, idLow, idHigh);
 }
 
-/** Visits the items of a picture that stand in it whole, each as the request's found one. */
+/** Visits the inline items of a picture, each as the request's found one. */
 export function eachInline(
   client: LeafClient,
   { words }: LeafRequest,
@@ -60,7 +64,7 @@ export function eachIndirect(
   }
 }
 
-/** Items of a picture. */
+/** Number of items in a picture. */
 export function countItems(client: LeafClient, { words }: LeafRequest): number {
   let count = 0;
   for (let entry = 0; entry < client.geometry.shape.span; entry++) {
@@ -69,7 +73,7 @@ export function countItems(client: LeafClient, { words }: LeafRequest): number {
   return count;
 }
 
-/** Counts what pictures hold, as `Index.shape` tells it. */
+/** Counts the items of pictures, for `Index.shape`. */
 export class ItemCounts {
   records = 0;
   inline = 0;
@@ -86,10 +90,10 @@ export class ItemCounts {
   }
 }
 
-/** An entry that has only where its record stands is drawn lighter than one that holds it. */
+/** An entry that only points to its record is drawn lighter than one that holds it. */
 const INDIRECT_FILL = 0.6;
 
-/** The entries of a leaf that was READ whole: how many are used, and what each holds. */
+/** The entries of a leaf that was read whole: how many are used, and how to draw each. */
 export function paintEntries(
   geometry: LeafGeometry,
   words: Scratch,

@@ -30,19 +30,19 @@ import { FIRST_SEQUENCE_AT, IMAGE_AT, type LeafRequest } from './leaf-request.ts
 /** Identity and sequence. */
 const LAST_READ_BYTES = 16;
 
-/** Where an entry stands in a request's words. */
+/** Offset in a request's words of an entry. */
 export function imageOf({ geometry }: LeafClient, entry: number): number {
   return IMAGE_AT + geometry.entryAt(entry);
 }
 
-/** Where the request's key may stand, and what its item tells of it. */
+/** Sets the key's home and fingerprint. */
 export function prepare({ geometry }: LeafClient, request: LeafRequest): void {
   request.home = geometry.homeOf(request.hash.h2);
   request.fingerprint = request.hash.h1;
   request.forgetHolder();
 }
 
-/** Adds the READs of `count` entries from one on, round the end. */
+/** Adds the READs of `count` entries from `first` on, wrapping around. */
 export function postEntries(
   { geometry }: LeafClient,
   { leaf, words }: LeafRequest,
@@ -67,7 +67,7 @@ export function postSearch(client: LeafClient, request: LeafRequest, batch: Batc
   return postBracket(client, request, request.home, client.geometry.shape.neighbourhood, batch);
 }
 
-/** Adds the READ of what a hit is in, and no proof of a miss. */
+/** Adds the READ of the neighbourhood alone, without the proof of a miss. */
 export function postNeighbourhood(client: LeafClient, request: LeafRequest, batch: Batch): Batch {
   const { neighbourhood } = client.geometry.shape;
   request.known = neighbourhood;
@@ -99,15 +99,15 @@ export function postHeader({ leaf, words }: LeafRequest, batch: Batch): Batch {
   return batch.read(leaf + IDENTITY_AT, LAST_READ_BYTES, words, IMAGE_AT + IDENTITY_AT);
 }
 
-/** Whether the image is of the leaf that the request is aimed at. */
+/** Whether the image is of the request's leaf. */
 export function isLeafStill({ words, idLow, idHigh }: LeafRequest): boolean {
   const { i32 } = words;
   return i32[(IMAGE_AT + 8) >> 2] === idLow && i32[(IMAGE_AT + 12) >> 2] === idHigh;
 }
 
 /**
- * Whether no key of the leaf came, went or moved while its entries and its bounds were read: the
- * sequence was the same before and after, and even. The bounds have a READ of their own in between,
+ * Whether no key of the leaf was inserted, removed or moved while entries and bounds were read: the
+ * sequence was even, and the same before and after. The bounds have a READ of their own in between,
  * because words of one READ come in any order. Bounds read together with the last sequence could
  * belong to a split that came after it.
  */
@@ -120,8 +120,8 @@ export function isStill({ words }: LeafRequest): boolean {
 }
 
 /**
- * Looks for the key among the items of its home; true when it is there, inline, and the found one.
- * Indirect items that may be the key's are gathered as candidates.
+ * Looks for the key among the items of its home. True if an inline item has it; that becomes the
+ * found one. Gathers indirect items that may have it as candidates.
  */
 export function lookInNeighbourhood(client: LeafClient, request: LeafRequest): boolean {
   const { geometry } = client;
@@ -135,7 +135,7 @@ export function lookInNeighbourhood(client: LeafClient, request: LeafRequest): b
   return false;
 }
 
-/** As `lookInNeighbourhood`, whatever the hop bitmap says: while keys move. */
+/** As `lookInNeighbourhood`, but ignores the hop bitmap, which may be stale while keys move. */
 export function lookEverywhere(client: LeafClient, request: LeafRequest): boolean {
   const { geometry } = client;
   request.candidates.count = 0;
@@ -158,13 +158,15 @@ export function postSpot(
   return batch.read(request.leaf + at, geometry.entryBytes, request.words, IMAGE_AT + at);
 }
 
-/** As `lookInNeighbourhood`, of one entry. */
+/** As `lookInNeighbourhood`, for one entry. */
 export function lookAtSpot(client: LeafClient, request: LeafRequest, spot: number): boolean {
   request.candidates.count = 0;
   return isKey(client, request, imageOf(client, spot));
 }
 
-/** Whether the entry holds the key, whole; it is then the found one, or a candidate. */
+/**
+ * Whether the entry holds the key in a whole inline item, then the found one. Notes a candidate.
+ */
 function isKey(client: LeafClient, request: LeafRequest, entry: number): boolean {
   const { words, keyBytes, idLow, idHigh } = request;
   const item = itemHigh(words, entry);
@@ -181,7 +183,7 @@ function isKey(client: LeafClient, request: LeafRequest, entry: number): boolean
   return true;
 }
 
-/** Takes the inline item that stands in some memory for the found one. */
+/** Makes the inline item at `entry` of `words` the found one. */
 export function adoptInline(request: LeafRequest, words: Scratch, entry: number): void {
   const item = itemHigh(words, entry);
   const version = versionOf(words, entry);
@@ -191,7 +193,7 @@ export function adoptInline(request: LeafRequest, words: Scratch, entry: number)
   request.found.adoptItem(words, entry + valueAt(item), bytes, codec, flagsIn(item), version);
 }
 
-/** Copies the entry of the found inline item, which is about to be overwritten. */
+/** Copies the found inline item, whose entry is about to be overwritten. */
 export function keepFound({ geometry }: LeafClient, request: LeafRequest): void {
   const { words, entry, incoming } = request;
   incoming.ensure(geometry.entryBytes);
@@ -230,7 +232,7 @@ export function postCandidate(request: LeafRequest, i: number, batch: Batch): Ba
   return batch.read(candidateRecord[i], bytes, incoming, 0);
 }
 
-/** Whether the candidate's record, which was read, is the key's: it is then the found one. */
+/** Whether the candidate's record, which was read, has the key; it is then the found one. */
 export function isCandidate(request: LeafRequest, i: number): boolean {
   if (!request.matches(0)) return false;
   request.entry = request.candidates.at[i];
@@ -239,7 +241,7 @@ export function isCandidate(request: LeafRequest, i: number): boolean {
   return true;
 }
 
-/** Reads the candidates' records, one after the other: fingerprint and prefix agree by chance. */
+/** Reads the candidates' records one by one: fingerprint and prefix seldom match by chance. */
 export function* lookAtCandidates(request: LeafRequest): Operation<boolean> {
   for (let i = 0; i < request.candidates.count; i++) {
     yield postCandidate(request, i, request.batch.clear());
@@ -249,8 +251,8 @@ export function* lookAtCandidates(request: LeafRequest): Operation<boolean> {
 }
 
 /**
- * Whether every item that the hop bitmap of the key's home names is whole: a key that is not among
- * them is absent, if the leaf was still. An item that is being written may be any key.
+ * Whether every item that the hop bitmap of the key's home names is whole. If the leaf was still, a
+ * key that is not among them is absent. An item that is being written may have any key.
  */
 export function isNeighbourhoodWhole(client: LeafClient, request: LeafRequest): boolean {
   const { geometry, sums } = client;

@@ -22,12 +22,12 @@ import { letGo, lockLeaf, unlock } from './lock-leaf.ts';
 import { noteEmptied } from './make-room.ts';
 import { adoptInline, imageOf, prepare } from './read-leaf.ts';
 
-/** Whether to remove a record that was met, as in a sample: the request's found one. */
+/** Whether to remove the found record of the request, as in a sample. */
 export type Chooses = (met: LeafRequest, keyBytes: number) => boolean;
 
-/** Words of an entry up to its item: its hop bitmap changes, or it becomes empty. */
+/** The words of an entry up to its item: enough to change its hop bitmap or to empty it. */
 const CHANGED_BYTES = ITEM_AT + 8 - SUM_AT;
-/** Entries that one intent can change without a block of its own, which a full pool may lack. */
+/** Entries that one intent can change without an extra block, which a full pool may lack. */
 const CHANGES_MAX = Math.floor(
   (INTENT_BYTES - HEAD_BYTES - WORDS_WRITTEN * writeBytes(8)) / writeBytes(CHANGED_BYTES),
 );
@@ -45,8 +45,8 @@ interface GoneRecord extends UnlinkedRecord {
  *     -> D[intent; sequence odd; entries; vacancy; sequence even; owner]
  *
  * Crash points are those of a single removal: the intent holds all removals or none. One intent has
- * room for about a third of a leaf; returns whether items are left that may be removed next. Items
- * whose records have several blocks stay: those blocks would have to be read under the lock.
+ * room for about a third of a leaf; returns whether items are left for another call. Keeps items
+ * whose records have several blocks, because it would have to read those under the lock.
  */
 export function* removeItems(
   client: LeafClient,
@@ -78,13 +78,13 @@ export function* removeItems(
 class Removal {
   readonly #client: LeafClient;
   readonly #request: LeafRequest;
-  /** Items with records: their entries and homes, in the order of the candidates. */
+  /** Entries and homes of the items with records, in the order of the candidates. */
   readonly #indirect: { entry: number; home: number }[] = [];
   /** Entries that change: those of removed items, and their homes. */
   readonly #changed = new Set<number>();
   readonly records: GoneRecord[] = [];
   count = 0;
-  /** Whether the intent had no room for some items that may be removed. */
+  /** Whether some items were not considered because the intent had no room. */
   hasLeft = false;
 
   constructor(client: LeafClient, request: LeafRequest) {
@@ -92,14 +92,14 @@ class Removal {
     this.#request = request;
   }
 
-  /** Chooses among the items that stand in the leaf, and notes the records of the others. */
+  /** Chooses among the inline items, and notes the records of the others. */
   chooseInline(met: LeafRequest, chooses: Chooses): void {
     const { geometry, records, sums } = this.#client;
     const { words, idLow, idHigh } = this.#request;
     const { neighbourhood, span } = geometry.shape;
     met.candidates.count = 0;
     for (let home = 0; home < span; home++) {
-      // The hop bitmap that names an item shows its home: no key has to be hashed.
+      // An item's home is the entry whose hop bitmap names it, so no key has to be hashed.
       for (let hops = hopsOf(words, imageOf(this.#client, home)); hops !== 0; hops &= hops - 1) {
         const away = 31 - Math.clz32(hops & -hops);
         const entry = geometry.after(home, away);
@@ -138,13 +138,13 @@ class Removal {
     yield* visitRecords(this.#client.records, met, accepts, visit, true);
   }
 
-  /** Whether the record that was met has the key of its item; else it is damaged. */
+  /** Whether the record has its item's fingerprint; otherwise it is damaged. */
   #isItsRecord({ hash }: LeafRequest, i: number): boolean {
     const { words } = this.#request;
     return fingerprintOf(words, imageOf(this.#client, this.#indirect[i].entry)) === hash.h1;
   }
 
-  /** Whether the intent has room for another item: its entry, and its home's. */
+  /** Whether the intent has room for another item's entry and its home. */
   #hasRoom(): boolean {
     const hasRoom = this.#changed.size + 2 <= CHANGES_MAX;
     if (!hasRoom) this.hasLeft = true;

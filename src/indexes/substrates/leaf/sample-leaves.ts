@@ -17,22 +17,22 @@ import {
 import { lookAgain } from './search-leaf.ts';
 
 /**
- * A place is a few entries of several leaves. Neighbouring keys of an ordered leaf are often used
- * alike, so a sample of one leaf would compare popular keys with popular ones.
+ * A place is a few entries in each of several leaves. Neighbouring keys of an ordered leaf are
+ * often equally popular, so a sample of one leaf would compare popular keys with popular ones.
  */
 const LEAVES = 8;
 const ENTRIES = 3;
-/** Empty entries of a neighbourhood that is full, or nearly so. */
+/** A neighbourhood with at most this many empty entries counts as full. */
 const EMPTY_MAX = 1;
-/** Leaves behind the one that leads to a key's: a full pool may lack the links to them. */
+/** Leaves to follow to reach a key's: a full pool may lack room for links to them. */
 const ATTEMPTS_MAX = 64;
 /** Leaves that are read in one doorbell. */
 const LEAVES_MAX = 32;
 
 /**
  * `Index.sample`: D[READ header; READ entries] of each leaf (1 round trip), then the heads of the
- * records that they name, if they name any (1 more). No sequence is asked for: an item whose
- * checksum holds was there, and an eviction compares its version under the lock.
+ * records that they name, if they name any (1 more). It reads no sequence: an item whose checksum
+ * holds was there, and an eviction compares its version under the lock.
  */
 export function* sampleLeaves<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
@@ -58,9 +58,9 @@ export function* sampleLeaves<R extends LeafRequest>(
 }
 
 /**
- * `Index.sample` beside a record: the entries of its key's leaf in which the key may stand, unless
- * several are empty. The client has just written it there, or found no room: then none was empty,
- * but another client may have emptied one since. The whole leaf if all are `enough`.
+ * `Index.sample` beside a record: the entries in which its key may be, unless several are empty.
+ * The client has just written it there, or found no room; then none was empty, but another client
+ * may have emptied one since. Reads the whole leaf if `enough` is infinite.
  */
 export function* sampleNeighbourhood<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
@@ -102,8 +102,8 @@ function emptyIn(client: LeafClient, { words, home }: LeafRequest, entries: numb
 }
 
 /**
- * Where a leaf of the sample stands: those of one place are at equal distances within the part of
- * [0, 1) that begins there, round the end.
+ * The position in [0, 1) of a leaf of the sample. The leaves of one place are spread evenly over
+ * the part of the index that begins there, wrapping around.
  */
 function placeOf(leaf: number, places: readonly number[]): number {
   const place = places[Math.floor(leaf / LEAVES)];
@@ -111,8 +111,7 @@ function placeOf(leaf: number, places: readonly number[]): number {
 }
 
 /**
- * Reads a few entries of each of `count` leaves from `first` on; a leaf that is not what this
- * client takes it for is learnt.
+ * Reads a few entries of each of `count` leaves from `first` on. Relearns a leaf that has changed.
  */
 function* readEntries<R extends LeafRequest>(
   client: LeafClient<LeafClient['geometry']['shape'], R>,
@@ -126,7 +125,7 @@ function* readEntries<R extends LeafRequest>(
   const { batch } = requests[0];
   for (let i = 0; i < count; i++) {
     const rest = yield* client.aimAtPlace(requests[i], placeOf(first + i, places));
-    // Several of the places may be in one leaf, and at one place of it.
+    // Several places may fall on the same entries of one leaf, so they are spread.
     requests[i].home = Math.floor(rest * span + i * ENTRIES) % span;
   }
   batch.clear();
@@ -141,7 +140,7 @@ function* readEntries<R extends LeafRequest>(
   }
 }
 
-/** Visits the inline items that were read and notes the others; how many were visited. */
+/** Visits the inline items that were read and notes the others; returns how many it visited. */
 function visitInline(
   client: LeafClient,
   read: LeafRequest,

@@ -19,8 +19,8 @@ import {
 } from './read-leaf.ts';
 
 /**
- * A hit is an item whose checksum holds; it counts whatever else happens to the leaf. A miss counts
- * when the leaf was the key's and still (`isStill`), and the items of the key's home were whole.
+ * A hit is an item whose checksum holds, whatever else happens to the leaf. A miss counts if the
+ * leaf was the key's and still (`isStill`), and the items of the key's home were whole.
  */
 export function* searchLeaf(client: LeafClient, request: LeafRequest): Operation<boolean> {
   prepare(client, request);
@@ -48,7 +48,7 @@ function* searchNeighbourhood(client: LeafClient, request: LeafRequest): Operati
   return yield* searchProven(client, request);
 }
 
-/** With what proves a miss. */
+/** Searches the neighbourhood together with the proof of a miss. */
 function* searchProven(client: LeafClient, request: LeafRequest): Operation<boolean> {
   for (let attempt = 1; ; attempt++) {
     yield postSearch(client, request, request.batch.clear());
@@ -79,7 +79,9 @@ function isAbsent(client: LeafClient, request: LeafRequest): boolean {
   );
 }
 
-/** Prepares another read after one that proved nothing: the leaf is another one, or is changing. */
+/**
+ * Prepares another read after one that proved nothing: the leaf is not the key's, or is changing.
+ */
 export function* lookAgain(
   client: LeafClient,
   request: LeafRequest,
@@ -96,8 +98,8 @@ export function* lookAgain(
 }
 
 /**
- * Searches of many keys in doorbells that they share; `found[i]` is the answer to request i. What
- * these do not settle is searched for alone.
+ * Searches many keys with shared doorbells; `found[i]` is the answer to request i. A key for which
+ * these are not enough is searched for alone.
  */
 export function* searchLeaves(
   client: LeafClient,

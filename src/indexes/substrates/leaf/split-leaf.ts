@@ -38,9 +38,9 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
  *   D[WRITE sibling; WRITE block of the intent; intent; sequence odd; entries; bounds; vacancy;
  *     sequence even; unlock sibling; unlock leaf]
  *
- * The sibling is born locked. Until the old copies of its items are gone, no client may change the
- * new ones: a search that still found an old copy would return a past value. Memory is claimed
- * before the lock. Returns the sibling. NULL_ADDRESS when the leaf has room by now, or when another
+ * The sibling is created locked. Until the old copies of its items are gone, no client may change
+ * the new ones: a search that still found an old copy would return a stale value. Memory is claimed
+ * before the lock. Returns the sibling; NULL_ADDRESS if the leaf has room by now, or if another
  * split must be completed first.
  */
 export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Address> {
@@ -62,7 +62,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
     if (request.moves > 0) image.set(before);
     if (!(yield* client.divide(request))) return NULL_ADDRESS;
     refuseDamaged(client, request);
-    // From here on both blocks stay: if this client dies or fails, another one reads them.
+    // From here on the blocks must not be freed: if this client dies or fails, others read them.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
     yield* halve(client, request, sibling, block);
     if (block !== NULL_ADDRESS) allocator.discard(catalog, leafUnits, block);
@@ -75,7 +75,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   }
 }
 
-/** Items get new checksums in the sibling. A damaged item must not come to look intact. */
+/** Items get new checksums in the sibling, which must not make a damaged item look intact. */
 function refuseDamaged(
   client: LeafClient,
   { words, upper, leaf, idLow, idHigh }: LeafRequest,
@@ -83,14 +83,11 @@ function refuseDamaged(
   for (let entry = 0; entry < upper.length; entry++) {
     if (upper[entry] === 0 || client.sums.holds(words, imageOf(client, entry), idLow, idHigh))
       continue;
-    invariant(
-      false,
-      `entry ${entry} of the leaf at ${leaf}, which is full, does not match its checksum`,
-    );
+    invariant(false, `entry ${entry} of the full leaf at ${leaf} does not match its checksum`);
   }
 }
 
-/** Bytes of the longest intent of a split. It fits a block of a leaf's size, or a slot. */
+/** Bytes of the longest intent of a split. It fits a slot or, if not, a block of a leaf's size. */
 function intentBytes({ shape, replicas }: LeafGeometry): number {
   const words = (WORDS_WRITTEN + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
   return HEAD_BYTES + words + shape.span * writeBytes(ITEM_AT + 8);
@@ -132,7 +129,7 @@ function* halve(
   client.spareImages.push(image);
 }
 
-/** The header of the sibling, locked by this operation. */
+/** Writes the header of the sibling, which this operation has locked. */
 function newSibling(
   { geometry }: LeafClient,
   request: LeafRequest,
@@ -156,7 +153,9 @@ function maskOf(bits: number): number {
   return bits <= 0 ? 0 : (1 << bits) - 1;
 }
 
-/** Moves items of the image to that of the sibling; returns the entries of the leaf that change. */
+/**
+ * Moves items from the leaf's image to the sibling's; returns the entries of the leaf that change.
+ */
 function share(client: LeafClient, request: LeafRequest, image: Scratch): number[] {
   const { geometry, sums } = client;
   const { words, intent, upper } = request;
@@ -191,7 +190,9 @@ function clearVacancy({ i32 }: Scratch, bit: number): void {
   i32[(VACANCY_AT + 4 * (bit >>> 5)) >> 2] &= ~(1 << (bit & 31));
 }
 
-/** Adds the WRITEs of the bounds' replicas; the bounds themselves stand in the intent. */
+/**
+ * Adds the WRITEs of the bounds' replicas, copied from the bounds at offset `bounds` of the intent.
+ */
 export function addReplicas(
   { geometry }: LeafClient,
   { intent, leaf }: LeafRequest,
@@ -204,7 +205,7 @@ export function addReplicas(
   }
 }
 
-/** Copies the first word of the bounds of a new leaf. */
+/** Copies the first word of a new leaf's bounds to its replicas. */
 export function writeReplicas(geometry: LeafGeometry, image: Scratch): void {
   const word = BOUNDS_AT >> 2;
   for (let replica = 0; replica < geometry.replicas; replica++) {
@@ -212,7 +213,7 @@ export function writeReplicas(geometry: LeafGeometry, image: Scratch): void {
   }
 }
 
-/** An empty leaf, free; its bounds are the index's. */
+/** Writes the image of an empty, unlocked leaf, except its bounds. */
 export function newLeaf(geometry: LeafGeometry, leaf: Address, tag: number, image: Scratch): void {
   const { seed, span } = geometry.shape;
   const low = identityLow(leaf, tag, seed);

@@ -88,7 +88,7 @@ test('a count that proved wrong is left out as long as it is the same', (t) => {
   pool.run(survey.read());
   assert.equal(survey.takeFullest(USE, any), undefined);
   assert.equal(pool.run(survey.count(USE, 0)).free, 0);
-  assert.equal(survey.forgetVain(), true);
+  assert.equal(survey.forgetFutile(), true);
   pool.run(survey.read());
   assert.equal(survey.takeFullest(USE, any), chunk);
 });

@@ -13,7 +13,7 @@ import { Batch, type Operation, setWord } from '../../../../verbs/index.ts';
 import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
 import { HEADER_AT } from '../../request.ts';
 import type { SepHashIndex } from '../../sephash.ts';
-import { canSetBit, completeBit, filterIsClear } from '../filter.ts';
+import { canSetBit, completeBit, isFilterReliable } from '../filter.ts';
 import { filterWordOf, HEADER_BYTES, metaHigh } from '../header.ts';
 
 type Client = ByHand<SepHashIndex>;
@@ -104,9 +104,9 @@ test('a filter word of a later epoch is never replaced', (t) => {
   assert.equal(canSetBit(request), false);
   assert.deepEqual(traced(pool.fabric, completeBit(index.table, request)).trips, []);
   // Seen again with the same metadata it must be millions of merges old.
-  assert.equal(filterIsClear(index.table, request), false);
+  assert.equal(isFilterReliable(index.table, request), false);
   assert.equal(canSetBit(request), false);
-  assert.equal(filterIsClear(index.table, request), true);
+  assert.equal(isFilterReliable(index.table, request), true);
   assert.equal(canSetBit(request), true);
   setWord(request.words, at, 1, metaHigh(0, 0, epoch + 1));
   assert.equal(canSetBit(request), false, 'another word, as late as that');

@@ -39,7 +39,7 @@ test('who never is the faster one gives up, and says why', (t) => {
   });
   assert.throws(() => pool.run(late), {
     code: 'SW_CONTENTION',
-    message: /others have changed the memory nodes of this store 1000 times/,
+    message: /other clients changed the memory nodes of this store 1000 times/,
   });
   assert.equal(changes, 1000);
 });
@@ -61,7 +61,7 @@ test('who opens a store while tables are migrated all the time gives up, and say
   };
   assert.throws(() => pool.run(migrating()), {
     code: 'SW_CONTENTION',
-    message: /others have migrated tables during each of 1000 looks/,
+    message: /other clients migrated tables during each of 1000 attempts/,
   });
 });
 
@@ -88,7 +88,7 @@ test('a table that others change whenever it is to leave stays, and the caller i
   };
   assert.throws(() => pool.run(all()), {
     code: 'SW_CONTENTION',
-    message: /others changed partition 0 10000 times/,
+    message: /other clients changed partition 0 10000 times/,
   });
   assert.equal(segments.successor, NULL_ADDRESS);
 });
