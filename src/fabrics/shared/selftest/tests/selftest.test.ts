@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { rounds } from '../../../../random/tests/support/rounds.ts';
 import { SHARED_MEMORY_DIRECTORY } from '../../../../store/places/pool-place.ts';
 import { judge, LITMUS_TESTS, selftest } from '../selftest.ts';
 
-const EFFORT = { rounds: rounds(12_000, 100_000), attempts: 2 };
+const EFFORT = { rounds: 30_000, attempts: 2 };
 
 describe('what the verbs promise on this machine', { timeout: 180_000 }, () => {
   for (const folder of [undefined, SHARED_MEMORY_DIRECTORY]) {

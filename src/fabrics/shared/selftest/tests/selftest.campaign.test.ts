@@ -1,2 +1,0 @@
-/** With so many rounds that rare outcomes have time to appear. */
-import './selftest.test.ts';
