@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { hastyChoiceCanary } from '../canaries/hasty-choice.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
@@ -7,7 +8,7 @@ import { CHIME_SUBJECT } from '../subjects/chime.ts';
 import { SUBJECTS } from '../subjects/index.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = 12;
+const SEEDS = rounds(5, 60);
 /** Removals are evictions: half of them empty a leaf, of an index that has some. */
 const SWARM = { evictions: 100, removes: 30, haste: 0 };
 

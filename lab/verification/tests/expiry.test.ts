@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { blindRemovalCanary, timelessSearchCanary } from '../canaries/leaving.ts';
 import { POLICIES, type PolicyName } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
@@ -7,7 +8,7 @@ import type { Swarm } from '../schedules/swarm.ts';
 import { SUBJECTS } from '../subjects/index.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = 6;
+const SEEDS = rounds(3, 60);
 /** Records expire while a write, or the note of a use, waits for a lock or for other writes. */
 const BUSY: Partial<Swarm> = { expiries: 90, writes: 30, removes: 3, walks: 0, deaths: 0 };
 

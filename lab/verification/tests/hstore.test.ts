@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { HSTORE_CANARIES } from '../canaries/hstore.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { HSTORE_SUBJECT } from '../subjects/hstore.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = 60;
+const SEEDS = rounds(30, 300);
 
 test('HStore: servers and clients die anywhere, histories and scans stay in order', () => {
   const memory = newSimulationMemory();
@@ -21,7 +22,10 @@ test('HStore: servers and clients die anywhere, histories and scans stay in orde
       walks += report.walks;
     }
   }
-  assert.ok(crashes > 30 && walks > 30, `${crashes} deaths, ${walks} walks and scans`);
+  assert.ok(
+    crashes > SEEDS / 2 && walks > SEEDS / 2,
+    `${crashes} deaths, ${walks} walks and scans`,
+  );
 });
 
 /** Clients that live give up requests, and others sweep before these are answered. */

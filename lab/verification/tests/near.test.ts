@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { SUBJECTS } from '../subjects/index.ts';
 
-const SEEDS = 15;
+const SEEDS = rounds(6, 100);
 
 for (const subject of SUBJECTS) {
   const { name } = subject.kind.manifest;

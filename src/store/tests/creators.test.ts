@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { rounds } from '../../random/tests/support/rounds.ts';
 import type { OpenOptions } from '../api.ts';
 import { checkSync, createSync, inspectSync, openSync } from '../open.ts';
 import { keepOpen, temporaryDirectory } from './support/pools.ts';
@@ -12,7 +13,7 @@ const OPTIONS: OpenOptions = {
   maxClients: 8,
   index: { kind: 'race', groups: 8, maxDepth: 6 },
 };
-const ROUNDS = 40;
+const ROUNDS = rounds(16, 200);
 const soon = () => Date.now() + 4;
 
 /** Of a process that is long gone. */

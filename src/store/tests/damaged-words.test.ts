@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CATALOG_OFFSET, SUPERBLOCK } from '../../pool/layout.ts';
 import { Prng } from '../../random/prng.ts';
+import { rounds } from '../../random/tests/support/rounds.ts';
 import type { IndexName } from '../api.ts';
 import { checkSync, inspectSync, openSync } from '../open.ts';
 import { codeOf } from './support/codes.ts';
 import { DamagedPool, damage, Work } from './support/damaged-pool.ts';
 
 const INDEXES: readonly IndexName[] = ['race', 'sephash', 'shard', 'chime', 'hstore', 'hopscotch'];
-/** Damaged pools of each index; STEPWELL_DAMAGE asks for more, as for a campaign. */
-const ROUNDS = Number(process.env.STEPWELL_DAMAGE ?? 8);
+/** Damaged pools of each index; STEPWELL_DAMAGE asks for more. */
+const ROUNDS = Number(process.env.STEPWELL_DAMAGE ?? rounds(4, 80));
 const SEED = Number(process.env.STEPWELL_SEED ?? 1);
 
 for (const index of INDEXES) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import { ALWAYS, type KeyRange } from '../../contract.ts';
 import { type Client, checked, clientOf, requestFor } from './support/client.ts';
@@ -133,5 +134,9 @@ test('counts agree with the keys while others insert, remove, split and merge', 
       for (const end of endings.reverse()) end();
     }
   });
-  fc.assert(property, { numRuns: 60, includeErrorInReport: true, interruptAfterTimeLimit: 20_000 });
+  fc.assert(property, {
+    numRuns: rounds(25, 300),
+    includeErrorInReport: true,
+    interruptAfterTimeLimit: rounds(20_000, 600_000),
+  });
 });

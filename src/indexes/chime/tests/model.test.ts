@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { Scope } from '../../../store/tests/support/pools.ts';
 import {
   ALWAYS,
@@ -181,5 +182,9 @@ test('random operations of two clients agree with a sorted map', () => {
       for (const end of endings.reverse()) end();
     }
   });
-  fc.assert(property, { numRuns: 60, includeErrorInReport: true, interruptAfterTimeLimit: 40_000 });
+  fc.assert(property, {
+    numRuns: rounds(25, 300),
+    includeErrorInReport: true,
+    interruptAfterTimeLimit: rounds(40_000, 600_000),
+  });
 });

@@ -4,6 +4,7 @@ import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { sweep } from '../../../indexes/sweep.ts';
 import type { LocalPool } from '../../../pool/local-pool.ts';
 import { CHUNK_FREE, unpackChunk } from '../../../pool/memory/chunk-word.ts';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
 import { ThreadClients } from '../../local/local-client.ts';
 import {
@@ -51,7 +52,7 @@ for (const index of KINDS) {
     const pool = poolOf(t, keeper.handle);
     // The first round makes what the keeper itself needs.
     const left: number[] = [];
-    for (let round = 0; round < 6; round++) {
+    for (let round = 0; round < rounds(4, 12); round++) {
       const store = openSync(keeper.handle, { store: 'round', index });
       store.setMany(numbered('k', 9000).map((key) => [key, key.padEnd(400)] as const));
       store.deleteMany(numbered('k', 4000));

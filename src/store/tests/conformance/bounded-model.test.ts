@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { hasCode } from '../../../errors.ts';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { Eviction, IndexName, Store, Value } from '../../api.ts';
 import { checkSync, openAloneSync, openSync } from '../../open.ts';
 import { SMALL } from '../support/pools.ts';
@@ -198,6 +199,9 @@ for (const { manifest } of INDEX_KINDS) {
   const kind = manifest.name as IndexName;
   test(`${kind}: of a bounded store only what was evicted is missing`, () => {
     const property = fc.property(bounds, calls, (bound, list) => runModel(kind, bound, list));
-    fc.assert(property, { numRuns: 15, interruptAfterTimeLimit: 30_000 });
+    fc.assert(property, {
+      numRuns: rounds(6, 60),
+      interruptAfterTimeLimit: rounds(30_000, 600_000),
+    });
   });
 }

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { SEPHASH_TECHNIQUES } from '../../../indexes/sephash/geometry.ts';
 import { SHARD_TECHNIQUES } from '../../../indexes/shard/parameters.ts';
 import { WITHOUT, without } from '../../../indexes/substrates/parameters.ts';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { IndexChoice, IndexName, Key, ParametersOf, Store, Value } from '../../api.ts';
 import { checkSync, openAloneSync, openSync } from '../../open.ts';
 import { SMALL } from '../support/pools.ts';
@@ -422,9 +423,9 @@ for (const [name, shapes] of Object.entries(SHAPES)) {
       }
     });
     fc.assert(property, {
-      numRuns: 50,
+      numRuns: rounds(20, 300),
       includeErrorInReport: true,
-      interruptAfterTimeLimit: 60_000,
+      interruptAfterTimeLimit: rounds(60_000, 600_000),
     });
   });
 }

@@ -1,0 +1,3 @@
+/** The random tests of CHIME alone, with many more rounds. */
+import './count.test.ts';
+import './model.test.ts';
