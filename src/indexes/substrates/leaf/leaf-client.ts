@@ -126,11 +126,17 @@ export abstract class LeafClient<
   /** Learns the leaf's place again, because what this client knows of it is too old. */
   abstract relearn(request: R): Operation<void>;
 
-  /** Makes room for the request's key in its leaf, whose lock was released; the image shows it. */
-  abstract makeRoom(request: R): Operation<void>;
+  /**
+   * Makes room for the request's new key in its leaf, which is locked and full; then it is not
+   * locked any more. True when the item was put there, too.
+   */
+  abstract makeRoom(request: R): Operation<boolean>;
 
   /** Whether the locked leaf may be split now, as its bounds in the image say. */
   abstract maySplit(request: R): boolean;
+
+  /** Adds the READs for what follows a split to a batch in front of it. */
+  abstract postAhead(request: R, batch: Batch): void;
 
   /** Claims what a split needs beside the sibling, before the lock. */
   abstract prepareSplit(request: R): Operation<void>;
@@ -140,6 +146,9 @@ export abstract class LeafClient<
    * has to be prepared again.
    */
   abstract divide(request: R): Operation<boolean>;
+
+  /** Whether the request's key goes to the sibling of its leaf, which was divided. */
+  abstract isUpper(request: R): boolean;
 
   /**
    * Puts the bounds of both halves where they are to be written, and adds the WRITEs of what hangs
