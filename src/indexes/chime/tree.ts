@@ -302,6 +302,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       if (request.pivotUnits > 0) yield* unlock(request);
       const split = yield* splitLeaf(this, request);
       if (split === undefined) return false;
+      if (split.sibling === NULL_ADDRESS) return true;
       try {
         yield* this.#linkSibling(request, split.sibling);
       } catch (error) {

@@ -143,6 +143,7 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     const split = yield* splitLeaf(this, request);
     if (split === undefined) return false;
     const { sibling, hasItem } = split;
+    if (sibling === NULL_ADDRESS) return true;
     try {
       yield* this.#link(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), sibling);
     } catch (error) {

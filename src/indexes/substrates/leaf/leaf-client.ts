@@ -6,6 +6,7 @@ import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts
 import { lookForChange } from '../backoff.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
+import { HopPath } from './hop-path.ts';
 import { Hotspots } from './hotspots.ts';
 import { IDENTITY_AT, type LeafGeometry, type LeafShape } from './layout.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
@@ -58,6 +59,7 @@ export abstract class LeafClient<
   /** Local images of siblings, of splits that have ended. */
   readonly spareImages: Scratch[] = [];
   readonly missProof = new MissProof();
+  readonly hopPath: HopPath;
   /** Where the keys stand that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
@@ -84,6 +86,7 @@ export abstract class LeafClient<
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;
     this.sums = new EntrySums(geometry.itemBytes);
+    this.hopPath = new HopPath(geometry);
     this.records = new RecordIo(pool, catalog, geometry.shape.seed);
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;

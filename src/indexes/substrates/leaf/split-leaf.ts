@@ -9,7 +9,14 @@ import {
   Scratch,
   setWord,
 } from '../../../verbs/index.ts';
-import { addSequence, addVacancy, carryOut, encodeItem, writtenBytes } from './change-leaf.ts';
+import {
+  addSequence,
+  addVacancy,
+  carryOut,
+  encodeItem,
+  insertItem,
+  writtenBytes,
+} from './change-leaf.ts';
 import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
 import {
   BOUNDS_AT,
@@ -30,11 +37,14 @@ import { imageOf, postEntries } from './read-leaf.ts';
 const WORDS_WRITTEN = 5;
 const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
-/** A split that was done: the sibling, and whether the request's new item is in a half. */
+/** How a split ended: the sibling, and whether the request's new item is in a half. */
 export interface Split {
+  /** NULL_ADDRESS: the leaf has room, and was not split. */
   readonly sibling: Address;
   readonly hasItem: boolean;
 }
+
+const NO_SPLIT: Split = { sibling: NULL_ADDRESS, hasItem: true };
 
 /**
  * Half-split (CHIME section 4.4): the items that `client.divide` chooses move to the same entries
@@ -48,8 +58,9 @@ export interface Split {
  * new ones: a search that still found an old copy would return a past value.
  *
  * The leaf is locked, and no hop makes room. If this client has no blocks, it releases the leaf to
- * claim them: no memory is claimed under a lock. Undefined when the leaf has room after that, or
- * when another split must be completed first. In any case the leaf is released in the end.
+ * claim them: no memory is claimed under a lock. After that the leaf may have room, or even the
+ * key, so the item is not put there. Undefined when it has room then, the split must be prepared
+ * again, or another one completed first. In any case the leaf is released in the end.
  */
 export function* splitLeaf(
   client: LeafClient,
@@ -60,22 +71,25 @@ export function* splitLeaf(
   const bytes = intentBytes(geometry);
   const count = bytes > INTENT_BYTES ? 2 : 1;
   let blocks = request.locked ? allocator.takeTogether(catalog, leafUnits, count) : [];
+  const keepsLock = blocks.length > 0;
   try {
-    if (blocks.length > 0) yield* readWhole(client, request, bytes, blocks);
-    else {
+    if (keepsLock) {
+      const hasAll = request.known === geometry.shape.span && request.moves === 0;
+      yield* readWhole(client, request, bytes, blocks);
+      if (!hasAll && (yield* insertItem(client, request))) return NO_SPLIT;
+    } else {
       if (request.locked) yield* unlock(request);
       yield* client.prepareSplit(request);
       blocks = yield* allocator.allocateTogether(catalog, leafUnits, count);
       request.intent.ensure(bytes);
       for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
       if (!client.maySplit(request) || (yield* makeRoom(client, request)) >= 0) return undefined;
-      if (request.moves > 0) yield* readWhole(client, request, bytes, []);
     }
     if (!(yield* client.divide(request))) return undefined;
     refuseDamaged(client, request);
     // From here on both blocks stay: if this client dies or fails, another one reads them.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
-    const hasItem = yield* halve(client, request, sibling, block);
+    const hasItem = yield* halve(client, request, sibling, block, keepsLock);
     if (block !== NULL_ADDRESS) allocator.discard(catalog, leafUnits, block);
     client.splits++;
     return { sibling, hasItem };
@@ -86,7 +100,7 @@ export function* splitLeaf(
   }
 }
 
-/** Reads all of the locked leaf: hops that made no room have changed its image. */
+/** Reads what of the locked leaf is not known, and all of it when hops have changed its image. */
 function* readWhole(
   client: LeafClient,
   request: LeafRequest,
@@ -97,8 +111,9 @@ function* readWhole(
   beginIntent(request);
   request.batch.clear();
   postFirstWrites(request, blocks);
-  request.known = client.geometry.shape.span;
-  postEntries(client, request, 0, request.known, request.batch);
+  const { span } = client.geometry.shape;
+  if (request.known < span || request.moves > 0) postEntries(client, request, 0, span, request.batch);
+  request.known = span;
   client.postAhead(request, request.batch);
   yield request.batch;
 }
@@ -130,6 +145,7 @@ function* halve(
   request: LeafRequest,
   sibling: Address,
   block: Address,
+  inserts: boolean,
 ): Operation<boolean> {
   const { geometry } = client;
   const { intent, leaf } = request;
@@ -139,7 +155,8 @@ function* halve(
   newSibling(client, request, sibling, tag, image);
   const changed = share(client, request, image);
   const isUpper = client.isUpper(request);
-  const own = isUpper ? insertUpper(client, request, image) : insertLower(client, request);
+  const insert = isUpper ? insertUpper : insertLower;
+  const own = inserts ? insert(client, request, image) : NONE;
   if (own !== NONE && !isUpper) changed.add(own).add(request.home);
   addSequence(request, 1);
   for (const entry of changed) {
