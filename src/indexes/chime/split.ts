@@ -120,7 +120,8 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
  *
  *   (D[READ identity of the node above; READ node; READ its identity]) -> see `rebuildNode`
  *
- * The READs stand in a batch in front of the split if the leaf was locked all the time. False when the remembered path is too old, or more has to be done. If another client was faster,
+ * The READs stand in a batch in front of the split if the leaf was locked all the time. False when
+ * the remembered path is too old, or more has to be done. If another client was faster,
  * `ChimeTree.makeRoom` then reads the path again and repeats this. Otherwise, and when the pool is
  * full, `finishPending` does the rest, whatever was done here. A node that was cut in two leaves
  * work to the level above, which a later write does: see `absorbCut`.
@@ -187,9 +188,10 @@ function isAllMissing(request: ChimeRequest, { image }: Visit, { key, upper }: T
  * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
  * was faster (then the node may be frozen).
  *
- * `onlyMissing` is the sibling, if that is known to be all that the node lacks. In a full pool this looks
- * for the siblings before it freezes the node, to have memory for all of them. None of them can be merged in between: this version of the node has no link to it, so no
- * pair with it is marked.
+ * `onlyMissing` is the sibling, if that is known to be all that the node lacks. In a full pool this
+ * looks for the siblings before it freezes the node, to have memory for all of them. None of them
+ * can be merged in between: this version of the node has no link to it, so no pair with it is
+ * marked.
  */
 function* spliceSiblings(
   tree: NodeClient,

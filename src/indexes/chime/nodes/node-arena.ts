@@ -311,9 +311,9 @@ export class CachedNode {
   }
 
   /**
-   * The epoch (its lower half) in which the link of a child that is a node was last known to lead to what it
-   * says. While the client has announced that epoch, what the link leads to cannot have been
-   * re-used.
+   * The epoch (its lower half) in which the link of a child that is a node was last known to lead
+   * to what it says. While the client has announced that epoch, what the link leads to cannot have
+   * been re-used.
    */
   knownIn(child: number): number {
     invariant(!this.#hasLeaves, 'a leaf is no node that a client remembers');

@@ -64,7 +64,11 @@ export class HopPath {
     const geometry = this.#geometry;
     this.#homes.fill(NONE);
     for (let entry = 0; entry < this.#homes.length; entry++) {
-      for (let hops = hopsOf(words, image + geometry.entryAt(entry)); hops !== 0; hops &= hops - 1) {
+      for (
+        let hops = hopsOf(words, image + geometry.entryAt(entry));
+        hops !== 0;
+        hops &= hops - 1
+      ) {
         const away = 31 - Math.clz32(hops & -hops);
         this.#homes[geometry.after(entry, away)] = entry;
       }

@@ -62,10 +62,7 @@ const NO_SPLIT: Split = { sibling: NULL_ADDRESS, hasItem: true };
  * key, so the item is not put there. Undefined when it has room then, the split must be prepared
  * again, or another one completed first. In any case the leaf is released in the end.
  */
-export function* splitLeaf(
-  client: LeafClient,
-  request: LeafRequest,
-): Operation<Split | undefined> {
+export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Split | undefined> {
   const { allocator, catalog, geometry } = client;
   const { leafUnits } = geometry;
   const bytes = intentBytes(geometry);
@@ -112,7 +109,8 @@ function* readWhole(
   request.batch.clear();
   postFirstWrites(request, blocks);
   const { span } = client.geometry.shape;
-  if (request.known < span || request.moves > 0) postEntries(client, request, 0, span, request.batch);
+  if (request.known < span || request.moves > 0)
+    postEntries(client, request, 0, span, request.batch);
   request.known = span;
   client.postAhead(request, request.batch);
   yield request.batch;
