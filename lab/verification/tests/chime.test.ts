@@ -102,6 +102,13 @@ for (const [name, bugs] of Object.entries(STOPPED)) {
   }
 }
 
+test('CHIME withstands a stop and a death in a split by a client without blocks', () => {
+  const scope = scopeOf({ ...CHIME_SUBJECT, stock: undefined }, 'split-search');
+  const { failure, executions, crashed } = searchStops(scope, { crashes: true });
+  assert.equal(failure, undefined);
+  assert.ok(crashed > 90 && executions > crashed, `${crashed} deaths`);
+});
+
 /** Scopes of which only these stops are searched, and the bug that they are made for. */
 const DIRECTED: readonly [name: string, options: StopOptions, bug: string][] = [
   // The dead client has not written all of the left leaf. One repairer stops, having met the right
