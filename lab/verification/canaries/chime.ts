@@ -158,7 +158,7 @@ function dropMarks({ tree }: ChimeIndex): void {
   const { makeRoom } = tree;
   tree.makeRoom = function* (request: ChimeRequest) {
     yield* dropMark(tree, yield* rootLink(tree));
-    yield* makeRoom.call(tree, request);
+    return yield* makeRoom.call(tree, request);
   };
 }
 

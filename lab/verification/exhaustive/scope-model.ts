@@ -170,6 +170,8 @@ export class ScopeModel implements Model {
     const opened = pool.run(openIndex(pool, entry));
     const index = planted(opened, pool, this.#canary);
     this.#scope.subject.hurry(index);
+    const stocking = this.#scope.subject.stock?.(index);
+    if (stocking !== undefined) pool.run(stocking);
     return index;
   }
 

@@ -52,6 +52,11 @@ export const CHIME_SUBJECT: Subject = {
     // The trees are too small for an arena that is copied now and then.
     if (prng.below(2) === 0) cache.arenaWordsMin = 0;
   },
+  // A split keeps its lock then.
+  *stock(index) {
+    const { allocator, catalog, geometry } = (index as ChimeIndex).tree;
+    yield* allocator.refill(allocator.sizeClass(catalog, geometry.leafUnits));
+  },
   hurry(index) {
     const { tree } = index as ChimeIndex;
     meetMisses(tree);

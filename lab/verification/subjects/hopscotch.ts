@@ -52,6 +52,11 @@ export const HOPSCOTCH_SUBJECT: Subject = {
     everyOtherMeetsMisses((index as HopscotchIndex).table);
     if (prng.below(2) === 0) index.configure?.({ hotspots: 8 });
   },
+  // A split keeps its lock then.
+  *stock(index) {
+    const { allocator, catalog, geometry } = (index as HopscotchIndex).table;
+    yield* allocator.refill(allocator.sizeClass(catalog, geometry.leafUnits));
+  },
   hurry(index) {
     meetMisses((index as HopscotchIndex).table);
     (index as HopscotchIndex).table.patience = { spins: 0, polls: 1, microseconds: 1 };

@@ -75,6 +75,11 @@ export interface Subject {
   leaveNothing?(index: Index): void;
   /** Lets the index grow and moves nothing: clients that opened it before go by what it was. */
   grow?(index: Index): Operation<unknown>;
+  /**
+   * Has a client of a scope hold blocks before it begins: of an index that does something else when
+   * it must claim some.
+   */
+  stock?(index: Index): Operation<void>;
   /** Makes a client stop waiting for others at once, because waiting shows nothing new. */
   hurry(index: Index): void;
   /** Lets this client give up after so many failed attempts or polls. */

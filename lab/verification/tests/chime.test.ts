@@ -41,6 +41,9 @@ const SPECULATING: Subject = {
   },
 };
 
+/** A split releases its leaf to claim blocks. */
+const WITHOUT_BLOCKS: Subject = { ...CHIME_SUBJECT, stock: undefined };
+
 const SUBJECTS = { CHIME: CHIME_SUBJECT, 'Deep CHIME': DEEP, 'Speculating CHIME': SPECULATING };
 
 /** What a hundred seeds do at least. */
@@ -103,6 +106,13 @@ for (const [name, bugs] of Object.entries(STOPPED)) {
   }
 }
 
+test('CHIME withstands a stop and a death in a split by a client without blocks', () => {
+  const scope = scopeOf(WITHOUT_BLOCKS, 'split-search');
+  const { failure, executions, crashed } = searchStops(scope, { crashes: true });
+  assert.equal(failure, undefined);
+  assert.ok(crashed > 90 && executions > crashed, `${crashed} deaths`);
+});
+
 /** Scopes of which only these stops are searched, and the bug that they are made for. */
 const DIRECTED: readonly [name: string, options: StopOptions, bug: string][] = [
   // The dead client has not written all of the left leaf. One repairer stops, having met the right
@@ -136,9 +146,9 @@ const UNFROZEN = 'a node is copied that was not frozen';
  * client marks the pair in the parent, merges it, and drops the split leaf from the parent; it
  * stops in between, and the split goes on. The split begins with every number of batches ahead.
  */
-function searchLateSplits(fanout: number, canary?: Canary) {
+function searchLateSplits(fanout: number, canary?: Canary, subject: Subject = CHIME_SUBJECT) {
   const smallest = { ...CHIME_SUBJECT.smallest, fanout };
-  const scope = scopeOf({ ...CHIME_SUBJECT, smallest }, 'shrink-split');
+  const scope = scopeOf({ ...subject, smallest }, 'shrink-split');
   const [removals, [fill, split]] = scope.clients;
   const before = [...scope.before, fill as Call];
   const done = { leads: 0, executions: 0, failure: undefined as string | undefined };
@@ -157,11 +167,17 @@ function searchLateSplits(fanout: number, canary?: Canary) {
   return done;
 }
 
-for (const fanout of [2, 3, 4]) {
-  test(`CHIME withstands a merge beside a late split, of ${fanout} children`, () => {
-    const { leads, executions, failure } = searchLateSplits(fanout);
+for (const [fanout, subject, least] of [
+  [2, CHIME_SUBJECT, 10],
+  [3, CHIME_SUBJECT, 10],
+  [4, CHIME_SUBJECT, 10],
+  [4, WITHOUT_BLOCKS, 20],
+] as const) {
+  const who = subject === WITHOUT_BLOCKS ? ' by a client without blocks' : '';
+  test(`CHIME withstands a merge beside a late split${who}, of ${fanout} children`, () => {
+    const { leads, executions, failure } = searchLateSplits(fanout, undefined, subject);
     assert.equal(failure, undefined);
-    assert.ok(leads > 20 && executions > 100, `${leads} leads, ${executions} executions`);
+    assert.ok(leads > least && executions > 100, `${leads} leads, ${executions} executions`);
   });
 }
 

@@ -1,4 +1,3 @@
-import { type ErrorCode, hasCode } from '../../errors.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { LeafRequest } from '../substrates/leaf/leaf-request.ts';
 import { finishPending } from './nodes/finish-pending.ts';
@@ -13,10 +12,8 @@ import {
 } from './nodes/remembered-path.ts';
 import { keyOf } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
+import { isHarmless } from './split.ts';
 import type { ChimeTree } from './tree.ts';
-
-/** Errors that end only the attempt: another client holds a leaf, or the pool has no memory. */
-const HARMLESS: readonly ErrorCode[] = ['SW_CONTENTION', 'SW_POOL_FULL'];
 
 /**
  * Has the level above absorb a node that an earlier split of this client has cut: see `linkSplit`.
@@ -32,7 +29,7 @@ export function* absorbCut(tree: ChimeTree, write: LeafRequest): Operation<void>
     if (yield* absorbAt(tree, key)) tree.cuts.absorbed();
     else tree.cuts.failed(key);
   } catch (error) {
-    if (!HARMLESS.some((code) => hasCode(error, code))) throw error;
+    if (!isHarmless(error)) throw error;
     tree.cuts.failed(key);
   }
 }

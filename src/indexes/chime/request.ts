@@ -1,6 +1,8 @@
 import type { Address } from '../../verbs/index.ts';
 import { LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import type { NewChild } from './nodes/internal-node.ts';
 import { AT_KEY, type CachedNode, type RoutedRequest, type Side } from './nodes/node-arena.ts';
+import type { PathRead } from './nodes/remembered-path.ts';
 import { KeyOrder } from './scan/key-order.ts';
 
 /** A pivot that is longer than a leaf has room for, and the block that holds it. */
@@ -22,6 +24,10 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   lower: Uint8Array | undefined;
   /** The long pivot that was read last; blocks of pivots never change. */
   longPivot: LongPivot | undefined;
+  /** For a split: what was read ahead of it of the path to the leaf. */
+  pathRead: PathRead | undefined;
+  /** For a split: the new child of the node above. */
+  newChild: NewChild | undefined;
   /** For a split: whether the key is above all of the leaf. */
   appends = false;
   /** For a split: the new pivot, and the block for it when it is long. */

@@ -1,6 +1,6 @@
-import { invariant } from '../../errors.ts';
+import { type ErrorCode, hasCode, invariant } from '../../errors.ts';
 import { HEADER_BYTES } from '../../records/layout.ts';
-import type { Operation, Scratch } from '../../verbs/index.ts';
+import type { Batch, Operation, Scratch } from '../../verbs/index.ts';
 import { BOUNDS_AT } from '../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
 import { siblingIn } from './bounds.ts';
@@ -21,6 +21,7 @@ import { freezePair, NewNodes, publish, swing, type Visit } from './nodes/node-i
 import {
   changeRemembered,
   type Linked,
+  postPath,
   type RememberedPath,
   rebuildLinked,
   rememberCopy,
@@ -30,6 +31,13 @@ import { keyOf, missingSiblings, type Target } from './nodes/siblings.ts';
 import type { ChimeRequest } from './request.ts';
 import type { KeyOrder } from './scan/key-order.ts';
 import { addRecords, type LeafReader, readItems } from './scan/leaf-items.ts';
+
+/** Errors that end only the attempt: another client holds a leaf, or the pool has no memory. */
+const HARMLESS: readonly ErrorCode[] = ['SW_CONTENTION', 'SW_POOL_FULL'];
+
+export function isHarmless(error: unknown): boolean {
+  return HARMLESS.some((code) => hasCode(error, code));
+}
 
 /** How a client splits leaves for keys that ascend. */
 interface Appending {
@@ -110,17 +118,34 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
  * Links the sibling of the request's leaf, which this operation has split, by what the client
  * remembers of the path to it:
  *
- *   D[READ identity of the node above; READ node; READ its identity] -> see `rebuildNode`
+ *   (D[READ identity of the node above; READ node; READ its identity]) -> see `rebuildNode`
  *
- * False when the remembered path is too old, or more has to be done. If another client was faster,
+ * The READs stand in a batch in front of the split if the leaf was locked all the time. False when
+ * the remembered path is too old, or more has to be done. If another client was faster,
  * `ChimeTree.makeRoom` then reads the path again and repeats this. Otherwise, and when the pool is
  * full, `finishPending` does the rest, whatever was done here. A node that was cut in two leaves
  * work to the level above, which a later write does: see `absorbCut`.
  */
 export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<boolean> {
-  const path = rememberedPath(tree, request);
+  const { pathRead: read } = request;
+  request.pathRead = undefined;
+  const path = read?.path ?? rememberedPath(tree, request);
   if (path === undefined) return false;
-  return yield* changeRemembered(tree, path, (node) => linkInto(tree, request, path, node));
+  // The split came after the READ of the node: so it counts as a look at the leaf's siblings.
+  const seen = read && request.newChild;
+  return yield* changeRemembered(
+    tree,
+    path,
+    (node) => linkInto(tree, request, path, node, seen),
+    read,
+  );
+}
+
+/** Has the next batch read the node to which `linkSplit` will add the sibling. */
+export function postNodeAbove(tree: NodeClient, request: ChimeRequest, batch: Batch): void {
+  const path = rememberedPath(tree, request);
+  if (path === undefined) return;
+  request.pathRead = postPath(tree, path, tree.stepMemories.take(), batch);
 }
 
 function* linkInto(
@@ -128,10 +153,13 @@ function* linkInto(
   request: ChimeRequest,
   path: RememberedPath,
   node: Visit,
+  seen: NewChild | undefined,
 ): Operation<boolean> {
   const target = { key: keyOf(request), upper: path.parent.upperOf(path.child) };
+  const onlyMissing = seen && isAllMissing(request, node, target) ? seen : undefined;
   const linked =
-    (yield* spliceSiblings(tree, node, target)) ?? (yield* rebuildLinked(tree, node, target));
+    (yield* spliceSiblings(tree, node, target, onlyMissing)) ??
+    (yield* rebuildLinked(tree, node, target));
   if (linked === undefined) return false;
   rememberCopy(tree, path, linked.to, linked.routes);
   if (node.owner === tree.root || (linked.to.high & ABSORB) === 0) return true;
@@ -142,18 +170,34 @@ function* linkInto(
 }
 
 /**
+ * Whether the sibling of the split is all that a node lacks: the leaf, as it was under the lock,
+ * ended where the node's next child begins.
+ */
+function isAllMissing(request: ChimeRequest, { image }: Visit, { key, upper }: Target): boolean {
+  const child = childIn(image, key.u8, key.at, key.bytes);
+  const leaf = linkIn(image, child);
+  if (!isLeafOf(request, leaf)) return false;
+  const next = siblingIn(request.words, IMAGE_AT + BOUNDS_AT);
+  if (child + 1 === childrenIn(image)) return next === undefined && upper === undefined;
+  const { low, high } = linkIn(image, child + 1);
+  return next !== undefined && isSameLeaf(next.low, next.high, low, high);
+}
+
+/**
  * Does what `rebuildNode` does, for most splits: the node has room for the siblings of its key's
  * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
  * was faster (then the node may be frozen).
  *
- * In a full pool it looks for the siblings before it freezes the node, to have memory for all of
- * them. None of them can be merged in between: this version of the node has no link to it, so no
- * pair with it is marked.
+ * `onlyMissing` is the sibling, if that is known to be all that the node lacks. In a full pool this
+ * looks for the siblings before it freezes the node, to have memory for all of them. None of them
+ * can be merged in between: this version of the node has no link to it, so no pair with it is
+ * marked.
  */
 function* spliceSiblings(
   tree: NodeClient,
   node: Visit,
   { key, upper }: Target,
+  onlyMissing: NewChild | undefined,
 ): Operation<Linked | undefined> {
   const { image } = node;
   const children = childrenIn(image);
@@ -168,7 +212,8 @@ function* spliceSiblings(
   };
   const nodes = new NewNodes(tree);
   try {
-    const early = tree.allocator.isUsedUp ? yield* look() : undefined;
+    const isFull = tree.allocator.isUsedUp;
+    const early = onlyMissing ? [onlyMissing] : isFull ? yield* look() : undefined;
     if (early !== undefined && !fits(early)) return undefined;
     yield* nodes.reserveCopy(node, early);
     if (!(yield* freezePair(tree, node, 0))) return undefined;

@@ -28,7 +28,7 @@ import {
   UNKNOWN,
 } from '../substrates/leaf/leaf-client.ts';
 import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
-import { outwait } from '../substrates/leaf/lock-leaf.ts';
+import { outwait, unlock } from '../substrates/leaf/lock-leaf.ts';
 import { countItems } from '../substrates/leaf/picture.ts';
 import { isLeafStill, isStill, postHeader } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
@@ -77,7 +77,7 @@ import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
-import { divideByMedian, linkSplit } from './split.ts';
+import { divideByMedian, isHarmless, linkSplit, postNodeAbove } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
@@ -295,10 +295,28 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     return refresh(this, request);
   }
 
-  *makeRoom(request: ChimeRequest): Operation<void> {
+  *makeRoom(request: ChimeRequest): Operation<boolean> {
     request.hasMerged = true;
-    const sibling = yield* splitLeaf(this, request);
-    if (sibling === NULL_ADDRESS) return;
+    try {
+      // A block for a long pivot is to be claimed first.
+      if (request.pivotUnits > 0) yield* unlock(request);
+      const split = yield* splitLeaf(this, request);
+      if (split === undefined) return false;
+      if (split.sibling === NULL_ADDRESS) return true;
+      try {
+        yield* this.#linkSibling(request, split.sibling);
+      } catch (error) {
+        // The item is there, and a later write links the sibling.
+        if (!split.hasItem || !isHarmless(error)) throw error;
+      }
+      return split.hasItem;
+    } finally {
+      if (request.pathRead !== undefined) this.stepMemories.give(request.pathRead.memory);
+      request.pathRead = undefined;
+    }
+  }
+
+  *#linkSibling(request: ChimeRequest, sibling: Address): Operation<void> {
     for (let tries = 1; ; tries++) {
       const { rebuilds } = this;
       if (yield* linkSplit(this, request)) return;
@@ -317,6 +335,15 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
 
   maySplit(): boolean {
     return true;
+  }
+
+  postAhead(request: ChimeRequest, batch: Batch): void {
+    postNodeAbove(this, request, batch);
+  }
+
+  isUpper({ outgoing, keyBytes, newPivot }: ChimeRequest): boolean {
+    const pivot = newPivot as Uint8Array;
+    return compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, pivot, 0, pivot.length) >= 0;
   }
 
   *prepareSplit(request: ChimeRequest): Operation<void> {
@@ -355,6 +382,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);
     writePivot(lower.memory, lower.at, newPivot, newPivotBlock);
+    request.newChild = { link: leafLink(sibling, tag), separator: newPivot };
     if (!request.appends) return;
     this.appended.push(leafLink(sibling, tag));
     if (this.appended.length > RUNS_MAX) this.appended.shift();

@@ -1,4 +1,4 @@
-import { invariant, StepwellError } from '../../errors.ts';
+import { hasCode, invariant, StepwellError } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
 import { HASH_PADDING, KeyHash } from '../../records/hash.ts';
 import { pad8 } from '../../records/layout.ts';
@@ -20,6 +20,7 @@ import {
   type Ownership,
 } from '../substrates/leaf/leaf-client.ts';
 import { IMAGE_AT, LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { unlock } from '../substrates/leaf/lock-leaf.ts';
 import { imageOf, isLeafStill } from '../substrates/leaf/read-leaf.ts';
 import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
 import { partOf } from '../traversal/sample.ts';
@@ -128,17 +129,28 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     }
   }
 
-  *makeRoom(request: LeafRequest): Operation<void> {
+  *makeRoom(request: LeafRequest): Operation<boolean> {
     const { words } = request;
     const depth = depthIn(words, IMAGE_AT);
     if (depth >= this.geometry.shape.maxDepth) {
       const why = `a segment of the ${2 ** depth} that the table can have is full`;
       throw new StepwellError('SW_INDEX_FULL', why);
     }
-    if (!this.maySplit(request)) yield* this.linkChild(request);
-    const child = yield* splitLeaf(this, request);
-    if (child === NULL_ADDRESS) return;
-    yield* this.#link(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), child);
+    if (!this.maySplit(request)) {
+      yield* unlock(request);
+      yield* this.linkChild(request);
+    }
+    const split = yield* splitLeaf(this, request);
+    if (split === undefined) return false;
+    const { sibling, hasItem } = split;
+    if (sibling === NULL_ADDRESS) return true;
+    try {
+      yield* this.#link(suffixIn(words, IMAGE_AT), depthIn(words, IMAGE_AT), sibling);
+    } catch (error) {
+      // The item is there. The next client that meets a key of the child links it.
+      if (!hasItem || !hasCode(error, 'SW_POOL_FULL')) throw error;
+    }
+    return hasItem;
   }
 
   /** A split overwrites the header's child, so the directory must already have that child. */
@@ -161,6 +173,12 @@ export class HopscotchTable extends LeafClient<HopscotchShape> {
     }
     return true;
   }
+
+  isUpper({ hash, words }: LeafRequest): boolean {
+    return (hash.h1 & (1 << depthIn(words, IMAGE_AT))) !== 0;
+  }
+
+  postAhead(): void {}
 
   *prepareSplit(): Operation<void> {}
 

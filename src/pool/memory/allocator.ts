@@ -214,6 +214,13 @@ export class Allocator {
     return Array.from({ length: count }, () => sizeClass.take());
   }
 
+  /** As `allocateTogether`, of blocks that this client holds already; else none. */
+  takeTogether(catalog: number, units: number, count: number): Address[] {
+    const sizeClass = this.sizeClass(catalog, units);
+    const has = sizeClass.cache.length >= count;
+    return has ? Array.from({ length: count }, () => sizeClass.take()) : [];
+  }
+
   *#allocateSpan(catalog: number, units: number, node: number): Operation<Address> {
     try {
       return yield* this.spans.allocate(catalog, units, undefined, node);

@@ -46,7 +46,8 @@ const ROOT_LINK = { low: 0, high: 0 };
  *   children | shared bytes | its number in `nodes` | whether an operation came by
  *   the shared bytes, a word each
  *   prefixes: a number for each separator, then another one of what is behind
- *   for each child: link 8 | epoch in which it was last known to be right | where the child stands
+ *   for each child: link 8
+ *   for each child that is a node: epoch in which its link was last right 4 | where it stands 4
  *
  * A descent first touches the lines at the front of the node, and then searches it. The processor
  * then waits once for these lines, and for the child's.
@@ -56,9 +57,7 @@ const SHARED = 1;
 const NUMBER = 2;
 const USED = 3;
 const HEADER_WORDS = 4;
-const ROW_WORDS = 4;
-const ROW_EPOCH = 2;
-const ROW_NODE = 3;
+const LINK_WORDS = 2;
 const LINE_WORDS = 16;
 /** What the node above needs to lead to one. */
 const REFERENCE_BYTES = 8;
@@ -120,21 +119,23 @@ export class NodeArena {
       const child = this.childOf(at, request);
       // Writes only to change the word: the processor need not write back an unchanged line.
       if (words[at + USED] === 0) words[at + USED] = 1;
-      const row = rowOf(words, at, child);
-      const high = words[row + 1];
-      const next = words[row + ROW_NODE];
-      if ((high & INTERNAL) !== 0 && next !== NOWHERE) {
-        at = next;
-        continue;
+      const link = linkOf(words, at, child);
+      const high = words[link + 1];
+      if ((high & INTERNAL) !== 0) {
+        const next = words[nodeOf(words, at, child)];
+        if (next !== NOWHERE) {
+          at = next;
+          continue;
+        }
       }
       request.child = child;
       if ((high & INTERNAL) === 0) {
-        request.leafLow = words[row];
+        request.leafLow = words[link];
         request.leafHigh = high;
-        request.leaf = addressOfLink(words[row], high);
+        request.leaf = addressOfLink(words[link], high);
         const isLast = child + 1 === words[at + CHILDREN];
-        request.nextLow = isLast ? 0 : words[row + ROW_WORDS];
-        request.nextHigh = isLast ? 0 : words[row + ROW_WORDS + 1];
+        request.nextLow = isLast ? 0 : words[link + LINK_WORDS];
+        request.nextHigh = isLast ? 0 : words[link + LINK_WORDS + 1];
       }
       return this.nodes[words[at + NUMBER]];
     }
@@ -175,13 +176,24 @@ function wordsUnfilled(count: number): Int32Array<ArrayBuffer> {
   return new Int32Array(Buffer.allocUnsafeSlow(4 * count).buffer);
 }
 
-function rowOf(words: Int32Array, at: number, child: number): number {
+function linkOf(words: Int32Array, at: number, child: number): number {
   const prefixes = 2 * (words[at + CHILDREN] - 1);
-  return at + HEADER_WORDS + words[at + SHARED] + prefixes + ROW_WORDS * child;
+  return at + HEADER_WORDS + words[at + SHARED] + prefixes + LINK_WORDS * child;
 }
 
-function wordsOf(children: number, shared: number): number {
-  return HEADER_WORDS + shared + 2 * (children - 1) + ROW_WORDS * children;
+/** Where the epoch of a child's link is, which is an internal node. */
+function epochOf(words: Int32Array, at: number, child: number): number {
+  return linkOf(words, at, words[at + CHILDREN]) + 2 * child;
+}
+
+/** Where it says where such a child stands. */
+function nodeOf(words: Int32Array, at: number, child: number): number {
+  return epochOf(words, at, child) + 1;
+}
+
+function wordsOf(children: number, shared: number, hasLeaves: boolean): number {
+  const perChild = LINK_WORDS + (hasLeaves ? 0 : 2);
+  return HEADER_WORDS + shared + 2 * (children - 1) + perChild * children;
 }
 
 /** The first separator from this one on that is above the key, or with `orEqual` false equal. */
@@ -214,6 +226,7 @@ export class CachedNode {
   #borders: Borders | undefined;
   #arena: NodeArena;
   #at: number;
+  readonly #hasLeaves: boolean;
 
   constructor(
     arena: NodeArena,
@@ -228,27 +241,28 @@ export class CachedNode {
     this.high = high;
     if (low === ROOT_LINK.low && high === ROOT_LINK.high) this.#borders = EVERYTHING;
     this.#arena = arena;
-    this.#at = arena.allocate(wordsOf(children, shared));
+    this.#hasLeaves = (links[1] & INTERNAL) === 0;
+    this.#at = arena.allocate(wordsOf(children, shared, this.#hasLeaves));
     const at = this.#at;
     const { words } = arena;
     words[at + CHILDREN] = children;
     words[at + SHARED] = shared;
     words[at + NUMBER] = arena.nodes.push(this) - 1;
     words[at + USED] = 1;
-    for (let child = 0, row = rowOf(words, at, 0); child < children; child++, row += ROW_WORDS) {
-      words[row] = links[2 * child];
-      words[row + 1] = links[2 * child + 1];
-      words[row + ROW_EPOCH] = epoch;
-      words[row + ROW_NODE] = NOWHERE;
+    const first = linkOf(words, at, 0);
+    for (let i = 0; i < links.length; i++) words[first + i] = links[i];
+    for (let child = 0; child < children && !this.#hasLeaves; child++) {
+      words[epochOf(words, at, child)] = epoch;
+      words[nodeOf(words, at, child)] = NOWHERE;
     }
     const count = separators.length;
-    const first = at + HEADER_WORDS + shared;
+    const prefixes = at + HEADER_WORDS + shared;
     const { bytes, ends } = separators;
     for (let i = 0; i < shared; i++) words[at + HEADER_WORDS + i] = bytes[i];
     for (let i = 0; i < count; i++) {
       const behind = separators.begin(i) + shared;
-      words[first + i] = prefixAt(bytes, behind, ends[i]);
-      words[first + count + i] = prefixAt(bytes, behind + PREFIX_BYTES, ends[i]);
+      words[prefixes + i] = prefixAt(bytes, behind, ends[i]);
+      words[prefixes + count + i] = prefixAt(bytes, behind + PREFIX_BYTES, ends[i]);
     }
   }
 
@@ -267,19 +281,19 @@ export class CachedNode {
 
   get #words(): number {
     const { words } = this.#arena;
-    return wordsOf(this.children, words[this.#at + SHARED]);
+    return wordsOf(this.children, words[this.#at + SHARED], this.#hasLeaves);
   }
 
-  #row(child: number): number {
-    return rowOf(this.#arena.words, this.#at, child);
+  #link(child: number): number {
+    return linkOf(this.#arena.words, this.#at, child);
   }
 
   linkLow(child: number): number {
-    return this.#arena.words[this.#row(child)];
+    return this.#arena.words[this.#link(child)];
   }
 
   linkHigh(child: number): number {
-    return this.#arena.words[this.#row(child) + 1];
+    return this.#arena.words[this.#link(child) + 1];
   }
 
   /** Whether the link of the child is still this one. */
@@ -297,16 +311,17 @@ export class CachedNode {
   }
 
   /**
-   * The epoch (its lower half) in which the link of the child was last known to lead to what it
-   * says. While the client has announced that epoch, what the link leads to cannot have been
-   * re-used.
+   * The epoch (its lower half) in which the link of a child that is a node was last known to lead
+   * to what it says. While the client has announced that epoch, what the link leads to cannot have
+   * been re-used.
    */
   knownIn(child: number): number {
-    return this.#arena.words[this.#row(child) + ROW_EPOCH];
+    invariant(!this.#hasLeaves, 'a leaf is no node that a client remembers');
+    return this.#arena.words[epochOf(this.#arena.words, this.#at, child)];
   }
 
   know(child: number, epoch: number): void {
-    this.#arena.words[this.#row(child) + ROW_EPOCH] = epoch;
+    if (!this.#hasLeaves) this.#arena.words[epochOf(this.#arena.words, this.#at, child)] = epoch;
   }
 
   /** The child, if it is remembered too. */
@@ -322,8 +337,10 @@ export class CachedNode {
 
   /** Leads descents in the arena to a child, if that stands there too. */
   #lead(child: number, node: CachedNode | undefined): void {
+    if (this.#hasLeaves) return;
     const isBeside = node !== undefined && node.#arena === this.#arena;
-    this.#arena.words[this.#row(child) + ROW_NODE] = isBeside ? node.#at : NOWHERE;
+    const { words } = this.#arena;
+    words[nodeOf(words, this.#at, child)] = isBeside ? node.#at : NOWHERE;
   }
 
   /** A node covers the same keys for as long as it exists. */
@@ -376,9 +393,9 @@ export class CachedNode {
 
   /** The link of this child is another one since. */
   relink(child: number, low: number, high: number, epoch: number): void {
-    const row = this.#row(child);
-    this.#arena.words[row] = low;
-    this.#arena.words[row + 1] = high;
+    const link = this.#link(child);
+    this.#arena.words[link] = low;
+    this.#arena.words[link + 1] = high;
     this.know(child, epoch);
     this.setNode(child, undefined);
   }
@@ -394,16 +411,16 @@ export class CachedNode {
    */
   inherit(older: CachedNode): void {
     const { words } = this.#arena;
-    const rows = this.#row(0);
+    const first = this.#link(0);
     let next = 0;
     // The children have the same order in both.
     older.#nodes.forEach((node, before) => {
       if (node === undefined) return;
       const [low, high] = [older.linkLow(before), older.linkHigh(before)];
       for (let child = next; child < this.children; child++) {
-        const row = rows + ROW_WORDS * child;
-        if (words[row] !== low) continue;
-        if (((words[row + 1] ^ high) & ~FROZEN) === 0) this.setNode(child, node);
+        const link = first + LINK_WORDS * child;
+        if (words[link] !== low) continue;
+        if (((words[link + 1] ^ high) & ~FROZEN) === 0) this.setNode(child, node);
         next = child + 1;
         return;
       }

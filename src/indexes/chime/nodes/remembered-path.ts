@@ -1,5 +1,5 @@
 import { hasCode } from '../../../errors.ts';
-import type { Operation } from '../../../verbs/index.ts';
+import type { Batch, Operation } from '../../../verbs/index.ts';
 import {
   bytesOfNode,
   checkNode,
@@ -35,25 +35,65 @@ export function rememberedPath(
   return undefined;
 }
 
+/** A remembered path whose end was read: see `postPath`. */
+export interface PathRead {
+  readonly path: RememberedPath;
+  readonly memory: StepMemory;
+  /** The links that were read, which the path may not have any more. */
+  readonly node: Link;
+  readonly above: Link | undefined;
+}
+
 /**
- * The node as it is now, by D[READ identity of the node above; READ node; READ its identity].
- * Undefined unless both are in use, and no client is replacing the node. Both identities were those
- * of the links in this operation, so neither block is used again before it ends.
+ * Adds D[READ identity of the node above; READ node; READ its identity]. The memory must not be
+ * used for anything else before `visitOf`.
  */
-export function* visitRemembered(
+export function postPath(
   tree: NodeClient,
-  { parent, child, node: { low, high } }: RememberedPath,
-  { batch, images: image }: StepMemory,
-): Operation<Visit | undefined> {
-  const isRoot = parent === tree.cache.top;
+  path: RememberedPath,
+  memory: StepMemory,
+  batch: Batch,
+): PathRead {
+  const { parent } = path;
+  const { images: image } = memory;
+  const { low, high } = path.node;
   const address = addressOfLink(low, high);
-  const above = addressOfLink(parent.low, parent.high);
   const bytes = bytesOfNode({ high });
   image.ensure(bytes + 16);
-  batch.clear();
-  if (!isRoot) batch.read(above, 8, image, bytes + 8);
-  yield batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
-  const owner = isRoot ? tree.root : linkAddress(above, child);
+  const isRoot = parent === tree.cache.top;
+  const above = isRoot ? undefined : { low: parent.low, high: parent.high };
+  if (above !== undefined) {
+    batch.read(addressOfLink(above.low, above.high), 8, image, bytes + 8);
+  }
+  batch.read(address, bytes, image, 0).read(address, 8, image, bytes);
+  return { path, memory, node: { low, high }, above };
+}
+
+/** The node as it is now, by a round trip: see `visitOf`. */
+export function* visitRemembered(
+  tree: NodeClient,
+  path: RememberedPath,
+  memory: StepMemory,
+): Operation<Visit | undefined> {
+  const batch = memory.batch.clear();
+  const read = postPath(tree, path, memory, batch);
+  yield batch;
+  return visitOf(tree, read);
+}
+
+/**
+ * The node as it was read. Undefined unless it and the one above were in use, and no client was
+ * replacing the node. Both identities were those of the links in this operation, so neither block
+ * is used again before it ends.
+ */
+export function visitOf(
+  tree: NodeClient,
+  { path: { child }, memory: { images: image }, node: { low, high }, above }: PathRead,
+): Visit | undefined {
+  const address = addressOfLink(low, high);
+  const bytes = bytesOfNode({ high });
+  const owner =
+    above === undefined ? tree.root : linkAddress(addressOfLink(above.low, above.high), child);
   // The node above may be remembered as it was frozen: a link that is frozen must not change.
   const node = { owner, low, high: high & ~FROZEN, address, image };
   const isStill = (link: Link, at: number) => {
@@ -61,25 +101,26 @@ export function* visitRemembered(
     return image.i32[at >> 2] === identity.low && image.i32[(at >> 2) + 1] === identity.high;
   };
   if (!isInUse(tree, node) || !isStill(node, bytes)) return undefined;
-  if (!isRoot && !isStill(parent, bytes + 8)) return undefined;
+  if (above !== undefined && !isStill(above, bytes + 8)) return undefined;
   checkNode(image, bytes);
   // Nothing is above the root, which may have been made by a cut.
-  const isToAbsorb = !isRoot && (high & ABSORB) !== 0;
+  const isToAbsorb = above !== undefined && (high & ABSORB) !== 0;
   return isToAbsorb || isPairFrozen(image) ? undefined : node;
 }
 
 /**
- * Changes the node at the end of a path. False when it is not as remembered, or the pool is full:
- * then `finishPending` does the rest, whatever was done here.
+ * Changes the node at the end of a path, which may have been read ahead. False when it is not as
+ * remembered, or the pool is full: then `finishPending` does the rest, whatever was done here.
  */
 export function* changeRemembered(
   tree: NodeClient,
   path: RememberedPath,
   change: (node: Visit) => Operation<boolean>,
+  read?: PathRead,
 ): Operation<boolean> {
-  const memory = tree.stepMemories.take();
+  const memory = read?.memory ?? tree.stepMemories.take();
   try {
-    const node = yield* visitRemembered(tree, path, memory);
+    const node = read ? visitOf(tree, read) : yield* visitRemembered(tree, path, memory);
     return node !== undefined && (yield* change(node));
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;

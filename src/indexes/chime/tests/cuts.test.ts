@@ -76,9 +76,10 @@ test('a write goes on when a cut cannot be absorbed, and a later one absorbs it'
   const { writer, keys, last } = cut(t);
   const { tree } = writer.index;
   const other = clientOf(t, SHAPE, writer.handle);
+  // A key whose neighbourhood in that leaf has room.
   const slow = new Stepped(
     other.pool.fabric,
-    other.index.write(requestFor(other, `${last}+`, 'new'), ALWAYS),
+    other.index.write(requestFor(other, `${last}q`, 'new'), ALWAYS),
   );
   while (!slow.kinds.startsWith('WRITE WRITE WRITE')) slow.step();
   // The sequence of the leaf at the cut is odd from here on, so nobody can read its bounds.

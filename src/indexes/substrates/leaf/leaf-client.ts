@@ -6,6 +6,7 @@ import type { Address, Batch, Operation, Scratch } from '../../../verbs/index.ts
 import { lookForChange } from '../backoff.ts';
 import { RecordIo } from '../record-io.ts';
 import { EntrySums } from './entry.ts';
+import { HopPath } from './hop-path.ts';
 import { Hotspots } from './hotspots.ts';
 import { IDENTITY_AT, type LeafGeometry, type LeafShape } from './layout.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
@@ -58,6 +59,7 @@ export abstract class LeafClient<
   /** Spare images for siblings of splits. */
   readonly spareImages: Scratch[] = [];
   readonly missProof = new MissProof();
+  readonly hopPath: HopPath;
   /** Where the keys are that this client searches for most often. */
   hotspots = new Hotspots(0);
   readonly retries: Record<LeafRetry, number> = {
@@ -84,6 +86,7 @@ export abstract class LeafClient<
   constructor(geometry: LeafGeometry<S>, pool: Pool, catalog: number) {
     this.geometry = geometry;
     this.sums = new EntrySums(geometry.itemBytes);
+    this.hopPath = new HopPath(geometry);
     this.records = new RecordIo(pool, catalog, geometry.shape.seed);
     this.allocator = pool.allocator;
     this.reclamation = pool.reclamation;
@@ -132,11 +135,17 @@ export abstract class LeafClient<
   /** Updates this client's cache for the leaf, because it is out of date. */
   abstract relearn(request: R): Operation<void>;
 
-  /** Makes room for the request's key in its leaf, which the image shows. Its lock is released. */
-  abstract makeRoom(request: R): Operation<void>;
+  /**
+   * Makes room for the request's new key in its leaf, which is locked and full; then it is not
+   * locked any more. True when the item was put there, too.
+   */
+  abstract makeRoom(request: R): Operation<boolean>;
 
   /** Whether the locked leaf may be split now, by its bounds in the image. */
   abstract maySplit(request: R): boolean;
+
+  /** Adds the READs for what follows a split to a batch in front of it. */
+  abstract postAhead(request: R, batch: Batch): void;
 
   /** Allocates what a split needs besides the sibling, before the lock. */
   abstract prepareSplit(request: R): Operation<void>;
@@ -146,6 +155,9 @@ export abstract class LeafClient<
    * be prepared again.
    */
   abstract divide(request: R): Operation<boolean>;
+
+  /** Whether the request's key goes to the sibling of its leaf, which was divided. */
+  abstract isUpper(request: R): boolean;
 
   /**
    * Writes the bounds of both halves into the given places, and adds the WRITEs of data that the

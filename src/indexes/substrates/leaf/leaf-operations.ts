@@ -52,8 +52,7 @@ export function* changeItem(client: LeafClient, request: LeafRequest): Operation
       else if (decision === REMOVE) yield* removeItem(client, request);
       else if (isThere) yield* updateItem(client, request);
       else if (!(yield* insertItem(client, request))) {
-        yield* makePlace(client, request, fulls);
-        continue;
+        if (!(yield* makePlace(client, request, fulls))) continue;
       }
       return true;
     }
@@ -83,18 +82,19 @@ function* lock(client: LeafClient, request: LeafRequest): Operation<void> {
 
 /**
  * The neighbourhood of the locked leaf is full, and no hop makes room. The operation keeps its
- * turn: others of this client would find the leaf full, too, and only hinder the split.
+ * turn: others of this client would find the leaf full, too, and only hinder the split. True when
+ * the split has put the item into one of the halves.
  */
-function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<void> {
-  yield* unlock(request);
+function* makePlace(client: LeafClient, request: LeafRequest, attempt: number): Operation<boolean> {
   client.count('leafFull', attempt, request);
   try {
-    yield* client.makeRoom(request);
+    if (yield* client.makeRoom(request)) return true;
   } catch (error) {
     if (hasCode(error, 'SW_POOL_FULL')) client.turns.refuseInsertions(request, error);
     throw error;
   }
   yield* client.begin(request);
+  return false;
 }
 
 /**
@@ -160,8 +160,7 @@ function* insertIfAbsent(
       return false;
     }
     if (yield* insertItem(client, request)) return true;
-    yield* makePlace(client, request, attempt);
-    return false;
+    return yield* makePlace(client, request, attempt);
   } finally {
     yield* letGo(client, request);
   }

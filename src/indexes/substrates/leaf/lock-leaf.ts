@@ -33,9 +33,8 @@ const HOMES_MAX = 8;
  * The head names lock and leaf before the lock is tried. So every lock leads to its operation, and
  * no older intent in the slot can be mistaken for this one's.
  *
- * With `blocks`, for a split or several removals, the READ covers the whole leaf. The batch writes
- * to the blocks before the CAS: if a region cannot be mapped, this batch must fail, not the one
- * under the lock.
+ * When a split has claimed blocks, the READ covers the whole leaf, and the blocks are written
+ * before the CAS: see `postFirstWrites`.
  */
 export function* lockLeaf(
   client: LeafClient,
@@ -50,8 +49,7 @@ export function* lockLeaf(
   const { block } = request.record;
   postHead(client, request);
   if (block !== 0) client.records.postFirst(request, batch);
-  setWord(words, POLL_AT, 0, 0);
-  if (blocks !== undefined) for (const one of blocks) batch.write(one, 8, words, POLL_AT);
+  if (blocks !== undefined) postFirstWrites(request, blocks);
   batch.cas(request.leaf, words, SWAP_AT).read(request.leaf, HEADER_BYTES, words, IMAGE_AT);
   const { span, neighbourhood } = client.geometry.shape;
   request.known = blocks ? span : neighbourhood;
@@ -71,6 +69,12 @@ export function* lockLeaf(
   yield* unlock(request);
   yield* client.redirect(request, attempt);
   return false;
+}
+
+/** Writes to new blocks: a region that cannot be mapped fails this batch, not the last one. */
+export function postFirstWrites({ words, batch }: LeafRequest, blocks: readonly Address[]): void {
+  setWord(words, POLL_AT, 0, 0);
+  for (const block of blocks) batch.write(block, 8, words, POLL_AT);
 }
 
 /**
@@ -123,6 +127,12 @@ function* takeSlot(client: LeafClient, request: LeafRequest): Operation<void> {
   }
 }
 
+/** Begins the intent of the lock that the operation tries or holds. */
+export function beginIntent({ intent, leaf, ownLow, ownHigh, idLow, idHigh }: LeafRequest): void {
+  intent.begin(ownLow, ownHigh);
+  intent.setLeaf(FIRST_LEAF, leaf, idLow, idHigh);
+}
+
 /** Begins the intent, and the batch, with the WRITE of the intent's head. */
 function postHead({ pool }: LeafClient, request: LeafRequest): void {
   const { intent, leaf, slot, idLow, idHigh, words, batch } = request;
@@ -131,8 +141,7 @@ function postHead({ pool }: LeafClient, request: LeafRequest): void {
   const ticket = intents.nextTicket(slot);
   request.ownLow = intents.wordLow(ticket, node, slot);
   request.ownHigh = intents.wordHigh(ticket);
-  intent.begin(request.ownLow, request.ownHigh);
-  intent.setLeaf(FIRST_LEAF, leaf, idLow, idHigh);
+  beginIntent(request);
   setWord(words, SWAP_AT, idLow, freeHigh(idHigh));
   setWord(words, SWAP_AT + 8, request.ownLow, request.ownHigh);
   intent.postHead(intents.address(node, slot), batch.clear());

@@ -7,11 +7,16 @@ import { imageOf, postEntries } from './read-leaf.ts';
 
 export const NONE = -1;
 
+/** With fewer empty entries, a READ of the hop range takes all of the leaf: see `makeRoom`. */
+const EMPTY_SHARE = 1 / 4;
+
 /**
- * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. If the
- * neighbourhood is full, it reads up to the nearest empty entry that the vacancy shows (one more
- * READ) and brings it near by hopping (CHIME section 2.3): each time by the farthest hop that keeps
- * an item in its own neighbourhood.
+/**
+ * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. A full
+ * neighbourhood costs one more READ. In a leaf that is far from full, that READ goes up to the
+ * nearest empty entry that the vacancy shows, which is brought near by hopping (CHIME section 2.3):
+ * each time by the farthest hop that keeps an item in its own neighbourhood. In a fuller leaf, or if
+ * that fails, items may move in both directions: see `HopPath`.
  */
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;
@@ -20,9 +25,10 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   const { neighbourhood, span } = geometry.shape;
   let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
   if (away !== NONE) return geometry.after(home, away);
-  // The image may hold the whole leaf, and so an empty entry further on.
+  if (request.known < span && isNearlyFull(client, request)) yield* readOn(client, request, span);
+  if (request.known === span) return moveAlong(client, request);
   away = emptyFrom(client, request, neighbourhood, request.known);
-  if (away === NONE && request.known < span) away = yield* readToVacancy(client, request);
+  if (away === NONE) away = yield* readToVacancy(client, request);
   while (away >= neighbourhood) {
     const hop = request.moves < geometry.movesMax ? hopInto(client, request, away) : 0;
     if (hop === 0) return NONE;
@@ -47,16 +53,60 @@ export function emptyFrom(
 
 /** Reads on up to the next entry that may be empty, by the vacancy. */
 function* readToVacancy(client: LeafClient, request: LeafRequest): Operation<number> {
-  const { geometry } = client;
-  const { span } = geometry.shape;
-  const { home, known, batch } = request;
+  const { known } = request;
   const first = vacancyFrom(client, request, known);
   if (first === NONE) return NONE;
-  // If several entries share a bit, they must be read to know which one is empty.
-  const end = geometry.perVacancyBit === 1 ? first + 1 : span;
-  yield postEntries(client, request, geometry.after(home, known), end - known, batch.clear());
+  yield* readOn(client, request, first + 1);
+  return emptyFrom(client, request, known, first + 1);
+}
+
+/** Reads the entries from the known ones on, up to a distance from the home. */
+function* readOn(client: LeafClient, request: LeafRequest, end: number): Operation<void> {
+  const { home, known, batch } = request;
+  const first = client.geometry.after(home, known);
+  yield postEntries(client, request, first, end - known, batch.clear());
   request.known = end;
-  return emptyFrom(client, request, known, end);
+}
+
+/**
+ * Whether few entries are empty, as the vacancy says. Where several share a bit, they must be read
+ * to know which is.
+ */
+function isNearlyFull({ geometry }: LeafClient, { words }: LeafRequest): boolean {
+  if (geometry.perVacancyBit > 1) return true;
+  let empty = 0;
+  for (let half = 0; half < 2; half++) {
+    let bits = words.i32[(IMAGE_AT + VACANCY_AT + 4 * half) >> 2];
+    for (; bits !== 0; bits &= bits - 1) empty++;
+  }
+  return empty > 0 && empty <= EMPTY_SHARE * geometry.shape.span;
+}
+
+/** Frees an entry of the full neighbourhood, in the image of a whole leaf; the entry, or NONE. */
+function moveAlong(client: LeafClient, request: LeafRequest): number {
+  const { geometry, hopPath, sums } = client;
+  const { words, home, idLow, idHigh } = request;
+  const last = hopPath.find(words, IMAGE_AT, home, geometry.movesMax);
+  if (last === NONE) return NONE;
+  for (let to = last; ; ) {
+    const from = hopPath.before(to);
+    if (from === to) break;
+    // The length must come from an intact item: a damaged one stays where it is.
+    if (!sums.holds(words, imageOf(client, from), idLow, idHigh)) return NONE;
+    to = from;
+  }
+  for (let to = last; ; ) {
+    const from = hopPath.before(to);
+    if (from === to) return to;
+    moveItem(client, request, from, to);
+    const own = hopPath.homeOf(from);
+    const gone = 1 << geometry.distance(own, from);
+    const entry = imageOf(client, own);
+    setHops(words, entry, (hopsOf(words, entry) & ~gone) | (1 << geometry.distance(own, to)));
+    request.moved[request.moves] = to;
+    request.homes[request.moves++] = own;
+    to = from;
+  }
 }
 
 function vacancyFrom({ geometry }: LeafClient, { words, home }: LeafRequest, from: number): number {

@@ -9,8 +9,15 @@ import {
   Scratch,
   setWord,
 } from '../../../verbs/index.ts';
-import { addSequence, addVacancy, carryOut } from './change-leaf.ts';
-import { hopsOf, setHops } from './entry.ts';
+import {
+  addSequence,
+  addVacancy,
+  carryOut,
+  encodeItem,
+  insertItem,
+  writtenBytes,
+} from './change-leaf.ts';
+import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
 import {
   BOUNDS_AT,
   HEADER_BYTES,
@@ -18,61 +25,96 @@ import {
   identityHigh,
   identityLow,
   type LeafGeometry,
-  SUM_AT,
   VACANCY_AT,
 } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
-import { lockLeaf, unlock } from './lock-leaf.ts';
-import { makeRoom, noteEmptied } from './make-room.ts';
-import { imageOf } from './read-leaf.ts';
+import { beginIntent, lockLeaf, postFirstWrites, unlock } from './lock-leaf.ts';
+import { makeRoom, NONE, noteEmptied, noteTaken } from './make-room.ts';
+import { imageOf, postEntries } from './read-leaf.ts';
 
 /** Words that a split writes besides entries and replicas: sequence twice, vacancy, two owners. */
 const WORDS_WRITTEN = 5;
 const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
+/** How a split ended: the sibling, and whether the request's new item is in a half. */
+export interface Split {
+  /** NULL_ADDRESS: the leaf has room, and was not split. */
+  readonly sibling: Address;
+  readonly hasItem: boolean;
+}
+
+const NO_SPLIT: Split = { sibling: NULL_ADDRESS, hasItem: true };
+
 /**
  * Half-split (CHIME section 4.4): the items that `client.divide` chooses move to the same entries
- * of a new sibling.
+ * of a new sibling, and the request's new item goes to its half.
  *
+ *   D[first WRITEs to blocks; READ leaf; READs of what follows]
  *   D[WRITE sibling; WRITE block of the intent; intent; sequence odd; entries; bounds; vacancy;
  *     sequence even; unlock sibling; unlock leaf]
  *
  * The sibling is created locked. Until the old copies of its items are gone, no client may change
- * the new ones: a search that still found an old copy would return a stale value. Memory is claimed
- * before the lock. Returns the sibling; NULL_ADDRESS if the leaf has room by now, or if another
- * split must be completed first.
+ * the new ones: a search that still found an old copy would return a stale value.
+ *
+ * The leaf is locked, and no hop makes room. If this client has no blocks, it releases the leaf to
+ * claim them: no memory is claimed under a lock. After that the leaf may have room, or even the
+ * key, so the item is not put there. Undefined if the leaf has room by then, the split must be
+ * prepared again, or another one must be completed first. In any case the leaf is released in the
+ * end.
  */
-export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Address> {
+export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Split | undefined> {
   const { allocator, catalog, geometry } = client;
   const { leafUnits } = geometry;
   const bytes = intentBytes(geometry);
-  let blocks: Address[] = [];
+  const count = bytes > INTENT_BYTES ? 2 : 1;
+  let blocks = request.locked ? allocator.takeTogether(catalog, leafUnits, count) : [];
+  const keepsLock = blocks.length > 0;
   try {
-    yield* client.prepareSplit(request);
-    const count = bytes > INTENT_BYTES ? 2 : 1;
-    blocks = yield* allocator.allocateTogether(catalog, leafUnits, count);
-    request.intent.ensure(bytes);
-    for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
-    if (!client.maySplit(request)) return NULL_ADDRESS;
-    const image = request.words.i32.subarray(IMAGE_AT >> 2, (IMAGE_AT + geometry.leafBytes) >> 2);
-    const before = image.slice();
-    if ((yield* makeRoom(client, request)) >= 0) return NULL_ADDRESS;
-    // Hops that made no room have changed the image but not the leaf.
-    if (request.moves > 0) image.set(before);
-    if (!(yield* client.divide(request))) return NULL_ADDRESS;
+    if (keepsLock) {
+      const hasAll = request.known === geometry.shape.span && request.moves === 0;
+      yield* readWhole(client, request, bytes, blocks);
+      if (!hasAll && (yield* insertItem(client, request))) return NO_SPLIT;
+    } else {
+      if (request.locked) yield* unlock(request);
+      yield* client.prepareSplit(request);
+      blocks = yield* allocator.allocateTogether(catalog, leafUnits, count);
+      request.intent.ensure(bytes);
+      for (let attempt = 1; !(yield* lockLeaf(client, request, attempt, blocks)); ) attempt++;
+      if (!client.maySplit(request) || (yield* makeRoom(client, request)) >= 0) return undefined;
+    }
+    if (!(yield* client.divide(request))) return undefined;
     refuseDamaged(client, request);
     // From here on the blocks must not be freed: if this client dies or fails, others read them.
     const [sibling, block = NULL_ADDRESS] = blocks.splice(0);
-    yield* halve(client, request, sibling, block);
+    const hasItem = yield* halve(client, request, sibling, block, keepsLock);
     if (block !== NULL_ADDRESS) allocator.discard(catalog, leafUnits, block);
     client.splits++;
-    return sibling;
+    return { sibling, hasItem };
   } finally {
     for (const block of blocks) allocator.discard(catalog, leafUnits, block);
     client.endSplit(request);
     if (request.locked) yield* unlock(request);
   }
+}
+
+/** Reads what of the locked leaf is not known, and all of it when hops have changed its image. */
+function* readWhole(
+  client: LeafClient,
+  request: LeafRequest,
+  bytes: number,
+  blocks: readonly Address[],
+): Operation<void> {
+  request.intent.ensure(bytes);
+  beginIntent(request);
+  request.batch.clear();
+  postFirstWrites(request, blocks);
+  const { span } = client.geometry.shape;
+  if (request.known < span || request.moves > 0)
+    postEntries(client, request, 0, span, request.batch);
+  request.known = span;
+  client.postAhead(request, request.batch);
+  yield request.batch;
 }
 
 /** Items get new checksums in the sibling, which must not make a damaged item look intact. */
@@ -88,9 +130,10 @@ function refuseDamaged(
 }
 
 /** Bytes of the longest intent of a split. It fits a slot or, if not, a block of a leaf's size. */
-function intentBytes({ shape, replicas }: LeafGeometry): number {
+function intentBytes({ shape, replicas, entryBytes }: LeafGeometry): number {
   const words = (WORDS_WRITTEN + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
-  return HEAD_BYTES + words + shape.span * writeBytes(ITEM_AT + 8);
+  const entries = (shape.span - 1) * writeBytes(ITEM_AT + 8) + writeBytes(entryBytes);
+  return HEAD_BYTES + words + entries;
 }
 
 function* halve(
@@ -98,7 +141,8 @@ function* halve(
   request: LeafRequest,
   sibling: Address,
   block: Address,
-): Operation<void> {
+  inserts: boolean,
+): Operation<boolean> {
   const { geometry } = client;
   const { intent, leaf } = request;
   const image = client.spareImages.pop() ?? new Scratch(geometry.leafBytes);
@@ -106,12 +150,18 @@ function* halve(
   const tag = client.newTag();
   newSibling(client, request, sibling, tag, image);
   const changed = share(client, request, image);
+  const isUpper = client.isUpper(request);
+  const insert = isUpper ? insertUpper : insertLower;
+  const own = inserts ? insert(client, request, image) : NONE;
+  if (own !== NONE && !isUpper) changed.add(own).add(request.home);
   addSequence(request, 1);
   for (const entry of changed) {
-    const from = imageOf(client, entry) >> 2;
-    const at = intent.add(FIRST_LEAF, leaf + geometry.entryAt(entry) + SUM_AT, ITEM_AT + 8) >> 2;
-    for (let i = 0; i < (ITEM_AT + 8) >> 2; i++) {
-      intent.memory.i32[at + i] = request.words.i32[from + i];
+    const from = imageOf(client, entry);
+    const isNew = entry === own && !isUpper;
+    const bytes = isNew ? writtenBytes(client, itemHigh(request.words, from)) : ITEM_AT + 8;
+    const at = intent.add(FIRST_LEAF, leaf + from - IMAGE_AT, bytes) >> 2;
+    for (let i = 0; i < bytes >> 2; i++) {
+      intent.memory.i32[at + i] = request.words.i32[(from >> 2) + i];
     }
   }
   const at = intent.add(FIRST_LEAF, leaf + BOUNDS_AT, BOUNDS_BYTES);
@@ -127,6 +177,42 @@ function* halve(
     batch.write(sibling, geometry.leafBytes, image, 0);
   });
   client.spareImages.push(image);
+  return own !== NONE;
+}
+
+/** Puts the request's new item into the image of its leaf; returns its entry, or NONE. */
+function insertLower(client: LeafClient, request: LeafRequest): number {
+  const entry = insertInto(client, request, request.words, IMAGE_AT);
+  if (entry !== NONE) noteTaken(client, request, entry);
+  return entry;
+}
+
+/** As `insertLower`, into that of the sibling. */
+function insertUpper(client: LeafClient, request: LeafRequest, image: Scratch): number {
+  const entry = insertInto(client, request, image, 0);
+  if (entry === NONE) return NONE;
+  const { low, high } = request.intent.identity(SECOND_LEAF);
+  client.sums.seal(image, client.geometry.entryAt(entry), low, high);
+  if (client.geometry.perVacancyBit === 1) clearVacancy(image, entry);
+  return entry;
+}
+
+/** Without a hop: almost always an item of the neighbourhood has gone to the other half. */
+function insertInto(client: LeafClient, request: LeafRequest, memory: Scratch, at: number): number {
+  const { geometry } = client;
+  const { home, record } = request;
+  for (let away = 0; away < geometry.shape.neighbourhood; away++) {
+    const entry = geometry.after(home, away);
+    const there = at + geometry.entryAt(entry);
+    if (!isEmpty(itemHigh(memory, there))) continue;
+    if (record.version !== record.firstVersion) request.reseal(record.firstVersion);
+    encodeItem(client, request, memory, there, record.version | 0);
+    const homeAt = at + geometry.entryAt(home);
+    setHops(memory, homeAt, hopsOf(memory, homeAt) | (1 << away));
+    record.forgetBlock();
+    return entry;
+  }
+  return NONE;
 }
 
 /** Writes the header of the sibling, which this operation has locked. */
@@ -156,12 +242,12 @@ function maskOf(bits: number): number {
 /**
  * Moves items from the leaf's image to the sibling's; returns the entries of the leaf that change.
  */
-function share(client: LeafClient, request: LeafRequest, image: Scratch): number[] {
+function share(client: LeafClient, request: LeafRequest, image: Scratch): Set<number> {
   const { geometry, sums } = client;
   const { words, intent, upper } = request;
   const { span } = geometry.shape;
   const { low, high } = intent.identity(SECOND_LEAF);
-  const changed: number[] = [];
+  const changed = new Set<number>();
   for (let entry = 0; entry < span; entry++) {
     const at = imageOf(client, entry);
     const there = geometry.entryAt(entry);
@@ -181,7 +267,7 @@ function share(client: LeafClient, request: LeafRequest, image: Scratch): number
     }
     setHops(image, there, gone);
     setHops(words, at, hops & ~gone);
-    if (upper[entry] !== 0 || gone !== 0) changed.push(entry);
+    if (upper[entry] !== 0 || gone !== 0) changed.add(entry);
   }
   return changed;
 }
