@@ -33,7 +33,7 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   /** For a split: the new pivot, and the block for it when it is long. */
   newPivot: Uint8Array | undefined;
   newPivotBlock: Address = 0;
-  /** Lines of the block for a long pivot that this attempt claims, before its lock; and the next. */
+  /** Lines of the block for a long pivot that this attempt claims before its lock; and the next. */
   pivotUnits = 0;
   wantedUnits = 0;
   #order: KeyOrder | undefined;
