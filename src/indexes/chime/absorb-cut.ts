@@ -16,10 +16,10 @@ import { isHarmless } from './split.ts';
 import type { ChimeTree } from './tree.ts';
 
 /**
- * Has the level above absorb a node that an earlier split of this client has cut: see `linkSplit`.
- * One write with both would take several times as long as others with a split. Until then, and if
- * this client dies, the node is one more level on the path. A second such level is not left there.
- * A write goes on when this fails.
+ * Makes the level above absorb a node that an earlier split of this client has cut (`linkSplit`).
+ * The split leaves this to a later write, because doing both takes several times as long as other
+ * splits. Until then, and if this client dies, the cut is one more level on the path. If the
+ * absorption fails, the write goes on.
  */
 export function* absorbCut(tree: ChimeTree, write: LeafRequest): Operation<void> {
   const key = tree.cuts.take();
@@ -50,7 +50,7 @@ function* absorbAt(tree: ChimeTree, key: Uint8Array): Operation<boolean> {
   }
 }
 
-/** False when the client remembers too little for it, or what is too old. */
+/** False if the client's cache lacks the path, or is out of date. */
 function* absorbRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
   const path = pathAboveCut(tree, request);
   if (path === undefined) return false;
@@ -72,7 +72,7 @@ function* absorbInto(
   return true;
 }
 
-/** The path to the node above one that it has to absorb. */
+/** The cached path to the node whose child on the path is marked ABSORB. */
 function pathAboveCut(tree: ChimeTree, request: RoutedRequest): RememberedPath | undefined {
   for (let parent = tree.cache.top; parent !== undefined; ) {
     const child = parent.childFor(request);

@@ -3,8 +3,8 @@ import { type Address, readInteger, type Scratch, writeInteger } from '../../ver
 import { bareLeafHigh, type Link } from './nodes/link.ts';
 
 /**
- * The bounds of a leaf's keys, in the words that its header leaves to the index. The lower bound
- * never changes and is the separator in the leaf's parent; the upper one is the pivot.
+ * The bounds of a leaf's keys, in the four words of its header that belong to the index. The lower
+ * bound never changes and is the separator in the leaf's parent; the upper one is the pivot.
  *
  *    0  link to the sibling: pointer 40 | version 8 | tag 16; no pointer in the last leaf
  *    8  bytes of the pivot
@@ -18,7 +18,7 @@ const PIVOT_INLINE_MAX = 16;
 const VERSION_SHIFT = 8;
 const VERSION_MASK = 0xff;
 
-/** `at`: where the bounds begin in the memory. */
+/** `at`: offset of the bounds in the memory. */
 export function siblingIn({ i32 }: Scratch, at: number): Link | undefined {
   const low = i32[at >> 2];
   const high = bareLeafHigh(i32[(at >> 2) + 1]);
@@ -50,7 +50,7 @@ export function isLong(pivotBytes: number): boolean {
   return pivotBytes > PIVOT_INLINE_MAX;
 }
 
-/** Where a pivot that is not long stands, behind the begin of the bounds. */
+/** Offset of a pivot that is not long; `at` is that of its bounds. */
 export function pivotAt(at: number): number {
   return at + PIVOT_AT;
 }
@@ -61,7 +61,7 @@ export function pivotBlockIn(memory: Scratch, at: number): Address {
 
 export function writePivot(memory: Scratch, at: number, pivot: Uint8Array, block: Address): void {
   const { i32, u8 } = memory;
-  invariant(!isLong(pivot.length) || block > 0, 'a long pivot stands in no block');
+  invariant(!isLong(pivot.length) || block > 0, 'a long pivot has no block');
   i32[(at + BYTES_AT) >> 2] = pivot.length;
   i32[((at + BYTES_AT) >> 2) + 1] = 0;
   i32.fill(0, (at + PIVOT_AT) >> 2, (at + PIVOT_AT + PIVOT_INLINE_MAX) >> 2);
@@ -69,7 +69,7 @@ export function writePivot(memory: Scratch, at: number, pivot: Uint8Array, block
   else u8.set(pivot, at + PIVOT_AT);
 }
 
-/** Copies the pivot of some bounds to others. */
+/** Copies the pivot from one leaf's bounds to another's. */
 export function copyPivot(from: Scratch, fromAt: number, to: Scratch, toAt: number): void {
   for (let i = BYTES_AT; i < PIVOT_AT + PIVOT_INLINE_MAX; i += 4) {
     to.i32[(toAt + i) >> 2] = from.i32[(fromAt + i) >> 2];

@@ -50,18 +50,19 @@ import type { ChimeRequest } from './request.ts';
 import { addRewrite, noteVacancy, rewriteBytes } from './rewrite-leaf.ts';
 import type { ChimeTree } from './tree.ts';
 
-/** Leaves are left with room for insertions; a tree that grew is about as full. */
+/** How full to make leaves: later insertions need room. */
 const FILL = 0.75;
 const LOWEST: KeyAt = { u8: new Uint8Array(0), at: 0, bytes: 0 };
 
 /**
- * Fills an empty tree with records in strictly ascending order of their keys (not in the paper):
- * leaf by leaf, a round trip each, as a chain of siblings that no client knows. Then one intent on
- * the empty leaf gives it the first records and the sibling: a split with many siblings, all of it
- * or nothing. At last the parent gets all of them at once. Returns how many records there were.
+ * Fills an empty tree with records in strictly ascending order of their keys (not in the paper).
+ * Writes the leaves one by one, a round trip each, as a chain of siblings that no other client
+ * knows. Then one intent on the empty leaf gives it the first records and the link to the chain: a
+ * split with many siblings, all or nothing. Last, the root is replaced by nodes that have all
+ * leaves. Returns the number of records.
  *
- * Raises SW_INVALID_ARGUMENT when the tree is not empty, or for a key that is not above the one
- * before it: then, and when the iterable throws or the pool is full, nothing is stored.
+ * Raises SW_INVALID_ARGUMENT if the tree is not empty, or for a key that is not above the previous
+ * one. Then, and if the iterable throws or the pool is full, nothing is stored.
  */
 export function* bulkLoad(
   tree: ChimeTree,
@@ -79,7 +80,7 @@ export function* bulkLoad(
   }
 }
 
-/** The only leaf of a tree, which must be locked to know whether it is empty. */
+/** The only leaf of a tree. Whether it is empty is certain only under its lock. */
 function* onlyLeaf(tree: ChimeTree): Operation<Link> {
   for (let round = 1; ; round++) {
     tree.giveUpAfter(round);
@@ -88,11 +89,11 @@ function* onlyLeaf(tree: ChimeTree): Operation<Link> {
       const { links } = routesOf(root);
       const [low, high] = links;
       if (links.length === 2 && !isInternal(high)) return { low, high };
-      // Deletions may have left empty leaves: they become one, from the lowest on.
+      // Deletions may have left several empty leaves: merges them, the lowest first.
       if (yield* mergeOnce(tree, LOWEST)) continue;
       throw notEmpty();
     }
-    // Another client has begun to replace it, and may have died: what comes of it tells.
+    // Another client has begun to replace the root, and may have died: finish that first.
     yield* finishPending(tree, LOWEST);
   }
 }
@@ -110,20 +111,20 @@ class Load {
   readonly #tree: ChimeTree;
   readonly #version: number;
   readonly #nodes: NewNodes;
-  /** The empty leaf, and its image as it is going to be. */
+  /** The tree's empty leaf, with the image that it will get. */
   readonly #first: ChimeRequest;
-  /** The leaf that is being filled, the first one included. */
+  /** The leaf that is being filled; at first it is `#first`. */
   #leaf: ChimeRequest;
   readonly #links: number[] = [];
   readonly #separators: Uint8Array[] = [];
-  /** Each has one record of the leaf that is being filled. */
+  /** One for each record of the leaf that is being filled. */
   readonly #requests: ChimeRequest[] = [];
-  /** Leaves and pivots; records hang on the leaves. */
+  /** Blocks of leaves and pivots. Blocks of records are found through the leaves. */
   readonly #blocks: Block[] = [];
   #inLeaf = 0;
   #last: Uint8Array | undefined;
 
-  /** Whether others may have seen all of it: then nothing may be given back any more. */
+  /** Whether other clients may have seen the chain. Then nothing may be freed. */
   #exposed = false;
   records = 0;
 
@@ -190,7 +191,7 @@ class Load {
     return true;
   }
 
-  /** Writes the records of a leaf, and the leaf, unless it is the first; begins the next one. */
+  /** Writes a leaf's records and, except for the first leaf, the leaf. Begins the next one. */
   *#endLeaf(count: number, pivot: Uint8Array | undefined): Operation<void> {
     const { records } = this.#tree;
     const leaf = this.#leaf;
@@ -214,7 +215,7 @@ class Load {
     batch.write(leaf.leaf, geometry.leafBytes, image, 0);
   }
 
-  /** Ends a leaf with a pivot and the link to a sibling, which is the next one to be filled. */
+  /** Gives a leaf its pivot and the link to a new sibling, which is filled next. */
   *#link(leaf: ChimeRequest, pivot: Uint8Array, batch: Batch): Operation<void> {
     const tree = this.#tree;
     const address = yield* this.#allocate(tree.geometry.leafUnits);
@@ -241,7 +242,7 @@ class Load {
     return address;
   }
 
-  /** Makes all of it the tree. */
+  /** Links the new leaves and nodes into the tree. */
   *publish(): Operation<void> {
     if (this.records === 0) {
       yield* this.#fillFirst();
@@ -262,7 +263,7 @@ class Load {
     tree.cache.forget();
   }
 
-  /** Under the lock of the only leaf: it is still empty, and gets what it is to have. */
+  /** Locks the only leaf, checks that it is still empty, and writes its records and sibling. */
   *#fillFirst(): Operation<void> {
     const tree = this.#tree;
     const { allocator, catalog, geometry } = tree;
@@ -307,7 +308,7 @@ class Load {
     yield* carryOut(tree, request, block);
   }
 
-  /** The root is still the node of one leaf: it gives way to the nodes that were made. */
+  /** Replaces the root by the new nodes. False if it is no longer the node above the one leaf. */
   *#replaceRoot(top: Link): Operation<boolean> {
     const tree = this.#tree;
     const root = yield* visit(tree, tree.root, yield* rootLink(tree));
@@ -329,14 +330,14 @@ class Load {
     return false;
   }
 
-  /** Other clients have met the siblings meanwhile, and link them one by one. */
+  /** Links siblings step by step, because other clients have begun to. */
   *#linkAll(): Operation<void> {
     for (const key of this.#separators) {
       if (!(yield* finishPending(this.#tree, { u8: key, at: 0, bytes: key.length }))) return;
     }
   }
 
-  /** Gives back what no other client has seen. */
+  /** Frees everything, unless other clients may have seen it. */
   *giveUp(): Operation<void> {
     if (this.#exposed) return;
     const { records } = this.#tree;
@@ -372,11 +373,11 @@ class Load {
   }
 }
 
-/** Keys are shown as text, cut short, where they are text. */
+/** Shows keys as text, cut to 40 bytes. */
 function outOfOrder(last: Uint8Array, key: Uint8Array, number: number): StepwellError {
   const shown = (bytes: Uint8Array) =>
     JSON.stringify(Buffer.from(bytes.subarray(0, 40)).toString());
-  const order = compareWhole(last, key) === 0 ? 'is there twice' : `comes behind ${shown(last)}`;
+  const order = compareWhole(last, key) === 0 ? 'occurs twice' : `comes after ${shown(last)}`;
   const text = `record ${number} is out of order: the key ${shown(key)} ${order}`;
   return new StepwellError('SW_INVALID_ARGUMENT', text);
 }

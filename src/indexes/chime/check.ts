@@ -54,13 +54,13 @@ class Check {
     this.#sink.reachable(addressOfLink(low, high), unitsOfNode(high));
   }
 
-  /** Where leaves are far away, several are read together. */
+  /** Checks leaves one by one, or many at once if the sink does (over a network). */
   *leaf(part: Part): Operation<void> {
     this.#leaves.push(part);
     if (this.#sink.each === undefined || this.#leaves.length >= LEAVES_TOGETHER) yield* this.rest();
   }
 
-  /** Checks the leaves that were met since. */
+  /** Checks the leaves that are still waiting. */
   *rest(): Operation<void> {
     const leaves = this.#leaves.splice(0);
     const { each } = this.#sink;

@@ -43,7 +43,7 @@ export const CHIME_MANIFEST: IndexManifest = {
   hotspots: true,
 };
 
-/** Sizes of the blocks that internal nodes take, of 1 to 2048 lines. */
+/** Block sizes of internal nodes and long pivots, for 1 to 2048 lines. */
 const NODE_UNITS = Array.from({ length: 12 }, (_, size) => unitsBeside(2 ** size));
 
 /** CHIME (SOSP'24), a tree whose leaves are hopscotch tables, behind the index contract. */
@@ -123,9 +123,9 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   }
 }
 
-/** Makes a tree of one empty leaf; returns where its root link stands, for the catalog. */
+/** Creates a tree of one empty leaf; returns the address of its root link, for the catalog. */
 export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Operation<Address> {
-  // A store that no client could open for want of them must not be made.
+  // Without intent slots no client could open the store.
   yield* pool.intents.open();
   const root = yield* pool.allocator.allocate(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
@@ -136,7 +136,8 @@ export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Ope
   newLeaf(geometry, leaf, tag, image);
   const first = leafLink(leaf, tag);
   const nodes = new NewNodes(tree);
-  // The root is never a leaf: a link that came back to one would be taken for one that had stayed.
+  // The root is never a leaf: a root link that led to the same leaf again would hide the changes
+  // in between.
   const routes = { links: Int32Array.of(first.low, first.high), separators: [], pair: 0 };
   const top = yield* nodes.internal(routes, 0);
   const word = new Scratch(8);
@@ -155,7 +156,7 @@ export function* openChime(
 ): Operation<ChimeIndex> {
   invariant(root > 0, 'a store without a root');
   yield* pool.intents.open();
-  // A merge takes a block for its intent and one for a node.
+  // In a full pool a merge takes chunks of the reserve: see `MERGE_CHUNKS_MAX`.
   pool.allocator.keepReserve(catalog, 1);
   const tree = treeOf(pool, shape, catalog, root);
   yield* rootLink(tree);

@@ -14,7 +14,7 @@ export interface ChimeShape extends LeafShape {
 const FANOUT_MAX = 1024;
 const CACHE_KIB = 64 * 1024;
 const CACHE_KIB_MAX = 16 * 2 ** 20;
-/** Records have every smaller size. */
+/** Records use every smaller size. */
 const UNITS_LEAST = 9;
 
 /** The leaves of a CHIME tree: hopscotch leaves with replicas of their bounds. */
@@ -25,8 +25,8 @@ export class ChimeGeometry extends LeafGeometry<ChimeShape> {
 }
 
 /**
- * The smallest block of at least this many units whose size no record has. So its size shows what a
- * pool's chunks are used for.
+ * The smallest block size of at least this many units that no record uses. So the block size of a
+ * chunk shows what it holds.
  */
 export function unitsBeside(units: number): number {
   let beside = Math.max(UNITS_LEAST, units);
@@ -34,7 +34,7 @@ export function unitsBeside(units: number): number {
   return beside;
 }
 
-/** Lines of the block for this many bytes. Few sizes: each needs chunks, which run short. */
+/** Lines of a block for this many bytes. There are few sizes, because each needs its own chunks. */
 export function unitsFor(bytes: number): number {
   return unitsBeside(2 ** Math.ceil(Math.log2(Math.ceil(bytes / UNIT_BYTES))));
 }

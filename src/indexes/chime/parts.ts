@@ -41,9 +41,9 @@ import { LeafWalk } from './scan/leaf-walk.ts';
 import type { ChimeTree } from './tree.ts';
 
 /**
- * For sweeps: a leaf as its parent has it, with the siblings that the parent lacks and the internal
- * nodes before it. A part also has the replaced nodes that are still linked, which a client will
- * retire when it unlinks them.
+ * Parts for sweeps: a leaf that its parent links, the siblings behind it that the parent lacks, and
+ * the internal nodes before it. Replaced nodes that are still linked belong to it, too: a client
+ * will retire them when it unlinks them.
  */
 export class ChimeParts implements Parts, PartOrder {
   readonly order: PartOrder = this;
@@ -97,16 +97,16 @@ export class ChimeParts implements Parts, PartOrder {
 }
 
 interface ChainVisitor {
-  /** A block that is a leaf, or has the pivot of one. */
+  /** The block of a leaf or of a long pivot. */
   block(address: Address, units: number): void;
   problem(text: string): void;
-  /** A leaf's picture and the keys that it may have. */
+  /** A leaf's picture and the bounds of its keys. */
   leaf(picture: ChimeRequest, lower: Uint8Array, upper: Uint8Array | undefined): Operation<void>;
 }
 
 /**
- * Visits a leaf as its parent has it, and the siblings that the parent lacks: up to where the next
- * child begins. A leaf that was merged is only a block, whose keys the one before it has.
+ * Visits a leaf that its parent links, and the siblings behind it that the parent lacks. Visits
+ * only the block of a merged leaf: the leaf before it has its keys.
  */
 export function* eachLeaf(
   tree: ChimeTree,
@@ -124,7 +124,7 @@ export function* eachLeaf(
     const { words } = request;
     const pivotBytes = sibling === undefined ? 0 : pivotBytesIn(words, at);
     if (isLong(pivotBytes)) visitor.block(pivotBlockIn(words, at), unitsFor(pivotBytes));
-    // Without this, a chain that leads back to itself would be walked for ever.
+    // Without this, the walk along a chain that leads back to itself would never end.
     const ascends = pivot === undefined || compareWhole(from, pivot) < 0;
     invariant(ascends, `the pivot of the leaf at ${request.leaf} is below its keys`);
     checkReplicas(tree, request, visitor);
@@ -162,15 +162,15 @@ function* readWhole(tree: ChimeTree, request: ChimeRequest): Operation<boolean> 
 
 const LOWEST = new Uint8Array(0);
 
-/** A node that is to be visited, and the keys that may be below it. */
+/** A node to visit, and the bounds of the keys below it. */
 export interface Part {
   link: Link;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
-  /** Internal nodes above, without those that are to be absorbed. */
+  /** Internal nodes above, except those marked ABSORB. */
   height: number;
   isRoot: boolean;
-  /** How many links lead there from the root. */
+  /** Links followed from the root. */
   steps: number;
 }
 
@@ -189,9 +189,9 @@ export class NodeWalk {
   }
 
   /**
-   * The next leaf, as its parent has it; undefined at the end. Visits the internal nodes before it,
-   * also those that were replaced and are not unlinked yet. Raises SW_POOL_CORRUPT where keys do
-   * not ascend: otherwise a node that is below itself would be visited for ever.
+   * The next leaf that a parent links; undefined at the end. Visits the internal nodes before it,
+   * including replaced ones that are still linked. Raises SW_POOL_CORRUPT if separators do not
+   * ascend: otherwise the walk would never leave a node that is below itself.
    */
   *nextLeaf(visitNode: (link: Link) => void): Operation<Part | undefined> {
     const tree = this.#tree;
@@ -249,23 +249,23 @@ export function* shapeOf(tree: ChimeTree): Operation<IndexShape> {
   return { globalDepth, subtables, slots: subtables * span, ...items };
 }
 
-/** A tree with a fanout of 2 is not deeper. */
+/** No tree is deeper, even with a fanout of 2. */
 const HEIGHT_MAX = 64;
-/** Links from a node that was replaced to what is in its place now. */
+/** Most replacements to follow from one node. */
 const REPLACEMENTS_MAX = 16;
 
 interface Below {
   link: Link;
   lower: Uint8Array;
-  /** Which of the nodes that are shown above leads to it. */
+  /** Index of its parent among the nodes shown on the level above. */
   above?: number;
 }
 
-/** Some nodes of each level, and some leaves, as they are. */
+/** Draws some nodes of each level, and some leaves. */
 export function* paint(tree: ChimeTree, partsMax: number): Operation<IndexPicture> {
   const layers: PictureLayer[] = [];
   let level: Below[] = [{ link: yield* rootLink(tree), lower: LOWEST }];
-  /** How many there are of the level for each one that is known. */
+  /** Estimated number of nodes on the level for each one in `level`. */
   let scale = 1;
   for (let height = 0; height < HEIGHT_MAX && isInternal(level[0].link.high); height++) {
     const chosen = spread(level, partsMax);
@@ -294,7 +294,7 @@ export function* paint(tree: ChimeTree, partsMax: number): Operation<IndexPictur
   return pictureOf(layers);
 }
 
-/** The children of a node, or of what has replaced it; none where its parent has absorbed it. */
+/** The children of a node or its replacement; none if its parent has absorbed it. */
 function* drawnChildren(tree: ChimeTree, { link, lower }: Below): Operation<Below[]> {
   let node = yield* visit(tree, tree.root, link);
   for (let i = 0; !isInUse(tree, node); i++) {
@@ -320,7 +320,7 @@ function nodePart(tree: ChimeTree, { lower, above }: Below, children: number): P
   };
 }
 
-/** Undefined for a leaf that was merged, or whose block is something else by now. */
+/** Undefined for a leaf that was merged, or whose block was reused. */
 function* leafPart(
   tree: ChimeTree,
   { link, lower, above = 0 }: Below,
@@ -339,7 +339,7 @@ function* leafPart(
 
 const NAME_BYTES = 24;
 
-/** The first bytes of a key, for people: text where it is printable, else hexadecimal. */
+/** The first bytes of a key: as text if printable, else in hexadecimal. */
 function keyName(key: Uint8Array): string {
   const first = key.subarray(0, NAME_BYTES);
   const isText = first.every((byte) => byte >= 0x20 && byte < 0x7f);

@@ -5,7 +5,7 @@ import { AT_KEY, type CachedNode, type RoutedRequest, type Side } from './nodes/
 import type { PathRead } from './nodes/remembered-path.ts';
 import { KeyOrder } from './scan/key-order.ts';
 
-/** A pivot that is longer than a leaf has room for, and the block that holds it. */
+/** A pivot that does not fit in its leaf, and the block that holds it. */
 export interface LongPivot {
   bytes: Uint8Array;
   block: Address;
@@ -20,20 +20,20 @@ export class ChimeRequest extends LeafRequest implements RoutedRequest {
   nextHigh = 0;
   child = 0;
   above: CachedNode | undefined;
-  /** The leaf's lower bound, where the node above does not tell it. */
+  /** The leaf's lower bound, if `above` does not have it. */
   lower: Uint8Array | undefined;
   /** The long pivot that was read last; blocks of pivots never change. */
   longPivot: LongPivot | undefined;
-  /** For a split: what was read ahead of it of the path to the leaf. */
+  /** For a split: the path to the leaf, if it was read in front of the split. */
   pathRead: PathRead | undefined;
   /** For a split: the new child of the node above. */
   newChild: NewChild | undefined;
-  /** For a split: whether the key is above all of the leaf. */
+  /** For a split: whether the new key is above all keys of the leaf. */
   appends = false;
   /** For a split: the new pivot, and the block for it when it is long. */
   newPivot: Uint8Array | undefined;
   newPivotBlock: Address = 0;
-  /** Lines of the block that this attempt claims before the lock for a long pivot, and the next. */
+  /** Lines of the block for a long pivot that this attempt claims before its lock; and the next. */
   pivotUnits = 0;
   wantedUnits = 0;
   #order: KeyOrder | undefined;

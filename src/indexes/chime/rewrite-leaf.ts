@@ -19,13 +19,13 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 /** The sequence twice, the vacancy and the owner. */
 const WORDS_WRITTEN = 4;
 
-/** Bytes of the intent that `addRewrite` and the release make, at most, with so many entries. */
+/** Most bytes of an intent with the release and an `addRewrite` of `changed` entries. */
 export function rewriteBytes({ entryBytes, replicas }: LeafGeometry, changed: number): number {
   const words = (WORDS_WRITTEN + replicas) * writeBytes(8) + writeBytes(BOUNDS_BYTES);
   return HEAD_BYTES + words + changed * writeBytes(entryBytes);
 }
 
-/** Entries of the request's image that are others than before. */
+/** How many entries of the request's image differ from `before`. */
 export function countChanged(tree: ChimeTree, { words }: ChimeRequest, before: Int32Array): number {
   let count = 0;
   for (let entry = 0; entry < tree.geometry.shape.span; entry++) {
@@ -48,8 +48,8 @@ function isChanged(
 }
 
 /**
- * Adds the WRITEs that turn a locked leaf into the request's image, with other bounds: the sequence
- * odd, entries, bounds and replicas, vacancy, the sequence even. `before` are the words that were
+ * Adds the WRITEs that turn a locked leaf into the request's image, with new bounds: the sequence
+ * odd, entries, bounds and replicas, vacancy, the sequence even. `before`: the words that were
  * read.
  */
 export function addRewrite(
@@ -71,7 +71,7 @@ export function addRewrite(
   addSequence(request, 2);
 }
 
-/** Adds an entry that is another than before; of an empty one, the words up to its item. */
+/** Adds an entry if it has changed; of an empty one, only the words up to its item. */
 function addChanged(
   tree: ChimeTree,
   { intent, leaf, words }: ChimeRequest,
@@ -87,7 +87,7 @@ function addChanged(
   for (let i = 0; i < bytes >> 2; i++) intent.memory.i32[at + i] = i32[from + i];
 }
 
-/** The vacancy that follows from the entries of an image. */
+/** Sets the vacancy of an image by its entries. */
 export function noteVacancy({ geometry }: ChimeTree, words: Scratch): void {
   setWord(words, IMAGE_AT + VACANCY_AT, 0, 0);
   for (let entry = 0; entry < geometry.shape.span; entry++) {

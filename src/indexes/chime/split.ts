@@ -42,7 +42,7 @@ export function isHarmless(error: unknown): boolean {
 /** How a client splits leaves for keys that ascend. */
 interface Appending {
   readonly splitsAtEnd: boolean;
-  /** Leaves that its last splits have made for keys that were above all of the old leaf. */
+  /** Leaves that its last splits have created for a key above all keys of the old leaf. */
   readonly appended: readonly Link[];
 }
 
@@ -54,10 +54,10 @@ const EVERYTHING = {
 };
 
 /**
- * Halves the keys of a leaf that was read whole: marks those of the upper half, and returns the
- * shortest key between the halves. Undefined for a leaf of less than two keys. The paper takes the
- * median of the keys that blocked a hop, but both halves have room anyway. A new key above all of
- * them leaves the leaf whole if it is the last one, or the one that such a split has made:
+ * Divides the keys of a leaf that was read whole: marks those of the upper half, and returns the
+ * shortest key between the halves. Undefined for a leaf of fewer than two keys. The paper takes the
+ * median of the keys that blocked a hop, but both halves have room anyway. If the new key is above
+ * all others, and the leaf is the tree's last or was created by such a split, all keys stay: so
  * ascending keys leave full leaves. One doorbell reads the keys of longer items from their records
  * into `spare`.
  */
@@ -92,7 +92,7 @@ export function* divideByMedian(
   return separatorOf(keyOf(order.sorted[middle - 1]), keyOf(order.sorted[middle]));
 }
 
-/** Whether the key that the leaf is split for is above all that the leaf has. */
+/** Whether the new key is above all keys of the leaf. */
 function isAboveAll({ outgoing, keyBytes }: ChimeRequest, greatest: Uint8Array): boolean {
   return compareKeys(outgoing.u8, HEADER_BYTES, keyBytes, greatest, 0, greatest.length) > 0;
 }
@@ -115,16 +115,14 @@ function keyIn({ u8 }: Scratch, { at, keyBytes }: KeyOrder, one: number): Uint8A
 }
 
 /**
- * Links the sibling of the request's leaf, which this operation has split, by what the client
- * remembers of the path to it:
+ * Links the sibling of the request's leaf, which this operation has split, by the cached path:
  *
  *   (D[READ identity of the node above; READ node; READ its identity]) -> see `rebuildNode`
  *
- * The READs stand in a batch in front of the split if the leaf was locked all the time. False when
- * the remembered path is too old, or more has to be done. If another client was faster,
- * `ChimeTree.makeRoom` then reads the path again and repeats this. Otherwise, and when the pool is
- * full, `finishPending` does the rest, whatever was done here. A node that was cut in two leaves
- * work to the level above, which a later write does: see `absorbCut`.
+ * If the leaf stayed locked, the READs were in a batch in front of the split. False if the path is
+ * out of date, or more has to be done. If another client was faster, `ChimeTree.makeRoom` reads the
+ * path again and repeats this; otherwise, or if the pool is full, `finishPending` does the rest. If
+ * the node is cut in two, a later write has the level above absorb the cut: see `absorbCut`.
  */
 export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<boolean> {
   const { pathRead: read } = request;
@@ -141,7 +139,7 @@ export function* linkSplit(tree: NodeClient, request: ChimeRequest): Operation<b
   );
 }
 
-/** Has the next batch read the node to which `linkSplit` will add the sibling. */
+/** Adds the READs of the node to which `linkSplit` will add the sibling. */
 export function postNodeAbove(tree: NodeClient, request: ChimeRequest, batch: Batch): void {
   const path = rememberedPath(tree, request);
   if (path === undefined) return;
@@ -170,8 +168,8 @@ function* linkInto(
 }
 
 /**
- * Whether the sibling of the split is all that a node lacks: the leaf, as it was under the lock,
- * ended where the node's next child begins.
+ * Whether a node lacks nothing but the split's sibling: under the lock, the leaf ended where the
+ * node's next child begins.
  */
 function isAllMissing(request: ChimeRequest, { image }: Visit, { key, upper }: Target): boolean {
   const child = childIn(image, key.u8, key.at, key.bytes);
@@ -184,14 +182,13 @@ function isAllMissing(request: ChimeRequest, { image }: Visit, { key, upper }: T
 }
 
 /**
- * Does what `rebuildNode` does, for most splits: the node has room for the siblings of its key's
- * leaf, and no pair of its children is marked. Undefined for other splits, and when another client
- * was faster (then the node may be frozen).
+ * A faster `rebuildNode` for most splits: the node has room for the missing siblings, and no pair
+ * of its children is marked. Undefined for other splits, and if another client was faster (then the
+ * node may be frozen).
  *
- * `onlyMissing` is the sibling, if that is known to be all that the node lacks. In a full pool this
- * looks for the siblings before it freezes the node, to have memory for all of them. None of them
- * can be merged in between: this version of the node has no link to it, so no pair with it is
- * marked.
+ * `onlyMissing`: the sibling, if the node is known to lack nothing else. In a full pool this reads
+ * the siblings before it freezes the node, to claim memory for all of them. None can be merged in
+ * between: this version of the node does not link them, so no pair with them is marked.
  */
 function* spliceSiblings(
   tree: NodeClient,

@@ -81,7 +81,7 @@ import { divideByMedian, isHarmless, linkSplit, postNodeAbove } from './split.ts
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
-/** Runs of ascending keys, in different places, that a client notices. */
+/** Most runs of ascending keys, in different places, that a client tracks. */
 const RUNS_MAX = 4;
 /** How often a splitter tries to link the sibling in the node that it remembers. */
 const LINK_TRIES = 3;
@@ -240,7 +240,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     yield* this.begin(request);
     const isSame = () => isSameLeaf(leafLow, leafHigh, request.leafLow, request.leafHigh);
     if (!isSame()) return;
-    // At attempts 1, 2, 4, 8 … alone. While another client works on it, or in a damaged tree, each
+    // Only at attempts 1, 2, 4, 8 …: while another client works on it, or in a damaged tree, every
     // attempt would find the same.
     const isTime = (attempt & (attempt - 1)) === 0 && request.side === AT_KEY;
     if (isTime && (yield* finishPending(this, keyOf(request)))) {
@@ -298,7 +298,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   *makeRoom(request: ChimeRequest): Operation<boolean> {
     request.hasMerged = true;
     try {
-      // A block for a long pivot is to be claimed first.
+      // A block for a long pivot must be claimed first, and no memory is claimed under a lock.
       if (request.pivotUnits > 0) yield* unlock(request);
       const split = yield* splitLeaf(this, request);
       if (split === undefined) return false;
@@ -306,7 +306,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       try {
         yield* this.#linkSibling(request, split.sibling);
       } catch (error) {
-        // The item is there, and a later write links the sibling.
+        // The item is stored, and a later write links the sibling.
         if (!split.hasItem || !isHarmless(error)) throw error;
       }
       return split.hasItem;
@@ -322,8 +322,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       if (yield* linkSplit(this, request)) return;
       // If this client has published a copy, `finishPending` must link it. If not, another client
       // has probably replaced the node first.
-      const isFaster = this.rebuilds === rebuilds && !this.allocator.isUsedUp;
-      if (!isFaster || tries === LINK_TRIES) break;
+      const isOvertaken = this.rebuilds === rebuilds && !this.allocator.isUsedUp;
+      if (!isOvertaken || tries === LINK_TRIES) break;
       yield* refresh(this, request);
       yield* this.begin(request);
       const { leaf, nextLow, nextHigh } = request;
@@ -377,7 +377,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     const { words, newPivot, newPivotBlock } = request;
     const at = IMAGE_AT + BOUNDS_AT;
     const older = highHalf(words, at);
-    invariant(newPivot !== undefined, 'a leaf is split at no pivot');
+    invariant(newPivot !== undefined, 'a split has no pivot');
     writeSibling(upper.memory, upper.at, siblingIn(words, at), older);
     copyPivot(words, at, upper.memory, upper.at);
     writeSibling(lower.memory, lower.at, leafLink(sibling, tag), older);

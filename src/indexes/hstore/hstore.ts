@@ -53,7 +53,7 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   readonly table: HStoreTable;
 
   constructor(table: HStoreTable) {
-    // Chained buckets are as long as short records; the table itself is a span.
+    // None: chained buckets have a block size of records, and the table is a span.
     super(table, () => []);
     this.table = table;
   }
@@ -79,8 +79,8 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   }
 
   /**
-   * The slot, and behind it the mark of its bucket, which a bucket loses before another table
-   * counts. What the skiplist server has answered stands in no bucket.
+   * The slot, and then the mark of its bucket, which a bucket loses before another table becomes
+   * the current one. A record that the skiplist server named has no bucket, and so no proof.
    */
   prove(request: HStoreRequest, proof: Proof): boolean {
     const { bucket, slotIn, slotLow, slotHigh, words } = request;
@@ -148,7 +148,7 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
   }
 }
 
-/** By name: the build has two classes of this index, and an index may be of either. */
+/** By name, because the build has two classes of this index. */
 export function isHStore(index: Index): index is HStoreIndex {
   return index.manifest.name === HSTORE_MANIFEST.name;
 }
@@ -160,7 +160,7 @@ export const HSTORE: IndexKind = {
   flags: ['sync'],
   parameters: hstoreShape,
 
-  /** Allocates an empty index: all is zero but the tables. */
+  /** Allocates an empty index: zeros, except the tables. */
   *create(pool, parameters, catalog) {
     const shape = parameters as HStoreShape;
     const { clientsMax } = pool.layout.parameters;

@@ -9,7 +9,7 @@ import { growTable, hasOtherSkiplistServer, repair } from './recovery/rebuild-ta
 import { answerScans } from './skiplist-server/skiplist-server.ts';
 
 const LAPSE_MS = 3000;
-/** Turns that follow one another at once: each reads what the next one needs. */
+/** Turns in a row in one round: each reads what the next one needs. */
 const TURNS_IN_A_ROUND = 16;
 /** How often an idle server beats. */
 const BEAT_MS = 100;
@@ -20,7 +20,7 @@ export type ServerRole = 'hash' | 'skiplist' | 'both';
 
 /** The result of one round of a server. */
 export interface ServedRound {
-  /** Leases that this server holds: none while another one is the primary. */
+  /** Leases that this server holds; none while another server is the primary. */
   held: number;
   answered: number;
 }
@@ -31,7 +31,7 @@ export interface ServerSettings {
   pairs?: readonly number[] | undefined;
   /** Elects the primaries; without one the first process that takes a lease is the primary. */
   coordinator?: Coordinator | undefined;
-  /** What roles are called in an election: the pool and its store. */
+  /** Prefix of the roles' names in an election: the pool and its store. */
   name?: string;
   /** Milliseconds of a clock that never goes back. */
   now?: () => number;
@@ -42,7 +42,7 @@ export interface ServerSettings {
 /** One role of one pair, for which this process stands. */
 class Role {
   readonly pair: Pair;
-  /** The hash server's, or else the skiplist server's. */
+  /** Whether it is the hash server's role; else the skiplist server's. */
   readonly isHash: boolean;
   readonly lease: Lease;
   readonly candidacy: Candidacy;
@@ -50,7 +50,7 @@ class Role {
   /** The token that this process has the lease with. */
   held: number | undefined;
   beatAt = 0;
-  /** When this process looked last whether it has memory of its own, as it has from then on. */
+  /** When this process last tried to get memory of its own, and whether it has some. */
   providedAt = Number.NEGATIVE_INFINITY;
   isProvided = false;
 
@@ -62,14 +62,14 @@ class Role {
   }
 }
 
-/** A process's part as a server of the pairs that it stands for. */
+/** The roles for which a process stands, and what it does as their server. */
 export class PairServers {
   readonly #now: () => number;
   readonly #lapse: number;
-  /** Those of one pair after the other. */
+  /** Ordered by pair. */
   readonly #roles: readonly Role[];
 
-  /** Raises SW_INVALID_ARGUMENT for pairs that the store has not. */
+  /** Raises SW_INVALID_ARGUMENT for pairs that the store does not have. */
   constructor(table: HStoreTable, settings: ServerSettings) {
     const { role, coordinator, name = 'store' } = settings;
     this.#now = settings.now ?? (() => 0);
@@ -103,8 +103,8 @@ export class PairServers {
   }
 
   /**
-   * Turns; the lease is kept. While the table is lost it is for the skiplist server, if there is
-   * one, which builds the table from what it knows.
+   * Runs turns and keeps the lease. While the table is lost, it leaves the lease to the skiplist
+   * server, if there is one, because that can rebuild the table from its skiplist.
    */
   *#hashRound(role: Role): Operation<number> {
     const { pair } = role;
@@ -118,13 +118,13 @@ export class PairServers {
       return role.held === role.candidacy.token;
     });
     if (crowded !== undefined && !pair.works) yield* growTable(pair, crowded);
-    // An operation of this client's own that builds the table does so under this lease.
+    // An operation of this client that rebuilds the table needs this lease.
     if (lost === undefined) return answered;
     if (!(yield* repair(pair)) && !pair.works) yield* this.#giveUp(role);
     return answered;
   }
 
-  /** An operation that works under the hash server's lease gives it back when it is done. */
+  /** Releases the lease, unless an operation still works under it: that one releases it. */
   *#giveUp(role: Role): Operation<void> {
     role.held = undefined;
     role.lease.serves = false;
@@ -132,9 +132,9 @@ export class PairServers {
   }
 
   /**
-   * While a table is lost the hash server's lease is for the skiplist server that is to build it,
-   * if that is another process. That process may be waiting for it, with a lease that this one
-   * waits for: so would two servers with a role of each of two pairs.
+   * While a table is lost, leaves the hash server's lease to the skiplist server that rebuilds the
+   * table, if that is another process. Otherwise two processes, each with roles of two pairs, could
+   * wait for each other's leases for ever.
    */
   *#letGo(role: Role): Operation<void> {
     const { pair } = role;
@@ -142,21 +142,21 @@ export class PairServers {
     if (yield* isForBuilder(pair, yield* readState(pair))) yield* this.#giveUp(role);
   }
 
-  /** The part of a round that is also done in the midst of long work. */
+  /** The part of a round that a server also does during long work. */
   *#duties(pair: Pair): Operation<void> {
     const held = this.#roles.filter((role) => role.held !== undefined);
     for (const role of held) if (role.pair !== pair) yield* this.#letGo(role);
     const own = held.filter((role) => role.pair === pair);
     for (const role of own) yield* this.#beat(role);
-    // Writes are held meanwhile. Reads are answered (section 3.2), except those that need a
-    // skiplist which would have to be built from the table.
+    // Writes wait meanwhile. Reads are answered (section 3.2), unless the skiplist would first have
+    // to be built from the table.
     if (!pair.holds || own.every(({ isHash }) => isHash)) return;
     const { table, committed } = yield* readState(pair);
     const isKnown = yield* pair.skiplist.followLog(table.generation, committed);
     if (isKnown) yield* answerScans(pair);
   }
 
-  /** Takes the lease unless it is held; a process that is not elected any more gives it back. */
+  /** Takes the lease unless it is held. A process that is no longer elected gives it back. */
   *#holds(role: Role): Operation<boolean> {
     const { pair, isHash, lease, candidacy } = role;
     const { token } = candidacy;
@@ -183,7 +183,7 @@ export class PairServers {
     return true;
   }
 
-  /** A hash server needs memory of its own. In a full pool it is looked again with each beat. */
+  /** Whether a hash server has memory of its own. In a full pool it tries again at each beat. */
   *#isProvided(role: Role): Operation<boolean> {
     if (!role.isHash) return true;
     const now = this.#now();
@@ -207,30 +207,30 @@ export class PairServers {
   }
 }
 
-/** Those counted from 1. Raises SW_INVALID_ARGUMENT. */
+/** The pairs with these numbers, counted from 1; all by default. Raises SW_INVALID_ARGUMENT. */
 function pairsOf({ pairs }: HStoreTable, numbers: readonly number[] | undefined): Pair[] {
   const wrong = numbers?.find((n) => !Number.isInteger(n) || n < 1 || n > pairs.length);
   if (wrong !== undefined) {
-    const has = `the store has the pairs 1..${pairs.length} (parameter pairs)`;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, not ${wrong}`);
+    const has = `the store has pairs 1..${pairs.length} (parameter pairs)`;
+    throw new StepwellError('SW_INVALID_ARGUMENT', `${has}, no pair ${wrong}`);
   }
   return pairs.filter((_, i) => numbers?.includes(i + 1) ?? true);
 }
 
 function* skiplistRound({ pair }: Role): Operation<number> {
-  // Elected to one role of the pair, it may hold the other one for a repair.
+  // The skiplist server may take the hash server's lease for a repair without being elected to it.
   pair.hashLease.borrows = true;
   const { table } = yield* readState(pair);
   if (table.isLost) yield* repair(pair);
   return yield* answerScans(pair);
 }
 
-/** Whether the table is lost, and the lease for the skiplist server, another process. */
+/** Whether the table is lost, and another process is the skiplist server, which rebuilds it. */
 function* isForBuilder(pair: Pair, { table }: PairState): Operation<boolean> {
   return table.isLost && (yield* hasOtherSkiplistServer(pair));
 }
 
-/** Whether there was a later primary: then this process has to be elected again. */
+/** Whether there was a later primary, so that this process must be elected again. */
 function isOutvoted(token: number, holder: Holder): boolean {
   if (token >= holder.token) return false;
   if (token > 0) return true;

@@ -14,27 +14,27 @@ import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
 import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
 import { restoreTable } from './recovery/rebuild-table.ts';
 
-/** Steps without a record that are one part. */
+/** Most steps in one part while they find no record. */
 const EMPTY_STEPS = 64;
 
 /**
- * The buckets of one pair after the other, some at a time, each with its chain. A position counts
- * buckets of a table that has grown as far as it can. So if a table grows during a walk, the same
- * keys are still behind each position. The `whole` index is that and what waits to be answered.
+ * The buckets of all pairs with their chains, some at a time. A position counts buckets of a table
+ * that has grown as far as it can. So if a table grows during a walk, the same keys are still
+ * behind each position. With `whole`, the parts include blocks that unanswered requests name.
  */
 export class HStoreParts implements Parts<HStoreRequest> {
   readonly order: RangeOrder;
   readonly #table: HStoreTable;
   readonly #request: HStoreRequest;
   readonly #isWhole: boolean;
-  /** Blocks that requests which wait name, and those of the last turns. */
+  /** Blocks that unanswered requests name, and blocks of the last turns' records. */
   #waiting: Address[] = [];
   slots: NamedSlot[] = [];
   chained: Address[] = [];
-  /** How often it met a table that was lost. */
+  /** How often it met a lost table. */
   restored = 0;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(table: HStoreTable, cursor = 0, whole = false) {
     const { bucketsMax } = table.shape;
     this.#table = table;
@@ -56,7 +56,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
     }
   }
 
-  /** Before the tables: a request that is answered meanwhile has its record there then. */
+  /** Before the tables, because the record of a request that is answered meanwhile goes there. */
   *#readWaiting(): Operation<void> {
     const note = (block: Address) => this.#waiting.push(block);
     for (const pair of this.#table.pairs) {
@@ -110,7 +110,7 @@ export class HStoreParts implements Parts<HStoreRequest> {
 
 type Visit = (address: Address) => void;
 
-/** The block that the last turn of a pair has its record in, if it has one of its own. */
+/** The block with the record of a pair's last turn, unless that is in a client's own place. */
 export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {
   const block = blockOfTurn((yield* readState(pair)).turn);
   return block.address === 0 || pair.geometry.isOwnRecord(block.address) ? undefined : block;
@@ -196,7 +196,7 @@ function* noteBuckets(
 /** Places of a table at which STEP_BUCKETS are read. */
 const STEPS = 16;
 
-/** Each pair as it is: some buckets of its table, and how far its servers are. */
+/** Draws each pair: some buckets of its table, and how far its servers are. */
 export function* paint(table: HStoreTable): Operation<IndexPicture> {
   const shown: PicturePart[] = [];
   for (const pair of table.pairs) shown.push(yield* drawPair(pair));
@@ -234,8 +234,8 @@ function* drawPair(pair: Pair): Operation<PicturePart> {
 }
 
 /**
- * Adds how full buckets are with what is chained to them, and returns how many are chained; nothing
- * of a table that was lost.
+ * Adds how full buckets and their chains are, and returns how many buckets are chained. Adds
+ * nothing for a lost table.
  */
 function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<number> {
   try {
@@ -243,7 +243,7 @@ function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<
     const cells = new Array<number>(count).fill(0);
     const chained = yield* readBuckets(geometry, first, count, new Frame(0), (slot) => {
       const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);
-      // Which bucket a chained one hangs on is not told: they are shared out.
+      // The bucket of a chained one is unknown here, so its slots count for all equally.
       if (bucket >= 0 && bucket < count) cells[bucket] += 1 / SLOTS;
       else for (let i = 0; i < count; i++) cells[i] += 1 / SLOTS / count;
     });

@@ -63,7 +63,7 @@ const CAPACITY_AT_FIRST = 256;
 const CAPACITY_AT_ONCE = 2 ** 17;
 /** Estimated bytes of an entry beside its key and value. */
 export const ENTRY_BYTES = 160;
-/** It remembers as many keys that were read once as it has room for, up to this many. */
+/** The cache remembers as many keys that were read once as it may have entries, up to this many. */
 const SEEN_MAX = 2 ** 18;
 
 /**

@@ -10,7 +10,7 @@ const BLOCK_WORDS = 4;
  *
  * A key has four bits in a single block (Putze et al., "Cache-, Hash- and Space-Efficient Bloom
  * Filters", WEA 2007), because the cache line is most of what a question costs. Of the keys that
- * are new, half a percent at most seem to be known.
+ * are new, 0.7 % seem to be known.
  */
 export class SeenKeys {
   readonly #keys: number;

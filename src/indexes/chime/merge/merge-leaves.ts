@@ -59,7 +59,7 @@ export interface PairMark {
  * Merges two leaves (the paper refers to other work for this). The left leaf takes all items, and
  * keeps its address and lower bound; the right leaf is retired.
  *
- *   D[WRITE intent's head; CAS left; READ it whole] -> D[CAS right; READ it whole] -> READ mark
+ *   D[WRITE intent's head; CAS left; READ it whole] -> READ mark -> D[CAS right; READ it whole]
  *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas,
  *       vacancy, sequence even; right: sequence odd, entries empty, no identity, retired;
  *       unlock left]
@@ -122,7 +122,7 @@ function* orNone(allocate: () => Operation<Address>): Operation<Address> {
   }
 }
 
-/** Bytes of the intent if `moves` items come from the right leaf and none has to hop. */
+/** Bytes of the intent if `moves` items come from the right leaf and no item has to hop. */
 function intentBytes({ geometry }: ChimeTree, moves: number): number {
   const changed = Math.min(geometry.shape.span, 2 * moves);
   return rewriteBytes(geometry, changed) + clearedBytes(moves);

@@ -59,13 +59,13 @@ import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 /** Each round merges two nodes or lowers the tree by a level. The next deletion does the rest. */
 export const ROUNDS_MAX = 8;
 export const LOWEST = new Uint8Array(0);
-/** Most chunks that a merge takes: one for its intent, two for nodes of two sizes. */
+/** Most chunks of the reserve that a merge takes: for its intent and for nodes of two sizes. */
 const MERGE_CHUNKS_MAX = 3;
-/** Vacancy and sibling of a leaf. */
+/** Bytes of a leaf's vacancy and sibling words. */
 const LOOK_BYTES = 16;
 /**
- * Below a node with more children, a deletion makes one change. There will be others. Below one
- * with fewer, this may be the last deletion.
+ * Below a node with more children, a deletion makes one change and leaves others to later
+ * deletions. Below one with so few, it may be the last deletion.
  */
 const CHILDREN_FEW = 4;
 /** In a full pool, deletions from a leaf between two checks whether to merge it. */
@@ -226,7 +226,7 @@ export function* orNothing<T>(
 
 /** One descent to a key. Returns whether this or another client has changed something. */
 export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
-  const path = yield* openWayTo(tree, key);
+  const path = yield* openPathTo(tree, key);
   if (path === undefined) return false;
   const last = path[path.length - 1];
   const marked = path.find(({ node }) => pairIn(node.image) > 0);
@@ -252,15 +252,15 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
   return (yield* rebuildNode(tree, node, { key, upper })) !== undefined;
 }
 
-/** As `wayTo`, but finishes what other clients have begun on the path. */
-export function* openWayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
-  const path = yield* wayTo(tree, key);
+/** As `pathTo`, but finishes what other clients have begun on the path. */
+export function* openPathTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+  const path = yield* pathTo(tree, key);
   if (path !== undefined) return path;
-  return (yield* finishPending(tree, key)) ? yield* wayTo(tree, key) : undefined;
+  return (yield* finishPending(tree, key)) ? yield* pathTo(tree, key) : undefined;
 }
 
 /** The internal nodes on the path; undefined when one of them is being changed. */
-function* wayTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+function* pathTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path: Step[] = [];
   let node = yield* visit(tree, tree.root, yield* rootLink(tree));
   let lower: Uint8Array = LOWEST;
@@ -362,7 +362,7 @@ function lowerOf({ node, lower }: Step, child: number): Uint8Array {
 
 /** Marks a child of a node and the next one as a pair to be merged. */
 function* mark({ address, image }: Visit, left: number): Operation<boolean> {
-  invariant(left >= 0 && left + 1 < childrenIn(image), 'a pair is marked that a node has not');
+  invariant(left >= 0 && left + 1 < childrenIn(image), 'a node marks a pair that it does not have');
   const isMarked = yield* swapPair(address, childrenIn(image), 0, left + 1);
   if (isMarked) image.i32[(CHILDREN_AT >> 2) + 1] = left + 1;
   return isMarked;
@@ -380,7 +380,7 @@ function* swapPair(node: number, children: number, from: number, to: number): Op
 function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean> {
   const { node } = step;
   const left = pairIn(node.image) - 1;
-  invariant(left + 1 < childrenIn(node.image), 'a node has marked a pair that it has not');
+  invariant(left + 1 < childrenIn(node.image), 'a node has marked a pair that it does not have');
   const right = leafAt(node.image, left + 1);
   if (yield* tree.isMerged(right)) return yield* rebuild(tree, step, key);
   const [one, next] = yield* lookAtLeaves(tree, node, [left, left + 1]);
@@ -403,8 +403,8 @@ function* mergePair(tree: ChimeTree, step: Step, key: KeyAt, moves: number): Ope
 }
 
 /**
- * Does what `rebuildNode` does, behind most merges: replaces the node with a copy that lacks the
- * merged leaf, and nothing else is different. False if another client has begun to replace it.
+ * A faster `rebuildNode` after most merges: replaces the node with a copy that only lacks the
+ * merged leaf. False if another client has begun to replace it.
  */
 function* dropMerged(tree: ChimeTree, step: Step, merged: number): Operation<boolean> {
   const { node, remembered } = step;

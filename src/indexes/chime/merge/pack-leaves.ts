@@ -5,16 +5,15 @@ import type { ChimeTree } from '../tree.ts';
 import {
   LOWEST,
   mergeLeafAt,
-  openWayTo,
+  openPathTo,
   orNothing,
   ROUNDS_MAX,
   type Step,
 } from './merge-underfull.ts';
 
 /**
- * Packs the leaves of a tree in a full pool, in which a split finds no memory: two neighbours that
- * fit one leaf become one. Deletions merge less eagerly, because a leaf that is nearly full is soon
- * split again. Returns how many leaves are gone.
+ * Merges neighbours that fit one leaf, in a full pool, where splits find no memory. Deletions merge
+ * less eagerly, because a nearly full leaf is soon split again. Returns how many leaves it freed.
  */
 export function* packLeaves(tree: ChimeTree): Operation<number> {
   const before = tree.merges;
@@ -31,7 +30,7 @@ function* packAt(tree: ChimeTree, from: Uint8Array): Operation<Uint8Array | unde
   const key: KeyAt = { u8: from, at: 0, bytes: from.length };
   for (let round = 1; ; round++) {
     yield* tree.reclamation.quiesce();
-    const path = yield* orNothing(tree, () => openWayTo(tree, key));
+    const path = yield* orNothing(tree, () => openPathTo(tree, key));
     const step: Step | undefined = path?.at(-1);
     if (step === undefined && round < ROUNDS_MAX) continue;
     if (step === undefined) return undefined;

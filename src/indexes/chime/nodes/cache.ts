@@ -4,14 +4,14 @@ import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeArena } from './node-arena.ts';
 
 const ARENA_WORDS_MIN = 16_384;
-/** What an announced epoch is when the client has announced none. */
+/** The epoch while the client has announced none. */
 const IDLE_EPOCH = -1;
 
 /**
- * One client's copy of the internal nodes. It may be older than the tree: the range that it gives
- * for a key was once the range of the node it leads to. Ranges only become narrower, by links that
- * the client meets when it follows them. So the client has to check only that a link still leads to
- * a node of this tree: see `isKnown`.
+ * One client's copy of the internal nodes, which may be out of date: the range that it gives a node
+ * was once that node's range. If the range has become narrower, the client meets the links to the
+ * rest on its way. So it need only check that a link still leads to a node of this tree: see
+ * `isKnown`.
  */
 export class NodeCache {
   readonly #reclamation: Reclamation;
@@ -34,7 +34,7 @@ export class NodeCache {
     this.bytesMax = bytesMax;
   }
 
-  /** The root link, which everything that is remembered hangs on. */
+  /** The root link, as the parent of all cached nodes. */
   get top(): CachedNode | undefined {
     return this.#top;
   }
@@ -43,7 +43,7 @@ export class NodeCache {
     this.#top = node;
   }
 
-  /** Remembers a node; the caller hangs it where it belongs. */
+  /** Caches a node; the caller links it into its parent. */
   remember(routes: PackedRoutes, link?: { low: number; high: number }): CachedNode {
     const node = new CachedNode(this.arena, routes, this.#epoch, link);
     this.#bytes += node.bytes;
@@ -55,8 +55,8 @@ export class NodeCache {
   }
 
   /**
-   * At the begin of every operation. Without an announced epoch nothing that is remembered is sure;
-   * and tags must not come round while a link is remembered.
+   * Called when an operation begins. Forgets everything if this client has announced no epoch,
+   * because then blocks may be reused, and long before the tags of cached links wrap around.
    */
   begin(): void {
     const epoch = this.#reclamation.announced;
@@ -97,8 +97,8 @@ export class NodeCache {
   }
 
   /**
-   * Forgets nodes, from the leaves up, until a quarter of the room is free: first those that no
-   * operation has come by since the last time (second chance), then any.
+   * Forgets nodes, lowest first, until a quarter of the room is free: first those that no operation
+   * has used since the last time (second chance), then any.
    */
   #shrink(): void {
     const all = this.#all();
@@ -120,14 +120,14 @@ export class NodeCache {
     this.#bytes = bytes;
   }
 
-  /** Begins a new arena, as long as it may become: most nodes of the old one are forgotten. */
+  /** Begins a new arena: many nodes of the old one are forgotten. */
   #renewArena(): void {
     this.arena = new NodeArena(Math.ceil(1.25 * this.arena.size));
     this.#moved = 0;
     if (this.#top !== undefined) this.#toMove.push(this.#top);
   }
 
-  /** All at once would hold up an operation; a write with an eviction begins a dozen of them. */
+  /** Moves one node in each operation, because moving all at once would delay one. */
   #moveOne(): void {
     const node = this.#toMove.pop();
     if (node === undefined) return;

@@ -32,11 +32,11 @@ const WAIT_MICROSECONDS = 50;
 const WAIT_MICROSECONDS_MAX = 500;
 
 /**
- * Goes down to the node above a key's leaf by READs of this operation alone and finishes what other
- * clients, slow or dead, have begun on the path. It links replacements and completes those under
- * way. It lets parents absorb nodes, links siblings of the leaf that its parent lacks, and removes
- * merged leaves. Each round ends with one thing less to do, done by this client or by another.
- * False when the pool is too full for it: keys can still be read and written, by a longer path.
+ * Descends to the node above a key's leaf, by READs instead of the cache, and finishes what slow or
+ * dead clients have begun on the path. It completes and links replacements, lets parents absorb
+ * nodes, links siblings of the leaf that its parent lacks, and unlinks merged leaves. Each round
+ * leaves one step less to do, because this client or another has done it. False if the pool is too
+ * full: keys can still be read and written, by a longer path.
  *
  * A client that meets a frozen node, or loses a race, waits before it goes on, longer each time.
  * Helping a live client only slows it down, because every helper freezes the node again.
@@ -50,7 +50,7 @@ export function* finishPending(tree: NodeClient, key: KeyAt): Operation<boolean>
 }
 
 interface PendingState {
-  /** Whether the pool was found too full to put nodes in order. */
+  /** Whether the pool was too full to replace a node. */
   lean: boolean;
   /** How often this client has waited for others, and the last frozen node that it waited for. */
   waits: number;
@@ -64,7 +64,7 @@ function* giveWay(state: PendingState): Operation<boolean> {
   return false;
 }
 
-/** One descent; whether nothing is left to be done. */
+/** One descent. True if nothing is left to do. */
 function* finishOnce(tree: NodeClient, key: KeyAt, state: PendingState): Operation<boolean> {
   let above: Visit | undefined;
   let upper: Uint8Array | undefined;
@@ -115,7 +115,7 @@ function brokenNode(node: Visit, above: Visit | undefined): Visit | undefined {
   return undefined;
 }
 
-/** Always false: the path is to be looked at again. */
+/** Always false, because the path must be read again. */
 function* rebuildIfRoom(
   tree: NodeClient,
   node: Visit,
@@ -132,7 +132,7 @@ function* rebuildIfRoom(
   return false;
 }
 
-/** Whether a node just above leaves has to be replaced for the leaf of one of its children. */
+/** Whether a node above leaves links a merged leaf, or lacks siblings of this child. */
 function* lacksSiblings(
   tree: NodeClient,
   routes: Routes,

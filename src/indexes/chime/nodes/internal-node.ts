@@ -7,18 +7,18 @@ import { isInternal, type Link, sizeOfLink } from './link.ts';
 const LOOP_BYTES_MAX = 32;
 
 /**
- * An internal node. Clients change only its links and its marked pair, by CAS; a node with other
- * children is another node.
+ * An internal node. Clients change only its links and its marked pair, by CAS. To add or remove
+ * children, they replace the node.
  *
  *   0   identity, or the link to what replaced it, or UP
- *   8   number of children 32 | pair 32: the child (from 1 on) that is to become one with the next
- *       child, or 0; and PAIR_FROZEN
+ *   8   number of children 32 | pair 32: the left child of two to merge, counted from 1, or 0; and
+ *       PAIR_FROZEN
  *   16  a link for each child, 8 bytes
  *       where each separator ends among the separators' bytes, 4 bytes, padded to 8
  *       the separators, one behind the other: the lowest key of each child but the first
  *
- * A node takes a power of two of units, which its link says: one READ whatever the keys' length.
- * Its block may be longer: see `blockSizeOf`.
+ * A node's size is a power of two of units, and its link names the size: so one READ is enough,
+ * however long the keys are. Its block may be longer: see `blockSizeOf`.
  */
 export const CHILDREN_AT = 8;
 export const LINKS_AT = 16;
@@ -28,12 +28,12 @@ export const NODE_BYTES_MAX = UNITS_MAX * UNIT_BYTES;
 /** The logarithm of the largest node's units. */
 export const NODE_SIZE_MAX = Math.log2(UNITS_MAX);
 /**
- * The same of the smallest block: 4 KiB, which is enough for 64 children of most trees, so that few
- * have blocks of two sizes. Each size needs a chunk, and a full pool has none for another size.
+ * The same for the smallest block: 4 KiB, enough for 64 children in most trees, so that few trees
+ * use two block sizes. Each size needs chunks of its own, and a full pool has none to spare.
  */
 const BLOCK_SIZE_MIN = 6;
 
-/** How full a cut leaves a node of ascending keys: the other one is not at once under-full. */
+/** How full a cut leaves the first nodes if keys ascend: so the last one is not under-full. */
 const FULL_SHARE = 0.75;
 
 /** In the word of the pair: the node is being replaced. */
@@ -45,7 +45,7 @@ export interface Routes {
   readonly links: Int32Array;
   /** One fewer than children. */
   readonly separators: readonly Uint8Array[];
-  /** The left one of the children that are to become one, from 1 on; 0 for none. */
+  /** The left child of two to merge, counted from 1; 0 for none. */
   readonly pair: number;
 }
 
@@ -73,7 +73,7 @@ export function encodeNode({ links, separators, pair }: Routes, image: Scratch, 
   const children = links.length / 2;
   const areBetween = children > 0 && separators.length === children - 1;
   invariant(areBetween, 'a node has no separator between two of its children');
-  invariant(pair >= 0 && pair < children, 'a node marks a pair that it has not');
+  invariant(pair >= 0 && pair < children, 'a node marks a pair that it does not have');
   setWord(image, at + CHILDREN_AT, children, pair);
   image.i32.set(links, (at + LINKS_AT) >> 2);
   const endsAt = at + LINKS_AT + 8 * children;
@@ -86,13 +86,13 @@ export function encodeNode({ links, separators, pair }: Routes, image: Scratch, 
   }
 }
 
-/** A child that a node gets: the lowest key below it, and the link to it. */
+/** A child to add: the lowest key below it, and the link to it. */
 export interface NewChild {
   readonly link: Link;
   readonly separator: Uint8Array;
 }
 
-/** Bytes of a node that was read, with these children more. */
+/** Bytes of a node that was read, plus these children. */
 export function splicedBytes({ i32 }: Scratch, added: readonly NewChild[]): number {
   const children = i32[CHILDREN_AT >> 2];
   let keyBytes = children > 1 ? i32[endsAtOf(children) + children - 2] : 0;
@@ -101,8 +101,8 @@ export function splicedBytes({ i32 }: Scratch, added: readonly NewChild[]): numb
 }
 
 /**
- * Encodes a node that was read with more children, behind one that it has, and no pair. It copies
- * three stretches: to decode and encode 64 children takes five times as long.
+ * Encodes a copy of a node that was read, with more children behind one of its own, and no pair. It
+ * copies three ranges: decoding and encoding 64 children takes five times as long.
  */
 export function spliceNode(
   from: Scratch,
@@ -113,7 +113,7 @@ export function spliceNode(
 ): void {
   const before = childrenIn(from);
   const children = before + added.length;
-  // The copy has no mark: it would be lost.
+  // The copy would lose the mark.
   invariant(pairIn(from) === 0 && child >= 0 && child < before, 'a marked node gets leaves');
   setWord(to, at + CHILDREN_AT, children, 0);
   const [oldEnds, newEnds] = [endsAtOf(before), (at >> 2) + endsAtOf(children)];
@@ -139,10 +139,10 @@ export function spliceNode(
   to.u8.set(from.u8.subarray(oldKeys + cut, oldKeys + last), newKeys + end);
 }
 
-/** Encodes a node that was read without one of its children, not the first, and with no pair. */
+/** Encodes a copy of a node that was read, without one child (not the first) and with no pair. */
 export function dropChild(from: Scratch, child: number, to: Scratch, at: number): void {
   const before = childrenIn(from);
-  invariant(child > 0 && child < before, 'a node loses a child that it has not');
+  invariant(child > 0 && child < before, 'a node loses a child that it does not have');
   setWord(to, at + CHILDREN_AT, before - 1, 0);
   const [oldEnds, newEnds] = [endsAtOf(before), (at >> 2) + endsAtOf(before - 1)];
   const [oldKeys, newKeys] = [keysAtOf(before), at + keysAtOf(before - 1)];
@@ -161,7 +161,7 @@ export function dropChild(from: Scratch, child: number, to: Scratch, at: number)
   to.u8.set(from.u8.subarray(oldKeys + end, oldKeys + last), newKeys + begin);
 }
 
-/** A loop, because most separators are shorter than what the built-in costs. */
+/** A loop, because most separators are so short that a call of the built-in takes longer. */
 function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
   if (from.length > LOOP_BYTES_MAX) to.set(from, at);
   else for (let i = 0; i < from.length; i++) to[at + i] = from[i];
@@ -219,14 +219,14 @@ export function packRoutes({ links, separators }: Omit<Routes, 'pair'>): PackedR
   return { links, separators: PackedSeparators.of(separators) };
 }
 
-/** From a whole node, at `at`, that was read or is about to be written. */
+/** Decodes a whole node at `at`, which was read or is about to be written. */
 export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
   const children = i32[(at + CHILDREN_AT) >> 2];
   const ends = 4 * endsAtOf(children) - LINKS_AT;
   const keys = keysAtOf(children) - LINKS_AT;
   const last = (at + LINKS_AT + ends) >> 2;
   const keyBytes = children > 1 ? i32[last + children - 2] : 0;
-  // In one piece of memory, because each costs as much as all that is copied.
+  // One allocation, because each takes as long as all of the copying.
   const { buffer } = u8.slice(at + LINKS_AT, at + LINKS_AT + keys + keyBytes);
   const links = new Int32Array(buffer, 0, 2 * children);
   const bytes = new Uint8Array(buffer, keys, keyBytes);
@@ -239,13 +239,13 @@ export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
 /** Bytes of the node that a link leads to. Raises SW_POOL_CORRUPT for an impossible size. */
 export function bytesOfNode({ high }: Pick<Link, 'high'>): number {
   const size = sizeOfLink(high);
-  invariant(size <= NODE_SIZE_MAX, 'a link says that a node is longer than any');
+  invariant(size <= NODE_SIZE_MAX, 'a link names an impossible size of a node');
   return UNIT_BYTES << size;
 }
 
 /**
- * Checks a node of so many bytes that was read. Raises SW_POOL_CORRUPT unless everything lies
- * within it, and its children are all leaves or all internal nodes.
+ * Checks a node that was read. Raises SW_POOL_CORRUPT unless everything lies within its `bytes`,
+ * and its children are all leaves or all internal nodes.
  */
 export function checkNode(image: Scratch, bytes: number): void {
   if (isWithin(image, bytes) && areAlike(image)) return;
@@ -275,17 +275,17 @@ function areAlike({ i32 }: Scratch): boolean {
   return true;
 }
 
-/** The word from which on the separators' ends stand. */
+/** Index of the first word of the separators' ends. */
 function endsAtOf(children: number): number {
   return (LINKS_AT >> 2) + 2 * children;
 }
 
-/** Where the separators' bytes begin. */
+/** Offset of the separators' bytes. */
 function keysAtOf(children: number): number {
   return LINKS_AT + 8 * children + pad8(4 * (children - 1));
 }
 
-/** Cut up from a READ of the whole node that is known to be one; separators stay in its image. */
+/** Decodes a node that was read and checked. Its separators are views of the image. */
 export function decodeNode({ i32, u8 }: Scratch): Routes {
   const children = i32[CHILDREN_AT >> 2];
   const links = i32.slice(LINKS_AT >> 2, (LINKS_AT >> 2) + 2 * children);
@@ -321,7 +321,7 @@ export function linkIn({ i32 }: Scratch, child: number): { low: number; high: nu
   return { low: i32[word], high: i32[word + 1] };
 }
 
-/** All of them, two halves each, as they stand there. */
+/** All links of a node that was read: a view of the image. */
 export function linksIn({ i32 }: Scratch): Int32Array {
   return i32.subarray(LINKS_AT >> 2, endsAtOf(i32[CHILDREN_AT >> 2]));
 }
@@ -335,8 +335,8 @@ export function separatorIn({ i32, u8 }: Scratch, i: number): Uint8Array {
 }
 
 /**
- * The child of a node that was read whose range the key is in: behind the separators that are not
- * above it.
+ * The child, in a node that was read, to which a key belongs: behind all separators up to and
+ * including the key.
  */
 export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes: number): number {
   const children = i32[CHILDREN_AT >> 2];
@@ -355,9 +355,9 @@ export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes
 }
 
 /**
- * Cuts the routes into nodes that have at most `fanout` children and fit; the separators between
- * them are for the level above. A marked pair stays together, by one child more if need be. Where
- * `ascends`, the first nodes are left three quarters full: their keys get no more children.
+ * Divides routes among nodes of at most `fanout` children that fit a block; `between` is for the
+ * level above. A marked pair stays together, if need be with one child more or less. If keys
+ * ascend, the first nodes become three quarters full, because they get no more children.
  */
 export function cutRoutes(
   { links, separators, pair }: Routes,
@@ -391,7 +391,7 @@ export function fitOneNode({ links, separators }: Omit<Routes, 'pair'>, fanout: 
   return children <= fanout && fitting(separators, 0, children) === children;
 }
 
-/** How many children from `first` on, of `most`, fit a node with their separators. */
+/** How many children from `first` on, at most `most`, fit one node with their separators. */
 function fitting(separators: readonly Uint8Array[], first: number, most: number): number {
   let keyBytes = 0;
   for (let count = 1; count < most; count++) {

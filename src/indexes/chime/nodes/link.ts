@@ -9,16 +9,16 @@ import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
  *   low half    pointer bits 0-31, in 64-byte units
  *   high half   tag 16-31 | size 12-15 | UP 11 | ABSORB 10 | INTERNAL 9 | FROZEN 8 | pointer 32-39
  *
- * The tag is the epoch in which the node was made. Two nodes that stand in one block one after the
- * other have different tags, because epochs pass before a block is used again.
+ * The tag is the epoch in which the node was made. Successive nodes in one block have different
+ * tags, because epochs pass before a block is reused.
  */
 export const FROZEN = 1 << 8;
 export const INTERNAL = 1 << 9;
-/** An internal node that its parent absorbs when it is next rebuilt: what a split leaves. */
+/** An internal node that a cut has left: its parent absorbs it at the parent's next rebuild. */
 export const ABSORB = 1 << 10;
-/** In the first word of a node: its parent, which is frozen, is taking it up. No pointer. */
+/** In the first word of a node, without a pointer: its frozen parent is absorbing it. */
 export const UP = 1 << 11;
-/** What a link to a leaf says besides where it leads. */
+/** The bits of a word that do not belong to a leaf's pointer or tag. */
 const BESIDE = 0xff00;
 const SIZE_SHIFT = 12;
 const TAG_SHIFT = 16;
@@ -37,7 +37,7 @@ export function linkLow(address: Address): number {
 export function linkHigh(address: Address, flags: number, size: number, tag: number): number {
   const pointer = Math.floor(address / UNIT_BYTES / 2 ** 32);
   const fits = pointer <= 0xff && size <= 0xf && tag >= 0 && tag < TAG_VALUES;
-  invariant(address > 0 && fits, 'a link leads to no node, or cannot say to which');
+  invariant(address > 0 && fits, 'a link cannot name this node');
   return pointer | flags | (size << SIZE_SHIFT) | (tag << TAG_SHIFT);
 }
 
@@ -57,7 +57,7 @@ export function tagOfLink(high: number): number {
   return high >>> TAG_SHIFT;
 }
 
-/** The high half of a link to a leaf, without what else the word says. */
+/** The high half of a link to a leaf, without other bits of the word. */
 export function bareLeafHigh(high: number): number {
   return high & ~BESIDE;
 }

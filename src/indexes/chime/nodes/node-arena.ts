@@ -11,19 +11,19 @@ export const BELOW_KEY = 1;
 export const AT_LAST = 2;
 export type Side = typeof AT_KEY | typeof BELOW_KEY | typeof AT_LAST;
 
-/** A request on its path to a leaf, and where it has come. */
+/** A request on its path to a leaf, and how far it has come. */
 export interface RoutedRequest {
   readonly outgoing: Scratch;
   readonly keyBytes: number;
   side: Side;
-  /** The leaf of the key, as a link, and its address; 0 where the path is not remembered. */
+  /** The leaf of the key, as a link, and its address; 0 if the path is not cached. */
   leafLow: number;
   leafHigh: number;
   leaf: Address;
   /** The link to the next leaf below the same node; 0 where there is none. */
   nextLow: number;
   nextHigh: number;
-  /** Which child of the node above it the leaf is. */
+  /** The leaf's index among the children of `above`. */
   child: number;
   /** What the client remembers of the node above the leaf. */
   above: CachedNode | undefined;
@@ -37,17 +37,17 @@ export interface Borders {
 
 const EVERYTHING: Borders = { lower: new Uint8Array(0), upper: undefined };
 
-/** The root link is remembered like a node of one child, which nothing leads to. */
+/** The root link is cached as a node of one child, without a link of its own. */
 const ROOT_LINK = { low: 0, high: 0 };
 
 /*
- * A node in the arena, in words of 4 bytes, from a line's begin on:
+ * A node in the arena, in words of 4 bytes, aligned to a line:
  *
- *   children | shared bytes | its number in `nodes` | whether an operation came by
+ *   children | shared bytes | index in `nodes` | whether an operation has used it
  *   the shared bytes, a word each
- *   prefixes: a number for each separator, then another one of what is behind
- *   for each child: link 8
- *   for each child that is a node: epoch in which its link was last right 4 | where it stands 4
+ *   prefixes: a word for each separator, then another word for the bytes behind
+ *   for each child: its link, two words
+ *   above internal nodes, for each child: epoch in which its link was last known | its offset
  *
  * A descent first touches the lines at the front of the node, and then searches it. The processor
  * then waits once for these lines, and for the child's.
@@ -59,18 +59,18 @@ const USED = 3;
 const HEADER_WORDS = 4;
 const LINK_WORDS = 2;
 const LINE_WORDS = 16;
-/** What the node above needs to lead to one. */
+/** Bytes that the node above takes for a child. */
 const REFERENCE_BYTES = 8;
-/** Where nobody stands. */
+/** The offset of a child that is not in the arena. */
 const NOWHERE = 0;
 const FIRST_WORDS = 256;
 /** How much of a node to touch before its search: its header and the first 60 prefixes. */
 const TOUCHED_WORDS = 4 * LINE_WORDS;
 
 /**
- * The words of the nodes that a client remembers, in one array: a descent waits for the lines of
- * its path, and for no objects. Forgotten nodes stay in the arena until the cache has moved the
- * others into a new one (cache.ts). A node of an older arena keeps that arena.
+ * The words of the cached nodes, in one array, so that a descent loads only the cache lines of its
+ * path, and no objects. Forgotten nodes stay in the arena until the cache has moved the others into
+ * a new one (cache.ts). A node of an older arena keeps that arena.
  */
 export class NodeArena {
   words: Int32Array;
@@ -99,7 +99,7 @@ export class NodeArena {
     return at;
   }
 
-  /** Copies words of another arena to the end of this one; where they stand. */
+  /** Copies words of another arena to the end of this one; returns their offset. */
   copy({ words }: NodeArena, from: number, count: number): number {
     const at = this.allocate(count);
     this.words.set(words.subarray(from, from + count), at);
@@ -107,9 +107,8 @@ export class NodeArena {
   }
 
   /**
-   * Goes down from the node at `top` as far as is remembered, without a verb. Returns the last node
-   * on the path; what it names for the key is the leaf when `request.leaf` is not 0, else an
-   * internal node that is not remembered, or stands in another arena.
+   * Descends from the node at `top` as far as nodes are cached, without a verb. Returns the last
+   * node on the path. If `request.leaf` is 0, the next node is not cached, or is in another arena.
    */
   descend(top: number, request: RoutedRequest): CachedNode {
     const { words } = this;
@@ -158,7 +157,7 @@ export class NodeArena {
     const number = prefixAt(u8, behind, end);
     let below = countBelow(words, first, count, number);
     if (below === count || words[first + below] !== number) return below;
-    // As many as are the same so far differ further behind.
+    // Equal prefixes: the separators differ further on.
     const more = prefixAt(u8, behind + PREFIX_BYTES, end);
     const second = first + count;
     while (words[second + below] < more) {
@@ -171,7 +170,7 @@ export class NodeArena {
   }
 }
 
-/** To fill megabytes with zeros takes as long as several writes. A node writes all of its words. */
+/** Not zeroed: that takes as long as several writes for megabytes; nodes set all of their words. */
 function wordsUnfilled(count: number): Int32Array<ArrayBuffer> {
   return new Int32Array(Buffer.allocUnsafeSlow(4 * count).buffer);
 }
@@ -181,12 +180,12 @@ function linkOf(words: Int32Array, at: number, child: number): number {
   return at + HEADER_WORDS + words[at + SHARED] + prefixes + LINK_WORDS * child;
 }
 
-/** Where the epoch of a child's link is, which is an internal node. */
+/** Offset of the epoch of an internal child's link. */
 function epochOf(words: Int32Array, at: number, child: number): number {
   return linkOf(words, at, words[at + CHILDREN]) + 2 * child;
 }
 
-/** Where it says where such a child stands. */
+/** Offset of the word that has such a child's offset. */
 function nodeOf(words: Int32Array, at: number, child: number): number {
   return epochOf(words, at, child) + 1;
 }
@@ -196,7 +195,7 @@ function wordsOf(children: number, shared: number, hasLeaves: boolean): number {
   return HEADER_WORDS + shared + 2 * (children - 1) + perChild * children;
 }
 
-/** The first separator from this one on that is above the key, or with `orEqual` false equal. */
+/** The first separator from `from` on that is above the key or, unless `orEqual`, equal to it. */
 function passSeparators(
   separators: PackedSeparators,
   from: number,
@@ -220,7 +219,7 @@ export class CachedNode {
   /** The link that leads to the node itself; 0 for the root link. */
   readonly low: number;
   readonly high: number;
-  /** By child, as far as any is remembered: most nodes are just above the leaves. */
+  /** Cached children. Only as long as it must be: most nodes are above leaves, and have none. */
   readonly #nodes: (CachedNode | undefined)[] = [];
   /** The keys below the node: all for the root link; else what the node above says. */
   #borders: Borders | undefined;
@@ -301,7 +300,7 @@ export class CachedNode {
     return this.linkLow(child) === low && this.linkHigh(child) === high;
   }
 
-  /** Whether an operation came by since a node was last forgotten. */
+  /** Whether an operation has used the node since the cache last forgot nodes. */
   get used(): boolean {
     return this.#arena.words[this.#at + USED] !== 0;
   }
@@ -311,12 +310,11 @@ export class CachedNode {
   }
 
   /**
-   * The epoch (its lower half) in which the link of a child that is a node was last known to lead
-   * to what it says. While the client has announced that epoch, what the link leads to cannot have
-   * been re-used.
+   * The epoch (its lower half) in which the link of an internal child was last known to be right.
+   * While the client announces that epoch, the block that it names cannot be reused.
    */
   knownIn(child: number): number {
-    invariant(!this.#hasLeaves, 'a leaf is no node that a client remembers');
+    invariant(!this.#hasLeaves, 'leaves are not cached');
     return this.#arena.words[epochOf(this.#arena.words, this.#at, child)];
   }
 
@@ -335,7 +333,7 @@ export class CachedNode {
     this.#lead(child, node);
   }
 
-  /** Leads descents in the arena to a child, if that stands there too. */
+  /** Lets descents within the arena reach a child, if it is in the same one. */
   #lead(child: number, node: CachedNode | undefined): void {
     if (this.#hasLeaves) return;
     const isBeside = node !== undefined && node.#arena === this.#arena;
@@ -348,10 +346,10 @@ export class CachedNode {
     this.#borders ??= above.bordersOf(child);
     const { lower, upper } = this.#borders;
     const same = above.#isBorder(child - 1, lower) && above.#isBorder(child, upper);
-    invariant(same, 'a node of the tree has other borders than it had');
+    invariant(same, 'the bounds of a node have changed');
   }
 
-  /** Whether a key is the border behind a child, or with -1 that in front of all. */
+  /** Whether a key is the upper bound of a child or, with -1, the lower bound of all. */
   #isBorder(child: number, key: Uint8Array | undefined): boolean {
     const { separators } = this;
     if (child < 0) return areSame((this.#borders as Borders).lower, key);
@@ -363,8 +361,8 @@ export class CachedNode {
   }
 
   /**
-   * The lowest key that may be below a child, and the lowest that is above all of these (undefined:
-   * none is). What a child is replaced by has the same.
+   * The lowest key that may be below a child, and the lowest key above all of these (undefined: no
+   * such key). A replacement of the child has the same bounds.
    */
   lowerOf(child: number): Uint8Array {
     return child > 0 ? this.separators.at(child - 1) : (this.#borders as Borders).lower;
@@ -391,7 +389,7 @@ export class CachedNode {
     return { lower: this.lowerOf(child), upper: this.upperOf(child) };
   }
 
-  /** The link of this child is another one since. */
+  /** Changes the link of a child, and forgets the child. */
   relink(child: number, low: number, high: number, epoch: number): void {
     const link = this.#link(child);
     this.#arena.words[link] = low;
@@ -406,8 +404,8 @@ export class CachedNode {
   }
 
   /**
-   * Takes over what an older picture of the same node remembers of children that it still has.
-   * Their links must agree with the tags: another node may stand in the block by now.
+   * Takes over the cached children that an older copy of the same node has, and this one still
+   * links. Links are compared with their tags: another node may be in the block by now.
    */
   inherit(older: CachedNode): void {
     const { words } = this.#arena;
@@ -433,14 +431,14 @@ export class CachedNode {
     while (request.leaf === 0) {
       const next = node.#nodes[request.child];
       if (next === undefined) break;
-      // It was moved after the node: from now on the node leads there.
+      // The child was moved after the node, which does not have its new offset yet.
       if (next.#arena === node.#arena) node.#lead(request.child, next);
       node = next.#arena.descend(next.#at, request);
     }
     return node;
   }
 
-  /** Goes into another arena, unless it is there. */
+  /** Moves to another arena, unless it is there. */
   moveTo(arena: NodeArena): void {
     const from = this.#arena;
     if (from === arena) return;
@@ -464,10 +462,10 @@ export class CachedNode {
  * compares whole keys only where both numbers are the same.
  */
 
-/** Whole bytes of a number: of the fourth byte it has all bits but one. */
+/** Whole bytes in such a number: it lacks one bit of the fourth byte. */
 const PREFIX_BYTES = 3;
 
-/** How many bytes all separators begin with. They ascend. */
+/** Length of the prefix that all separators share: they ascend, so that of the first and last. */
 function sharedBytes(separators: PackedSeparators): number {
   const { bytes, ends, length } = separators;
   if (length < 2) return 0;
@@ -478,7 +476,7 @@ function sharedBytes(separators: PackedSeparators): number {
   return shared;
 }
 
-/** The four bytes from `at` on as a number of 31 bits that orders as they do, 0 behind the end. */
+/** The upper 31 bits of the four bytes from `at` on, as a number; zeros behind the end. */
 function prefixAt(key: Uint8Array, at: number, end: number): number {
   if (at + 4 <= end) {
     return ((key[at] << 24) | (key[at + 1] << 16) | (key[at + 2] << 8) | key[at + 3]) >>> 1;
@@ -489,9 +487,8 @@ function prefixAt(key: Uint8Array, at: number, end: number): number {
 }
 
 /**
- * How many of `count` ascending numbers are below this one. Without a branch on what was compared,
- * which the processor could not foresee: numbers have 31 bits, so the highest bit of a difference
- * says whether it is below 0.
+ * How many of `count` ascending numbers are below this one. Branch-free, because the processor
+ * could not predict the branches: numbers have 31 bits, so a difference's highest bit is its sign.
  */
 function countBelow(words: Int32Array, at: number, count: number, number: number): number {
   if (count === 0) return 0;

@@ -26,7 +26,7 @@ export interface LeafBounds {
   pivot: Uint8Array | undefined;
 }
 
-/** What internal nodes need of a client's handle of the tree. */
+/** The part of a client's handle of the tree that internal nodes use. */
 export interface NodeClient {
   readonly geometry: {
     readonly shape: { readonly fanout: number; readonly seed: number };
@@ -47,8 +47,8 @@ export interface NodeClient {
   /** The bounds of a leaf as they were at one moment; undefined when it was merged. */
   readBounds(leaf: Link): Operation<LeafBounds | undefined>;
   /**
-   * Whether a leaf, to which a node in use leads, was merged into the one before it, and nothing of
-   * that is left to be done: only then its block may be retired.
+   * Whether a leaf that a node in use links was merged into the one before it, and the merge is
+   * complete. Only then may its block be retired.
    */
   isMerged(leaf: Link): Operation<boolean>;
 }

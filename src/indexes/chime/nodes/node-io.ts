@@ -85,7 +85,7 @@ export interface ChildVisit {
   node: Visit;
 }
 
-/** Some children of a node, by what their links say, in one doorbell. */
+/** Reads some children of a node in one doorbell. */
 export function* visitMany(
   children: readonly number[],
   links: Int32Array,
@@ -172,7 +172,7 @@ export function* freeze(tree: NodeClient, { address, image }: Visit): Operation<
   return { links, separators, pair: words[1] & ~PAIR_FROZEN };
 }
 
-/** As `freeze`, of a node above leaves that was read with this mark; false if it is another now. */
+/** As `freeze`, for a node above leaves that was read with this mark. False if that has changed. */
 export function* freezePair(
   tree: NodeClient,
   { address, image }: Visit,
@@ -186,7 +186,7 @@ export function* freezePair(
   return yield* swap(tree, address + CHILDREN_AT, open, frozen);
 }
 
-/** Sets a bit in the high halves of words that stand anywhere. */
+/** Sets a bit in the high halves of words at any addresses. */
 export function* freezeAt(
   tree: NodeClient,
   addressOf: (i: number) => Address,
@@ -240,20 +240,20 @@ interface NodeBlock {
   size: number;
 }
 
-/** The largest block that a smaller node takes: 16 KiB. */
+/** Logarithm of the largest block, in units, that a smaller node may take: 16 KiB. */
 const LARGER_MAX = 8;
 
-/** Bytes of most children: the link, the separator, and where it ends. */
+/** Enough bytes for most children: the link, the separator and its end. */
 const CHILD_BYTES = 64;
 
 /** Nodes that no other client knows yet: written, then linked or given back all together. */
 export class NewNodes {
   readonly #tree: NodeClient;
   readonly #blocks: NodeBlock[] = [];
-  /** The blocks that are only reserved. */
+  /** Reserved blocks that no node uses yet. */
   readonly #spare: NodeBlock[] = [];
   readonly #writes: { address: Address; bytes: number; image: Scratch; at: number }[] = [];
-  /** Lent by the tree: images of nodes stand in its scratch as long as there is room. */
+  /** Lent by the tree; it holds the images of nodes while there is room. */
   #memory: StepMemory | undefined;
   #imagesEnd = 0;
 
@@ -269,7 +269,7 @@ export class NewNodes {
     return block;
   }
 
-  /** Claims a block ahead, so that what has been begun need not stop for want of it. */
+  /** Claims a block ahead, so that a change that has begun does not fail for lack of it. */
   *reserve(size: number): Operation<void> {
     const block = yield* this.#allocate(size);
     this.#blocks.push(block);
@@ -280,7 +280,7 @@ export class NewNodes {
     return this.#spare.length > 0;
   }
 
-  /** Claims a block for a copy of a node that gets these children, or maybe another one. */
+  /** Claims a block for a copy of a node with these children, or if unknown with one more. */
   reserveCopy({ image }: Visit, added?: readonly NewChild[]): Operation<void> {
     const more = added === undefined ? CHILD_BYTES : 0;
     const size = sizeFor(splicedBytes(image, added ?? []) + more);
@@ -292,7 +292,7 @@ export class NewNodes {
     for (let level = routes; ; ) {
       const ascends = isAtEnd(level, key);
       const { nodes, between } = cutRoutes(level, this.#tree.geometry.shape.fanout, ascends);
-      // The first node may be the longest one: what is known of the routes may change a little.
+      // All of the largest size, because the routes may still change a little.
       const size = Math.max(...nodes.map(sizeOf));
       for (let i = 0; i < nodes.length; i++) yield* this.reserve(size);
       if (nodes.length === 1) return;
@@ -301,8 +301,8 @@ export class NewNodes {
   }
 
   /**
-   * A larger block where there is none of its size: each size needs a chunk, and a full pool may
-   * have none for one that the tree did without so far.
+   * Takes a larger block if there is none of this size: each size needs a chunk, and a full pool
+   * may have none for a size that the tree has not used yet.
    */
   *#allocate(nodeSize: number): Operation<NodeBlock> {
     const { allocator, catalog } = this.#tree;
@@ -328,7 +328,7 @@ export class NewNodes {
     )).link;
   }
 
-  /** A node that was read, with more leaves behind one of its own; and what it then says. */
+  /** A copy of a node that was read, with more leaves behind one of its own; and its routes. */
   *spliced(
     old: Scratch,
     child: number,
@@ -341,7 +341,7 @@ export class NewNodes {
     return { link, routes: packedNode(image, at) };
   }
 
-  /** A node that was read, without one of its leaves, which is not the first. */
+  /** A copy of a node that was read, without one of its leaves (not the first); and its routes. */
   *without(
     old: Scratch,
     child: number,
@@ -359,7 +359,7 @@ export class NewNodes {
     flags: number,
     encode: (image: Scratch, at: number) => void,
   ): Operation<{ link: Link; image: Scratch; at: number }> {
-    invariant(size <= NODE_SIZE_MAX, 'a node is made that is longer than any may be');
+    invariant(size <= NODE_SIZE_MAX, 'a node is too long');
     const block = yield* this.#take(size);
     const bytes = UNIT_BYTES << size;
     const { image, at } = this.#room(bytes);
@@ -385,7 +385,7 @@ export class NewNodes {
     at: number,
   ): Link {
     const { reclamation, geometry } = this.#tree;
-    invariant(reclamation.online, 'a node is made in no epoch, which its tag is to say');
+    invariant(reclamation.online, 'a node is made without an epoch for its tag');
     const low = linkLow(address);
     // The block is freed by the size in the link. So if it is a larger one, the link says its size.
     const said = blockSize > blockSizeOf(size) ? blockSize : size;
@@ -429,8 +429,8 @@ export class NewNodes {
 }
 
 /**
- * The moment at which a node is replaced: a CAS turns its first word from its identity to the link
- * of its replacement, which is written before it. When several clients try, one succeeds.
+ * Replaces a node: writes the replacement, and CASes the node's first word from its identity to the
+ * link of the replacement. If several clients try, one succeeds.
  */
 export function* publish(
   tree: NodeClient,
@@ -446,7 +446,7 @@ export function* publish(
 }
 
 /**
- * The CAS by which a parent says that it is taking a node up; false when it was replaced before.
+ * Marks a node as absorbed by its frozen parent. False if the node was replaced first.
  */
 export function absorb(tree: NodeClient, node: Visit): Operation<boolean> {
   return swap(tree, node.address, identityOf(tree, node), { low: 0, high: UP });
@@ -458,9 +458,9 @@ export function identityOf(tree: NodeClient, { low, high }: Link): Link {
 }
 
 /**
- * Links what has replaced a node in its place. The client that succeeds retires the node, and those
- * that went with it (`gone`), at once; when it died before that, the next client that comes by
- * does. False when the link is another one by now, or frozen.
+ * Links a node's replacement in its place. The client whose CAS succeeds then retires the node, and
+ * the nodes that it had absorbed (`gone`); if the client dies in between, a sweep frees them. False
+ * if the link has changed, or is frozen.
  */
 export function* swing(
   tree: NodeClient,

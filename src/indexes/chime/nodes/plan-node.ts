@@ -21,9 +21,8 @@ import {
 } from './node-io.ts';
 
 /**
- * What becomes of the children of a node that is being replaced. It follows from the node's frozen
- * links and from what the absorbed children hold, frozen too: every client that works on the node
- * finds the same plan.
+ * What happens to the children of a node that is being replaced. It depends only on frozen words of
+ * the node and of the children that it absorbs, so every client finds the same plan.
  */
 export interface Plan {
   pieces: Piece[];
@@ -32,7 +31,7 @@ export interface Plan {
 }
 
 export type Piece =
-  /** A child that stays; `isLeft` of a leaf that is to become one with the next. */
+  /** A child that stays. `isLeft`: a leaf that is to be merged with the next one. */
   | { kind: 'child'; link: Link; isLeft: boolean }
   /** The children of two internal nodes that become one. */
   | { kind: 'nodes'; plan: Plan };
@@ -133,11 +132,11 @@ function append(plan: Plan, { pieces, separators }: Plan): void {
 /** A child that its parent has absorbed. */
 interface Closed {
   routes: Routes;
-  /** Whether it is what a split has left: nodes of the child's own level. */
+  /** Whether a cut has left it, so that its children are nodes of its own level. */
   wasSplit: boolean;
 }
 
-/** Freezes a child that is to be absorbed, or what has replaced it, for good. */
+/** Freezes a child or its replacement, and marks it as absorbed. */
 function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Operation<Closed> {
   for (let round = 1, at = link; ; round++) {
     invariant(round <= PATH_MAX, 'what has replaced a node is not to be found');
@@ -149,14 +148,14 @@ function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Oper
       continue;
     }
     const routes = yield* freeze(tree, node);
-    // When another client was faster, the next look tells what was done.
+    // Another client was faster: reads the node again to see whether it absorbed or replaced it.
     if (inUse && !(yield* absorb(tree, node))) continue;
     gone.push(node);
     return { routes, wasSplit: (node.high & ABSORB) !== 0 };
   }
 }
 
-/** The nodes that no link leads to any more when a replaced one is unlinked: those it took up. */
+/** The nodes to retire when a replaced node is unlinked: itself and those that it has absorbed. */
 export function* goneWith(tree: NodeClient, node: Visit, depth = 0): Operation<Link[]> {
   const gone: Link[] = [node];
   yield* planOf(tree, yield* freeze(tree, node), gone, depth);
@@ -164,13 +163,13 @@ export function* goneWith(tree: NodeClient, node: Visit, depth = 0): Operation<L
 }
 
 /**
- * Absorbs what splits have left of a node's children, all of it in the same doorbells:
+ * Absorbs all children of a node that are marked ABSORB, in shared doorbells:
  *
  *   D[READ nodes] -> D[CAS FROZEN into their links] -> D[CAS identity -> UP]
  *
- * By child, what each says: undefined where there is nothing to absorb, and where the child had
- * been replaced, which `close` has to follow. Each child is done with as `close` would alone, so a
- * client may stop after any verb: the next client finds some of them absorbed.
+ * Returns the routes of each absorbed child, by its number: undefined if there is nothing to
+ * absorb, or if the child has been replaced, which `close` follows. Each child goes through the
+ * steps of `close`, so a client may die after any verb: the next one finds some of them absorbed.
  */
 function* absorbChildren(
   tree: NodeClient,
@@ -197,8 +196,8 @@ function* absorbChildren(
 }
 
 /**
- * Freezes the links of all nodes, which no split leaves just above leaves, and in which no pair is
- * marked; `routes` then has them as they are for good, without FROZEN.
+ * Freezes the links of all nodes, and sets `routes` to their final values, without FROZEN. The
+ * pairs need no freezing: nodes marked ABSORB are not just above leaves and have no marked pair.
  */
 function* freezeLinks(
   tree: NodeClient,

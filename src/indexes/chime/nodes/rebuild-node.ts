@@ -78,7 +78,7 @@ function* reserve(tree: NodeClient, node: Visit, target: Target, nodes: NewNodes
   yield* nodes.reserveFor(copy, target.key);
 }
 
-/** The routes after a split is absorbed, as far as one can tell without a look at it. */
+/** The routes after a cut is absorbed, estimated without reading it. */
 function withOneMore({ links, separators, pair }: Routes, { key }: Target): Routes {
   if (!links.some((high, i) => i % 2 === 1 && (high & ABSORB) !== 0)) {
     return { links, separators, pair };

@@ -39,7 +39,7 @@ export function rememberedPath(
 export interface PathRead {
   readonly path: RememberedPath;
   readonly memory: StepMemory;
-  /** The links that were read, which the path may not have any more. */
+  /** The links at the time of the READ; those of the path may have changed since. */
   readonly node: Link;
   readonly above: Link | undefined;
 }
@@ -82,9 +82,9 @@ export function* visitRemembered(
 }
 
 /**
- * The node as it was read. Undefined unless it and the one above were in use, and no client was
- * replacing the node. Both identities were those of the links in this operation, so neither block
- * is used again before it ends.
+ * The node as it was read. Undefined unless it and the node above were in use, and no client was
+ * replacing the node. Both blocks had the identities of their links during this operation, so
+ * neither is reused before it ends.
  */
 export function visitOf(
   tree: NodeClient,
@@ -94,7 +94,7 @@ export function visitOf(
   const bytes = bytesOfNode({ high });
   const owner =
     above === undefined ? tree.root : linkAddress(addressOfLink(above.low, above.high), child);
-  // The node above may be remembered as it was frozen: a link that is frozen must not change.
+  // The cached link may have FROZEN. The CAS expects it without, so it fails while it is frozen.
   const node = { owner, low, high: high & ~FROZEN, address, image };
   const isStill = (link: Link, at: number) => {
     const identity = identityOf(tree, link);
@@ -109,8 +109,8 @@ export function visitOf(
 }
 
 /**
- * Changes the node at the end of a path, which may have been read ahead. False when it is not as
- * remembered, or the pool is full: then `finishPending` does the rest, whatever was done here.
+ * Changes the node at the end of a path, which may have been read ahead. False if the path is out
+ * of date, or the pool is full: then `finishPending` completes whatever was begun here.
  */
 export function* changeRemembered(
   tree: NodeClient,
@@ -130,7 +130,7 @@ export function* changeRemembered(
   }
 }
 
-/** Remembers what has replaced the node, and is linked in its place; the copy if it is one node. */
+/** Caches the replacement of the path's node, which is linked; returns it if it is one node. */
 export function rememberCopy(
   { cache }: NodeClient,
   { parent, child }: RememberedPath,
@@ -144,7 +144,7 @@ export function rememberCopy(
   return copy;
 }
 
-/** What has replaced a node, and is linked in its place. */
+/** The replacement of a node, linked in its place. */
 export interface Linked {
   to: Link;
   /** Undefined when it is not one node that has all children. */

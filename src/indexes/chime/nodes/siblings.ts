@@ -26,7 +26,7 @@ export function keyOf({
   return { u8: outgoing.u8, at: HEADER_BYTES, bytes: keyBytes };
 }
 
-/** The key whose leaf's siblings a node is to have, and the upper border of the node's keys. */
+/** The key whose leaf's siblings a node lacks, and the upper bound of the node's keys. */
 export interface Target {
   key: KeyAt;
   upper: Uint8Array | undefined;
@@ -38,7 +38,7 @@ export interface WithSiblings {
   merged: Link | undefined;
 }
 
-/** Which child of some routes a key belongs to. */
+/** The child to which a key belongs. */
 export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }: KeyAt): number {
   let child = 0;
   while (child < separators.length) {
@@ -49,7 +49,7 @@ export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }:
   return child;
 }
 
-/** Whether a key belongs to the last children: where keys ascend, the others get no more. */
+/** Whether a key belongs to one of the last two children: then the others may get no more keys. */
 export function isAtEnd({ separators }: Pick<Routes, 'separators'>, key: KeyAt): boolean {
   return childOfKey(separators, key) >= separators.length - 1;
 }
@@ -80,7 +80,7 @@ export function* withSiblings(
   }
   const separators = routes.separators.slice();
   separators.splice(child, 0, ...added.map(({ separator }) => separator));
-  // A mark behind the leaf moves on. That of the leaf itself names it and its first sibling now.
+  // A mark behind the leaf moves on. A mark of the leaf itself now names it and its new sibling.
   const pair = routes.pair > child + 1 ? routes.pair + count : routes.pair;
   return { routes: { links, separators, pair }, merged };
 }

@@ -5,13 +5,13 @@ const REMEMBERED_MAX = 1024;
 const SEAL = 0x5ca1ab1e;
 
 /**
- * Cursors of walks are numbers, and keys are none: a cursor is a hash of the key at which a walk
- * goes on, which is a separator. This client remembers the last ones that it gave out.
+ * The cursor of a walk must be a number, so it is a hash of the separator at which the walk
+ * continues. This client remembers the keys of the last cursors that it gave out.
  */
 export class Cursors {
   readonly #keys = new Map<number, Uint8Array>();
 
-  /** 44 bits of a hash and 8 that tell them from other numbers; 0 stands for the beginning. */
+  /** 44 bits of a hash, and 8 that check them; 0 stands for the beginning. */
   give(key: Uint8Array, seed: number): number {
     const cursor = cursorOf(key, seed);
     if (cursor === 0) return 0;

@@ -6,11 +6,11 @@ import { codecOf, flagsIn, itemHigh, valueAt, valueBytesOf } from '../../substra
 import { CONTENT_AT } from '../../substrates/leaf/layout.ts';
 import { compareKeys } from '../nodes/keys.ts';
 
-/** Bytes of a key that are compared as a number, behind what all keys of a run begin with. */
+/** Bytes of a key, behind the prefix that all keys share, that are compared as one number. */
 const RANK_BYTES = 5;
-/** More than entries of a leaf: their numbers share a double with the rank. */
+/** No leaf has more entries: a rank and the number of its item share one double. */
 const RUN_MAX = 1024;
-/** Up to this many ranks a loop sorts faster than a call of the built-in. */
+/** Up to this many ranks a loop sorts faster than the built-in. */
 const INSERTED_MAX = 64;
 const NO_WORDS = new Scratch(0);
 
@@ -21,14 +21,14 @@ const NO_WORDS = new Scratch(0);
  */
 export class KeyOrder {
   count = 0;
-  /** Whether `sorted` has all of them. */
+  /** Whether `sorted` is up to date. */
   isSorted = false;
-  /** Whether the items are known to be whole: else their keys come in this order if they are. */
+  /** Whether the items are known to be whole. The order holds only for those that are. */
   isVerified = false;
   /** Which of the sorted ones are in the range of a scan. */
   first = 0;
   end = 0;
-  /** Where each item stands, and whether in the image or among the records. */
+  /** Offset of each item, and whether that is in the records instead of the image. */
   readonly at: Int32Array;
   readonly isRecord: Uint8Array;
   readonly keyBytes: Int32Array;
@@ -47,7 +47,7 @@ export class KeyOrder {
     this.#ranks = new Float64Array(span);
   }
 
-  /** Forgets items, and those of leaves that were read before. */
+  /** Forgets all items. */
   clear(isVerified: boolean): void {
     this.count = 0;
     this.isSorted = false;
@@ -86,7 +86,7 @@ export class KeyOrder {
       const rank = Math.floor(ranks[place] / RUN_MAX);
       const one = ranks[place] - rank * RUN_MAX;
       let to = place;
-      // Keys of one rank differ further behind.
+      // Keys of equal rank differ further on.
       if (rank === before) {
         for (; to > 0 && this.#compare(sorted[to - 1], one) > 0; to--) sorted[to] = sorted[to - 1];
       }
@@ -116,7 +116,7 @@ export class KeyOrder {
     return compareKeys(aBytes, aAt, keyBytes[a], bBytes, bAt, keyBytes[b]);
   }
 
-  /** How many bytes all keys begin with; by words, as they stand in memory. */
+  /** Length of the prefix that all keys share. Compares whole words. */
   #sharedBytes(): number {
     const { at, keyBytes, count } = this;
     if (count === 0) return 0;
@@ -151,7 +151,7 @@ export class KeyOrder {
   }
 }
 
-/** Items of a leaf's image as the records that a scan hands out together. */
+/** Items of a leaf's image, which a scan hands out together as records. */
 export class ItemBlock implements RecordBlock {
   words = new Scratch(0);
   count = 0;
@@ -169,7 +169,7 @@ export class ItemBlock implements RecordBlock {
     this.codec = new Uint8Array(span);
   }
 
-  /** Takes items of an order that are in its range; false where one has times, or is a helper's. */
+  /** Takes the items in an order's range. False if one has times, or is the state of a helper. */
   fill(words: Scratch, order: KeyOrder, reverse: boolean, limit: number): boolean {
     const { at, keyBytes, sorted, first, end } = order;
     const count = Math.min(limit, end - first);

@@ -29,7 +29,7 @@ import type { LeafOrders } from './leaf-orders.ts';
 
 /** A leaf as it was at one moment, and the keys of it that count: from `lower` to below `upper`. */
 export interface LeafPicture {
-  /** Has the leaf's image, good until the walk goes on. */
+  /** Has the leaf's image, until the walk goes on. */
   request: ChimeRequest;
   lower: Uint8Array;
   /** Undefined: there is no higher key. */
@@ -38,7 +38,7 @@ export interface LeafPicture {
   leaf: Borders;
 }
 
-/** An item behind a pointer that may be in the range: its record was read to `at`. */
+/** An indirect item that may be in the range; its record is read to `at`. */
 interface ReadRecord {
   entry: number;
   at: number;
@@ -70,9 +70,9 @@ export interface LeafReader {
 }
 
 /**
- * Gathers the items of some pictures that are in a range; where a longer item's prefix does not
- * tell, its record is read into `request.incoming`, all of them in one doorbell. Undefined when an
- * item that counts is being written, in a leaf of which only the order was remembered.
+ * Gathers the items of some pictures that are in a range. Reads the records of longer items that
+ * are or may be in it into `request.incoming`, in one doorbell. Undefined if an item that counts is
+ * being written in a leaf whose order was only remembered.
  */
 export function* readItems(
   reader: LeafReader,
@@ -161,7 +161,7 @@ function countBelow({ sums }: LeafReader, request: ChimeRequest, key: Uint8Array
   return low;
 }
 
-/** Whether the items that a scan is going to visit are. */
+/** Whether the items that a scan will visit are whole. */
 function areWhole({ sums }: LeafReader, { order, words, idLow, idHigh }: ChimeRequest): boolean {
   const { at, sorted, first, end } = order;
   for (let i = first; i < end; i++) {
@@ -170,7 +170,7 @@ function areWhole({ sums }: LeafReader, { order, words, idLow, idHigh }: ChimeRe
   return true;
 }
 
-/** Adds all items of a leaf, if none of them stands in a record. */
+/** Adds all items of a leaf. False if one is indirect. */
 function addInline({ entriesAt }: ChimeGeometry, { order, words }: ChimeRequest): boolean {
   for (let entry = 0; entry < entriesAt.length; entry++) {
     const at = IMAGE_AT + entriesAt[entry];
@@ -230,7 +230,7 @@ function addInRange(
   return limit;
 }
 
-/** The first bytes of a key, as far as an entry has room for those of a record. */
+/** The first bytes of a key, at most as many as an indirect item has. */
 interface Prefix {
   at: number;
   bytes: number;
@@ -259,7 +259,7 @@ const OUTSIDE = 0;
 const UNSURE = 1;
 const SURE = 2;
 
-/** Whether a key of which these bytes are the first, padded with zeros, is in a range. */
+/** Whether a key that begins with these bytes, or ends and is padded with zeros, is in a range. */
 function placeOf(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOpenRange): number {
   const [low, high] = [Math.min(bytes, from.length), Math.min(bytes, to?.length ?? 0)];
   const above = compareKeys(u8, at, low, from, 0, low);
@@ -268,7 +268,7 @@ function placeOf(u8: Uint8Array, at: number, bytes: number, { from, to }: HalfOp
   return (above > 0 || low === 0) && below < 0 ? SURE : UNSURE;
 }
 
-/** Reads records again, behind the others, whose key, link or times end behind what was read. */
+/** Reads those records again, behind the others, whose key, link or times were cut off. */
 function* readLong(
   items: readonly LeafItems[],
   { incoming }: ChimeRequest,
@@ -302,7 +302,7 @@ function* readLong(
   yield batch;
 }
 
-/** Adds the items that stand in records to the order of the others, as far as they are in range. */
+/** Adds the items in records, if they are in range, to the order of the others. */
 export function addRecords(
   { picture, range, records }: LeafItems,
   { incoming }: ChimeRequest,
@@ -310,7 +310,7 @@ export function addRecords(
   const { order } = picture.request;
   for (const { at } of records) {
     const keyBytes = incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-    invariant(at + valueOffset(keyBytes) <= incoming.u8.length, 'a key ends behind its record');
+    invariant(at + valueOffset(keyBytes) <= incoming.u8.length, 'a key is longer than its record');
     if (isIn(incoming.u8, at + CONTENT_AT, keyBytes, range)) order.add(at, keyBytes, true);
   }
   if (records.length > 0) order.end = order.count;

@@ -5,22 +5,22 @@ import type { ChimeGeometry } from '../geometry.ts';
 import { TAG_VALUES } from '../nodes/link.ts';
 import type { ChimeRequest } from '../request.ts';
 
-/** Leaves of which an order is remembered, at most: 3 MiB with 64 entries. */
+/** Most leaves whose order is remembered: 3 MiB with 64 entries. */
 const LEAVES_MAX = 2 ** 15;
 /** Words for each leaf: identity, sequence, number of entries, epoch. */
 const HEAD_WORDS = 6;
-/** Long before tags, and with them the identities of leaves in one block, come round. */
+/** Age of a useless order: long before tags, and so the identities in a block, wrap around. */
 const EPOCHS_MAX = TAG_VALUES / 4;
 
 /**
  * The order of the keys in leaves that this client has scanned. It holds while the leaf's sequence
- * is the same: no key has come, gone or moved. A scan then sorts nothing, and verifies only the
- * items that it returns. When two leaves share a place, the later one keeps it.
+ * is the same: no key was inserted, removed or moved. A scan then sorts nothing, and verifies only
+ * the items that it returns. If two leaves share a place, the later one keeps it.
  */
 export class LeafOrders {
   readonly #geometry: ChimeGeometry;
   readonly #cache: { readonly epoch: number };
-  /** Made for the first scan. */
+  /** Allocated by the first scan. */
   #heads = new Int32Array(0);
   #entries = new Uint8Array(0);
 
@@ -30,8 +30,8 @@ export class LeafOrders {
   }
 
   /**
-   * The order of the request's leaf, whose picture is of one moment, if it is known: of items that
-   * are not verified. False when it is not, or some items stand in records.
+   * Sets the order of the request's leaf, whose picture is of one moment, without verifying the
+   * items. False if the order is not remembered, or an item is indirect.
    */
   recall({ order, words, idLow, idHigh }: ChimeRequest): boolean {
     const heads = this.#heads;
@@ -88,7 +88,7 @@ export class LeafOrders {
   }
 }
 
-/** An identity's lower half is a mix of its leaf's address already. */
+/** Without a hash, because an identity's lower half already mixes the leaf's address. */
 function placeOf(idLow: number): number {
   return idLow & (LEAVES_MAX - 1);
 }

@@ -203,7 +203,7 @@ export class LeafWalk {
     return height - 1;
   }
 
-  /** Gives back the requests, once the caller needs their pictures no more. */
+  /** Gives back the requests, once the caller no longer needs their pictures. */
   release(): void {
     for (const request of this.#requests) this.#tree.idleRequests.give(request);
     this.#requests.length = 0;

@@ -12,14 +12,14 @@ import type { KeyOrder } from './key-order.ts';
 import { addRecords, type LeafItems, type LeafPicture, readItems } from './leaf-items.ts';
 import { LeafWalk } from './leaf-walk.ts';
 
-/** Leaves that are read in one doorbell when the caller does not say. */
+/** Leaves to read in one doorbell, by default. */
 const WIDTH = 4;
 const WIDTH_MAX = 64;
 /** A request that grew for long values is not kept. */
 const KEPT_BYTES = 1024 * 1024;
-/** How full leaves are taken to be before any was read: as random insertion leaves them. */
+/** Assumed fill of leaves before any was read: about what random insertions leave. */
 const FILL = 0.6;
-/** Which part of the first leaf is likely to lie outside of a range that begins within it. */
+/** Expected share of the first leaf that lies outside of a range that begins within it. */
 const FIRST_OUTSIDE = 0.5;
 
 /** Called for each record: the request's found one, its key in `outgoing`. */
@@ -35,15 +35,15 @@ interface Step {
 }
 
 /**
- * A scan (CHIME section 4.4): the records of a range of keys in their order, or against it, those
- * of some leaves at a time. Each step is an operation of its own:
+ * A scan (CHIME section 4.4): the records of a range of keys, ascending or descending, some leaves
+ * at a time. Each step is an operation of its own:
  *
  *   D[READ sequence, bounds, entries, identity and sequence] of `width` leaves       1 round trip
  *     -> READ records of longer items                                                2
  *
  * Every key that is present throughout comes exactly once, with a value that was current at some
  * moment of the scan, because the scan meets each key in exactly one leaf. A step that fails does
- * not count: a caller that continues meets again what it has visited.
+ * not count: the next one visits its records again.
  */
 export class ChimeScan implements IndexScan {
   readonly #tree: ChimeTree;
@@ -110,7 +110,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  /** As `next` without a limit, but only counts: by the pictures, where items tell their keys. */
+  /** As `next` without a limit, but only counts. */
   *countNext(): Operation<number> {
     if (this.done) return 0;
     const step = this.#beginStep();
@@ -129,7 +129,7 @@ export class ChimeScan implements IndexScan {
     }
   }
 
-  /** The items of the next leaves. At most one remembered order of each leaf fails. */
+  /** Reads the items of the next leaves. Forgets orders that fail, so each fails at most once. */
   *#readStep(step: Step, limit: number, keysOnly: boolean): Operation<LeafItems[]> {
     const wanted = { range: this.#range, limit, reverse: this.#reverse, keysOnly };
     const width = limit === Number.POSITIVE_INFINITY ? this.#width : this.#leavesNeeded();
@@ -177,7 +177,7 @@ export class ChimeScan implements IndexScan {
       return;
     }
     let done = this.#visitFrom(items.picture, request, order, 0, visit, keysOnly);
-    // Only for values behind links it needs more verbs.
+    // Only chained values need more verbs.
     while (done < order.end - order.first && this.#left > 0) {
       yield* this.#tree.records.complete(request);
       this.#left--;
@@ -217,7 +217,7 @@ export class ChimeScan implements IndexScan {
     return end - first;
   }
 
-  /** How full leaves are, for the next step, which the limit may end. */
+  /** Updates the estimate of records per leaf, by which the next step chooses its width. */
   #learn(all: readonly LeafItems[]): void {
     if (this.#left === Number.POSITIVE_INFINITY) return;
     let count = 0;
@@ -242,10 +242,10 @@ export class ChimeWalk implements IndexWalk {
   readonly #tree: ChimeTree;
   readonly #range: KeyRange;
   #scan: ChimeScan;
-  /** A cursor whose key has not been looked for yet; else 0. */
+  /** A cursor whose key has not been found yet; else 0. */
   #from: number;
 
-  /** Raises SW_INVALID_ARGUMENT for what is no cursor. */
+  /** Raises SW_INVALID_ARGUMENT for an invalid cursor. */
   constructor(tree: ChimeTree, cursor: number, range: KeyRange = {}) {
     if (!isCursor(cursor)) {
       throw new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
@@ -297,7 +297,7 @@ function* findPosition(tree: ChimeTree, cursor: number): Operation<Uint8Array> {
     if (cursorOf(leaves.position, seed) === cursor) return leaves.position;
     yield* leaves.skip();
   }
-  // A leaf that was split may not be linked in two yet.
+  // The separator may belong to a sibling that its parent does not link yet.
   const fresh = new LeafWalk(tree, LOWEST);
   while (fresh.position !== undefined) {
     const { position } = fresh;

@@ -39,7 +39,8 @@ export const STEP_RECORDS = 128;
 /**
  * SCAN (section 4.2): the skiplist servers catch up with the log, their partitions are merged, and
  * the records are read from the pool together. Each step sees each pair as it was at one moment of
- * the step: everything that a GET can have returned before, nothing that a GET would not yet see.
+ * the step: all that a GET can have returned before the step, and nothing that a GET after it would
+ * not see.
  */
 export class HStoreScan implements IndexScan {
   readonly #table: HStoreTable;
@@ -92,7 +93,7 @@ export class HStoreScan implements IndexScan {
     this.#pass(within, count);
   }
 
-  /** Moves on behind a step that was visited; a step that failed is visited again. */
+  /** Moves on after a step was visited; a step that failed is repeated. */
   #pass(within: readonly OrderedSlot[], count: number): void {
     this.#left -= within.length;
     this.done = this.#left <= 0 || within.length < count;
@@ -140,8 +141,8 @@ function* isServed({ skiplistLease }: Pair): Operation<boolean> {
 }
 
 /**
- * A call to the skiplist server; undefined when it is gone (the request is withdrawn), or the pool
- * is so full that there is no memory for an answer.
+ * Calls the skiplist server. Undefined if it is gone (then the request was withdrawn), or the pool
+ * has no memory for an answer.
  */
 export function* askForSlots(
   table: HStoreTable,
@@ -189,8 +190,8 @@ export function* askForSlots(
 }
 
 /**
- * Posts what the batch holds and waits for the answer, which `read` adds the READ of. Returns how
- * many slots it has; undefined when the server is gone and the request withdrawn.
+ * Posts the batch and waits for the answer; `read` adds the READ of its slots. Returns how many
+ * slots it has; undefined if the server is gone and the request was withdrawn.
  */
 function* waitForScan(
   table: HStoreTable,
@@ -222,7 +223,7 @@ function* waitForScan(
 
 /**
  * Takes back a request that a dead server has not answered, as the holder of that server's lease.
- * Otherwise the next server would answer into blocks that have another use by then.
+ * Otherwise the next server would write an answer to a block that may have been reused.
  */
 function* withdraw(
   { skiplistLease, skiplistMailbox }: Pair,

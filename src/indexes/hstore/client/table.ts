@@ -28,7 +28,7 @@ export class HStoreRequest extends Request implements FoundSlot {
   /** The slot that named the found record, as it was read. */
   slotLow = 0;
   slotHigh = 0;
-  /** The bucket that was read last, and which of its slots that is; none when a server told it. */
+  /** The bucket that was read last, and the slot in it; no bucket if a server named the slot. */
   bucket: Address = NULL_ADDRESS;
   slotIn = 0;
   /** The mark that a bucket of the key's chain must have. */
@@ -57,13 +57,13 @@ export class HStoreTable {
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
   readonly pool: Pool;
-  /** Buckets of a place of a sample; see parts.ts. */
+  /** Buckets to read at each place of a sample; see parts.ts. */
   sampledBuckets: number;
   /** Why operations had to wait or begin again, and how often. */
   readonly retries = {
     waits: 0, // polls for the answer of another client that is the server
     takeovers: 0, // the server was gone or stood still, and this client became it
-    fences: 0, // the server stood still, and this client saw to it that it stays so
+    fences: 0, // the server made no progress, and this client fenced it
     degraded: 0, // the table was lost, and the skiplist server was asked instead
     slotChanged: 0, // a read-modify-write met another writer of its key
   };
@@ -79,7 +79,7 @@ export class HStoreTable {
     this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));
   }
 
-  /** The pair that the request's key is of. */
+  /** The pair of the request's key. */
   pairOf({ hash }: Request): Pair {
     return this.pairs[pairOf(this.shape, hash)];
   }

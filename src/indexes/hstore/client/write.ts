@@ -61,7 +61,7 @@ export function* write(
     if (reply.outcome === INSERTED) return INSERTED;
     if (reply.outcome === REPLACED) {
       const outcome = yield* replaced(table, request, reply, condition === ALWAYS);
-      // It may have expired since the server found it there.
+      // The old record may have expired since the server has decided.
       return condition === IF_PRESENT || condition === IF_VERSION ? REPLACED : outcome;
     }
     request.found.at = -1;
@@ -78,9 +78,9 @@ function isVersion(expected: number): boolean {
 }
 
 /**
- * DELETE: a call that names the key, which stands in the pool as that of a record does; then the
- * removed record is read, for the caller and to free it. The server compares the version, when one
- * is expected: it decides one request of a bucket after the other.
+ * DELETE: a call that names the key, which is in the pool like that of a record; then a READ of the
+ * removed record, for the caller and to free it. If a version is expected, the server compares it:
+ * it decides the requests of a bucket one by one.
  */
 export function* remove(
   table: HStoreTable,
@@ -104,9 +104,9 @@ export function* remove(
 }
 
 /**
- * Has the key in the pool for the server to read, and tells how; undefined when there is no such
- * key. In a full pool there may be no block for it: then the request names the key's own record,
- * which is not re-used while this client is in its epoch.
+ * Puts the key in the pool for the server to read. Returns the operation that says where it is;
+ * undefined if there is no such key. In a full pool there may be no block for it: then the request
+ * names the key's own record, which is not reused while this client is in its epoch.
  */
 function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number | undefined> {
   const { records } = table;
@@ -120,7 +120,7 @@ function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number 
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
   }
   if (!(yield* search(table, request))) return undefined;
-  // There is nothing to be written.
+  // There is nothing to write.
   request.record.isPosted = true;
   return OP_REMOVE_FOUND;
 }
@@ -156,7 +156,7 @@ export function* modify(
   }
 }
 
-/** Asks the server; a record that it has stored is the index's afterwards, with its version. */
+/** Calls the hash server. A record that it has stored then belongs to the index. */
 function* call(
   table: HStoreTable,
   request: HStoreRequest,
@@ -168,7 +168,7 @@ function* call(
   const asked = { operation, condition, expectedVersion };
   const reply = yield* callHashServer(table, pair, request, asked);
   if (reply.sequence > 0) {
-    // Also when it is not applied in time. What a removal has in the pool only names the key.
+    // Before the wait below, which may fail. The block of a removal only has the key.
     if (operation === OP_WRITE) {
       request.reseal(reply.version);
       request.record.forgetBlock();
@@ -181,9 +181,9 @@ function* call(
 
 /**
  * What a write does for the skiplist after it was committed. Asynchronous: nothing, except that a
- * client with a skiplist of its own applies the log before it comes round. When it has come round,
- * the next scan builds the skiplist: a write that did would stand still for it, and hold up others.
- * HStore (sync): it waits until the skiplist has the write.
+ * client with a skiplist of its own applies the log before the ring overwrites it. Once the ring
+ * has, the next scan rebuilds the skiplist, because in a write that would delay other clients.
+ * HStore (sync): the write waits until the skiplist has it.
  */
 function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operation<void> {
   const { skiplist, geometry } = pair;
@@ -196,7 +196,7 @@ function* applyAfter(table: HStoreTable, pair: Pair, sequence: number): Operatio
 
 function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
   const { skiplistLease } = pair;
-  const what = 'the write is done, and not applied';
+  const what = 'the write is stored, but the skiplist server has not applied it';
   yield* pair.waitFor('skiplist', what, function* ({ skiplist }, waiting) {
     const { holder, applied } = skiplist;
     const isOwn = holder.client === 0 || holder.client === skiplistLease.own;
@@ -210,8 +210,8 @@ function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
 }
 
 /**
- * The old record is this client's to free, through epochs (section 3.2). A blind write reads it
- * only when its slot does not tell how long it is. One that has expired counts as absent.
+ * This client frees the old record, through epochs (section 3.2). A blind write reads it only if
+ * its slot does not tell its length. A record that has expired counts as absent.
  */
 function* replaced(
   table: HStoreTable,
@@ -249,9 +249,9 @@ function* retireFound(table: HStoreTable, request: HStoreRequest): Operation<voi
  * 2. A client that gets the lease is the server for as long as it takes to answer this and all else
  *    that waits: its turns combine the calls of all clients, without a server process.
  * 3. Any other client waits for the answer. One call of a client polls for all of them (see
- *    Replies), and none does while the client is the server itself. When the server gives up the
- *    lease or is gone, the client takes the lease. Nothing is lost: the request stands in the
- *    mailbox, and what a dead server had begun in the record of its turn.
+ *    Replies), and none does while the client is the server itself. When the server releases the
+ *    lease or is gone, the client takes the lease. Nothing is lost: the request is in the mailbox,
+ *    and what a dead server had begun is in the record of its turn.
  */
 export function* callHashServer(
   table: HStoreTable,
@@ -282,7 +282,7 @@ export function* callHashServer(
     writeInteger(words, SWAP_AT + 8, pair.hashLease.forTurns);
     if (!isServed) batch.cas(pair.hashLease.address, words, SWAP_AT);
     posted = true;
-    // A server that was overtaken may still read it: it comes free by epochs.
+    // A server that was overtaken may still read it, so it is freed through epochs.
     request.record.isExposed = true;
     if (isServed && replies.mayLook(ticket)) yield* replies.look(ticket, batch);
     else yield batch;
@@ -300,7 +300,7 @@ export function* callHashServer(
   }
 }
 
-/** The block for a turn, of which a turn has made use, or not. */
+/** Gives back the block for a turn, unless a turn has used it. */
 function giveBack(pair: Pair, block: Address, { address, units }: SpareBlock): void {
   const { geometry, ownRecords } = pair;
   if (geometry.isOwnRecord(block)) ownRecords.give(block, address === NULL_ADDRESS);
@@ -308,15 +308,15 @@ function giveBack(pair: Pair, block: Address, { address, units }: SpareBlock): v
 }
 
 /**
- * Turns as the hash server until the own request is answered. It may be answered already: by the
- * server that gave up the lease between this client's WRITE and its CAS, or by the completion of
- * what another server had begun. Without an answer it ends when this client was overtaken, or the
- * table was lost and is there again: the lease is given back, and everything as before.
+ * Runs turns as the hash server until this request is answered. It may be answered already: by the
+ * server that released the lease between this client's WRITE and CAS, or by completing another
+ * server's turn. It ends without an answer if this client was overtaken, or had to restore or grow
+ * the table. In any case it releases the lease.
  */
 function* serve(pair: Pair, ticket: Ticket, spare: SpareBlock): Operation<void> {
   yield* servingTurns(pair, spare, function* (result) {
     if (ticket.reply) return false;
-    // It knows what waits: the own request, or nothing if another server has answered it.
+    // The turn has read ahead: the next one answers this request, unless it is answered already.
     if (result.next) return true;
     yield* pair.replies.look();
     if (ticket.reply || result.isOvertaken) return false;
@@ -353,7 +353,7 @@ function* wait(
       const { holder, progress } = state;
       yield* waiting.poll(holder, progress);
       const isOwn = holder.client === hashLease.own;
-      // Several operations may have heard of a free lease: the one that has looked tries for it.
+      // Several operations may have seen a free lease. Only the one that looked tries to take it.
       const tries = holder.client === 0 ? looks : !isOwn && waiting.isTime;
       if (tries && (yield* hashLease.takeForTurns(waiting.seen(holder)))) {
         if (holder.client !== 0) retries.takeovers++;

@@ -52,7 +52,7 @@ interface Mark {
   isCurrent: boolean;
 }
 
-/** Words that a decision reads: bucket, header, reply, number of the last answered request. */
+/** What is read for a decision: bucket, header, reply, number of the last answered request. */
 const HEADER_AT = BUCKET_BYTES;
 const REPLY_AT = HEADER_AT + HEADER_BYTES;
 const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
@@ -78,7 +78,8 @@ const MARK_ATTEMPTS_MAX = 10_000;
  * No word returns to an old value while the server may be within this operation. Slots name
  * records, which are freed through epochs, or the change that emptied them. Replies and numbers
  * contain the number of the request. State bytes and the rest count up. Log entries are written by
- * WRITE; their sequence shows when they are out of date.
+ * WRITE; their sequence shows when they are out of date. So are marks, but only by a server that is
+ * fenced before it is overtaken: see `#postMarks`.
  */
 export class Commit {
   readonly #pair: PairAccess;
@@ -90,7 +91,7 @@ export class Commit {
   readonly #states = new Scratch(64);
   readonly #words = new Scratch(8);
   #swapCount = 0;
-  /** This turn, and the one that was done before it. */
+  /** This turn, and the last one that was done before it. */
   #turn: Word = wordOf(0);
   #before: Word = wordOf(0);
   /** The turn's decisions, the change of each slot, and the marks that change. */
@@ -332,7 +333,7 @@ export class Commit {
       yield batch;
       if (!this.#isOpen()) return false;
     }
-    throw new StepwellError('SW_CONTENTION', 'the marks of records cannot be set');
+    throw new StepwellError('SW_CONTENTION', 'other clients keep changing state bytes');
   }
 
   /** Posts the CAS of a mark; false if it is set already. */
@@ -432,7 +433,7 @@ export class Commit {
   /** Posts a CAS. Returns the offset in `#swaps` at which the caller must put its words. */
   #addSwap(word: Address): number {
     const at = CAS_BYTES * this.#swapCount++;
-    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn swaps more than it made room for');
+    invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn posts more CASes than expected');
     this.#batch.cas(word, this.#swaps, at);
     return at;
   }

@@ -19,19 +19,19 @@ import type { Word } from '../protocol/word.ts';
 import { ATTEMPTS_MAX, type TurnOptions, type TurnResult, TurnWorker } from './turn-worker.ts';
 
 /**
- * The hash server of a pair: a state machine without a state of its own. All that it knows lies in
- * the pool. So the holder of the lease is the server from one turn to the next, and a holder that
- * dies or is stopped between any two words leaves what the next one needs.
+ * The hash server of a pair. All of its state is in the pool, so each turn can have another server:
+ * the holder of the lease. A holder that dies or is stopped between any two words leaves what the
+ * next one needs.
  *
- * A turn (section 4.2) takes what has been posted, reads the buckets and keys that this concerns,
- * and decides. One CAS makes the decisions those of the pair, if nothing has been decided since;
- * then any server carries them out (commit.ts).
+ * A turn (section 4.2) takes the posted requests, reads their buckets and keys, and decides. One
+ * CAS commits the decisions, if no other turn was decided meanwhile; then any server carries them
+ * out (commit.ts).
  */
 export class HashServer {
   readonly #pair: PairAccess;
   /**
-   * Several operations of one client can be in a turn: one that was overtaken learns that from its
-   * CAS, and one that has given the lease back goes on after others.
+   * Several, because several operations of one client can be in a turn: one that was overtaken
+   * learns it only from its CAS, and one that has released the lease may still be at work.
    */
   readonly #idle: TurnWorker[] = [];
 
@@ -40,8 +40,8 @@ export class HashServer {
   }
 
   /**
-   * Answers what waits, in one turn after the other, as long as `goesOn` says; returns the last.
-   * When nothing waited there is no answer, and the lease is kept.
+   * Answers waiting requests, turn after turn, while `goesOn` says so; returns the last turn. A
+   * turn without requests answers nothing, and keeps the lease.
    */
   *serve(
     options: TurnOptions,
@@ -62,10 +62,9 @@ export class HashServer {
   }
 
   /**
-   * Whether this client has memory of its own for the records of turns, however full the pool is: a
-   * chunk that it keeps. Turns take its blocks when there are no others, and get them back as
-   * epochs pass. A server process calls this before it takes the lease: a server without such
-   * memory could not even delete anything.
+   * Whether this client has memory of its own for the records of turns: blocks of a chunk that it
+   * keeps even if the pool gets full. Turns reuse them as epochs pass. A server process calls this
+   * before it takes the lease: a server without such memory could not even delete anything.
    */
   *isProvided(): Operation<boolean> {
     const units = unitsOfRecord(this.#pair.geometry.turnMax);
@@ -74,7 +73,7 @@ export class HashServer {
     return block !== undefined;
   }
 
-  /** Completes what a server before has decided; returns the last turn. */
+  /** Completes the turn that an earlier server has decided; returns the last turn. */
   *recover(): Operation<Word> {
     const worker = this.#idle.pop() ?? new TurnWorker(this.#pair);
     try {
@@ -85,18 +84,18 @@ export class HashServer {
   }
 
   /**
-   * As the holder of the lease, before anything but a turn: a server that was overtaken before, and
-   * does not know it, cannot decide anything any more.
+   * Called by the holder of the lease before it does anything but a turn. Afterwards a server that
+   * was overtaken, and does not know it, cannot decide a turn any more.
    */
   *forestall(): Operation<void> {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
       const turn = yield* this.recover();
       if (yield* this.forestallAfter(turn)) return;
     }
-    throw new StepwellError('SW_CONTENTION', 'servers that were overtaken go on and on');
+    throw new StepwellError('SW_CONTENTION', 'servers that were overtaken keep deciding turns');
   }
 
-  /** The same after `turn`, which is done. False if another turn has been decided since. */
+  /** As `forestall`, after `turn`, which is done. False if another turn was decided since. */
   *forestallAfter(turn: Word): Operation<boolean> {
     const { base } = this.#pair.geometry;
     const next = emptyTurnAfter(turn);
@@ -110,8 +109,8 @@ export class HashServer {
   }
 
   /**
-   * Completes what was begun, if the holder of the lease does not. That needs no lease: a client
-   * that is stopped here holds up no other.
+   * Completes the turn that was begun, if the holder of the lease cannot. It takes no lease, so a
+   * client that is stopped here holds up no other.
    */
   *complete(waiting?: Waiting): Operation<boolean> {
     const { hashLease } = this.#pair;
@@ -122,7 +121,7 @@ export class HashServer {
     return true;
   }
 
-  /** A committed sequence that is no less than what had begun when it was called. */
+  /** Waits until all that had begun at the call is committed; returns the committed sequence. */
   *committedFromNow(): Operation<number> {
     const { begun } = yield* readState(this.#pair);
     const { log } = this.#pair.geometry.shape;
@@ -133,24 +132,24 @@ export class HashServer {
       // A server begins one turn at a time, and the log keeps two.
       const isNear = begun - committed <= log;
       invariant(isNear, `change ${begun} has begun, and ${committed} are committed`);
-      // The hash server is at it, or it died: then its turn is completed here.
+      // The hash server is still at work, or has died: then this client completes its turn.
       if (holder.client === 0 || waiting.isTime) yield* complete(waiting);
     });
   }
 }
 
 /**
- * Places for records of turns in the memory of the pair: each client has a few. So a client that
- * owns no block, and finds the pool full, can still delete.
+ * Each client has a few places for records of turns in the pair's memory. So a client without a
+ * block can still delete in a full pool.
  *
- * Only the client of the row writes there. It uses a place again when no client can hold a turn
- * word that names it, as with a retired block: three epochs after it saw the last turn with another
- * record. A place that an earlier client of the row left counts as seen at this client's first
- * look: the earlier client is gone, and starts no further turn.
+ * Only the client of the row writes to its places. As with a retired block, it reuses a place when
+ * no client can still hold a turn word that names it: three epochs after it has seen another record
+ * in the last turn. For places that an earlier client of the row has left, that time begins at this
+ * client's first look, because the earlier client is gone and starts no further turn.
  */
 export class OwnRecords {
   readonly #pair: PairAccess;
-  /** By place that no operation has: the epoch in which no turn had it any more. */
+  /** For each place that no operation has: the epoch since which no turn names it. */
   readonly #freeSince = new Map<Address, number>();
   readonly #taken = new Set<Address>();
 
@@ -159,8 +158,8 @@ export class OwnRecords {
   }
 
   /**
-   * A place for the record of one turn. Raises FullForNow when each has to wait for epochs, which
-   * pass when this client's operations have ended.
+   * Takes a place for the record of one turn. Raises FullForNow if all must wait for epochs, which
+   * can pass only after this client's operations have ended.
    */
   *take(): Operation<Address> {
     const { geometry, pool } = this.#pair;
@@ -179,7 +178,7 @@ export class OwnRecords {
     throw new FullForNow(epoch + EPOCHS_TO_RIPEN);
   }
 
-  /** The operation has ended; `isUsed` tells whether a turn may have the place. */
+  /** Called when the operation has ended. `isUsed`: whether a turn may have the place. */
   give(place: Address, isUsed: boolean): void {
     const isFree = this.#freeSince.has(place);
     invariant(!isFree, 'a place for the record of a turn is given back twice');

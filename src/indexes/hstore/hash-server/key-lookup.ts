@@ -36,9 +36,9 @@ import {
 import { nextBucketIn } from '../protocol/table-reader.ts';
 import { CHAINED_BUCKET_UNITS, type Decision, emptyDecision } from '../protocol/turn.ts';
 
-/** Buckets to read before one is chained. */
+/** Buckets to read before a bucket is chained. */
 const BUCKETS_SAMPLED = 256;
-/** If those hold this many records each on average, the table grows instead. */
+/** If those have this many records on average, the table grows instead. */
 const CROWDED = 4;
 
 /** A slot as it was read. */
@@ -51,7 +51,7 @@ interface FoundSlot {
 /** A request in the mailbox, and what the server has read for it. Later turns reuse the object. */
 export class PostedRequest {
   readonly request: HashRequest = emptyRequest();
-  /** What the turn decides on it. */
+  /** The turn's decision on it. */
   readonly decision: Decision = emptyDecision();
   /** The first bucket of its chain, and the last one that was read. */
   bucket: Address = 0;
@@ -69,7 +69,7 @@ export class PostedRequest {
   /** The key's slot and its record's version, after the requests that this turn has decided. */
   match: NamedSlot | undefined;
   version = 0;
-  /** Whether that record has expired, so that the key counts as absent. */
+  /** Whether its record has expired, so that the key counts as absent. */
   isExpired = false;
 
   /** Call when `request` has been decoded. */

@@ -39,10 +39,10 @@ const TURN_AGAIN = ROWS_USED + 8;
 const NUMBERS = TURN_AGAIN + 8;
 /** While at most this many rows are in use, a look reads the requests too: 8 KiB. */
 const ROWS_READ_WHOLE = 128;
-/** An attempt fails when another server has had a turn, or when rows have come into use. */
+/** An attempt fails if another server has decided a turn, or more rows are in use. */
 export const ATTEMPTS_MAX = 10_000;
 
-/** What a turn has answered. */
+/** The result of a turn. */
 export interface TurnResult {
   answers: readonly Decision[];
   /** Whether it has released the lease. */
@@ -138,7 +138,7 @@ export class TurnWorker {
     const { geometry } = this.#pair;
     const { spare } = options;
     const most = Math.min(waiting, geometry.turnMax);
-    // A client that could not allocate its spare block has just found the pool full.
+    // A client whose spare is one of its own places has just found the pool full.
     const isFull =
       spare !== undefined && (geometry.isOwnRecord(spare.address) || this.#pair.wasJustFull);
     // A turn for the client's own request alone needs no block but the one that the client has.
@@ -266,7 +266,7 @@ export class TurnWorker {
       if (isEmptyTurn(done, turn)) yield* this.#commit.skip(done, turn);
       else yield* this.#commit.repeat(done, turn);
     }
-    throw new StepwellError('SW_CONTENTION', 'turns of the hash server are never done');
+    throw new StepwellError('SW_CONTENTION', 'other servers keep deciding turns');
   }
 
   /** Reads requests after their numbers, and then the turn again: see `#take`. */
@@ -288,7 +288,7 @@ export class TurnWorker {
       .read(geometry.base + PAIR.turn, 8, this.#words, TURN_AGAIN);
   }
 
-  /** Undefined if the client must look again: at an unfinished turn, a new table, or more rows. */
+  /** Undefined if the client must read again: a turn is unfinished, the table or rows are new. */
   #seen(): Look | undefined {
     const { geometry, hashLease } = this.#pair;
     const used = geometry.hashMailbox.inTable(readInteger(this.#words, ROWS_USED));
@@ -309,8 +309,8 @@ export class TurnWorker {
   }
 
   /**
-   * Finds the requests that wait. Each turn begins at another row. Otherwise clients in low rows
-   * that keep asking for one bucket would starve the others.
+   * Finds the waiting requests. Each turn begins at another row. Otherwise clients in low rows that
+   * keep writing to one bucket would starve the others.
    */
   #findUnanswered(turn: Word): void {
     const { hashMailbox: mailbox } = this.#pair.geometry;
@@ -387,9 +387,9 @@ function* decide(
     return reply(posted, REFUSED, first.isExpired ? undefined : match, version);
   }
   const record = slotWord(request.block, request.units, signatureOf(request.h2));
-  // A slot without a length is empty.
+  // A slot without a length would be empty.
   const isNamed = isRemoval(request.operation) || (request.units > 0 && request.block > 0);
-  invariant(isNamed, 'a request is to store a record of no length');
+  invariant(isNamed, 'a request stores a record without a length');
   if (match === undefined) {
     const slot = yield* lookup.emptySlot(first);
     if (slot === 'full') return reply(posted, OUT_OF_MEMORY, match, version);

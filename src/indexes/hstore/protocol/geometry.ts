@@ -6,9 +6,9 @@ import { BUCKET_BYTES, markOf } from './slot.ts';
 
 const LINE = 64;
 
-/** Words of a pair, each in a line of its own where others write it. */
+/** Offsets of a pair's words. Words with different writers are in different lines. */
 export const PAIR = {
-  /** The client that is the hash server, and its beat behind; see Lease. */
+  /** The client that is the hash server, and its beat; see Lease. */
   hashLease: 0,
   /** Highest sequence whose table updates may have begun, and up to which all are done. */
   begun: 64,
@@ -32,7 +32,7 @@ export const REPLY_BYTES = 32;
 
 /** Places for records of turns that each client has; see hash-server.ts. */
 const OWN_RECORDS = 16;
-/** Bytes of the record of a turn with one request. */
+/** Bytes for the record of a turn with one request. */
 const OWN_RECORD_BYTES = 2 * LINE;
 
 /** Requests that are answered together: one batch of the log. */
@@ -91,14 +91,14 @@ function wholeLines(bytes: number): number {
   return Math.ceil(bytes / LINE) * LINE;
 }
 
-/** A generation counts the tables so far; it also has this much for each time they have grown. */
+/** A generation counts tables in its lower bits, and in units of this how often they have grown. */
 const GROWTH = 2 ** 40;
 
 export function growthOf(generation: number): number {
   return Math.floor(generation / GROWTH);
 }
 
-/** The generation after this one: of a table of twice its size, or of the same. */
+/** The next generation: of a table of twice the size, or of the same size. */
 export function generationAfter(generation: number, grows: boolean): number {
   return generation + 1 + (grows ? GROWTH : 0);
 }
@@ -123,7 +123,7 @@ export function bucketIn(h1: number, buckets: number): number {
   return buckets === 1 ? 0 : h1 >>> Math.clz32(buckets - 1);
 }
 
-/** Buckets of a segment of the table: a region is not always as large as a table. */
+/** Buckets of a segment of the table. A table may be larger than a region. */
 export const SEGMENT_BUCKETS = 16_384;
 
 /**
@@ -144,7 +144,7 @@ export class PairGeometry {
   readonly segmentTable: Address;
   readonly #log: Address;
   readonly #ownRecords: Address;
-  /** End of all that the pair has, except its table. */
+  /** End of the pair's memory, without its table. */
   readonly end: Address;
   readonly shape: HStoreShape;
 
@@ -176,7 +176,7 @@ export class PairGeometry {
     return Array.from({ length: OWN_RECORDS }, (_, i) => first + i * OWN_RECORD_BYTES);
   }
 
-  /** Whether the record of a turn stands there in no block, but in a place of a client. */
+  /** Whether the record of a turn at this address is in a client's own place instead of a block. */
   isOwnRecord(address: Address): boolean {
     return address >= this.#ownRecords && address < this.end;
   }
@@ -186,7 +186,7 @@ export class PairGeometry {
     return Math.min(TURN_MAX, this.shape.log / 2);
   }
 
-  /** Entries of the log that no turn overwrites which is decided when they are read. */
+  /** Newest log entries that no turn overwrites if it is decided before they are read. */
   get entriesKept(): number {
     return this.shape.log - this.turnMax;
   }
@@ -206,7 +206,7 @@ export class PairGeometry {
   }
 }
 
-/** All pairs of an index, which stand behind one another. */
+/** All pairs of an index, one behind the other. */
 export function pairGeometries(shape: HStoreShape, root: Address, clients: number): PairGeometry[] {
   const pairs: PairGeometry[] = [];
   for (let number = 0; number < shape.pairs; number++) {
@@ -224,7 +224,7 @@ export function segmentBuckets(buckets: number): number {
   return Math.min(buckets, SEGMENT_BUCKETS);
 }
 
-/** Which pair a key is of; other bits of the hash than bucket, signature and partition use. */
+/** The pair of a key, by hash bits that bucket, signature and partition do not use. */
 export function pairOf(shape: HStoreShape, { h3 }: KeyHash): number {
   return (h3 >>> 0) % shape.pairs;
 }

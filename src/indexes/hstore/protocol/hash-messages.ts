@@ -18,7 +18,7 @@ import { recordOf } from './slot.ts';
 
 export const OP_WRITE = 1;
 export const OP_REMOVE = 2;
-/** As OP_REMOVE, by a client without memory: the block is the key's own record. */
+/** As OP_REMOVE, from a client without memory: the request's block is the key's own record. */
 export const OP_REMOVE_FOUND = 3;
 
 export function isRemoval(operation: number): boolean {
@@ -26,9 +26,9 @@ export function isRemoval(operation: number): boolean {
 }
 
 /**
- * A write that is stored only if the key's slot is exactly this one, and its record of the expected
- * version: what `modify` needs. The slot alone tells as long as the client is in its epoch; of a
- * request that was given up, or whose client died, the record's memory may be the key's again.
+ * For `modify`: the write is stored only if the key's slot has exactly this word, and its record
+ * the expected version. While the client is in its epoch the slot would be enough. But after a
+ * request was given up, or its client died, the same block may have been reused for the same key.
  */
 export const IF_SLOT = 5;
 /** The server had no memory for a bucket: nothing has happened. */
@@ -155,7 +155,7 @@ export function setHeader(header: Int32Array, request: HashRequest, version: num
   header[3] = version;
 }
 
-/** Bits of the sequence that a reply tells; the committed one, read beside it, tells the others. */
+/** Lower bits of a reply's sequence. The upper ones follow from the committed sequence. */
 const SEQUENCE_BITS = 29;
 
 export interface HashReply {
@@ -170,9 +170,9 @@ export interface HashReply {
 }
 
 /**
- * A reply, 32 bytes, as it stands in a mailbox and in the record of a turn: in each word 32 bits of
- * it and, above, those of the request's number. So no word is ever what it was before, and a CAS by
- * a server that was overtaken fails, however late it comes.
+ * A reply, 32 bytes, in a mailbox and in the record of a turn: each word has 32 bits of it and,
+ * above, 32 bits of the request's number. So no word returns to an old value, and a CAS by a server
+ * that was overtaken fails, however late it comes.
  *
  *    0 version   8 slot as it was, low half   16 high half   24 outcome 3 | sequence 29
  */

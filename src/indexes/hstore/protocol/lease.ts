@@ -23,19 +23,19 @@ const ELECTED = 0x64_65_74_63_65_6c_45n;
 export interface Holding {
   /** 0: the lease is free. */
   readonly client: number;
-  /** Whether it is a server process: it beats, and a client that it keeps waiting may end it. */
+  /** Whether it is a server process: it beats, and a client that waits too long may kill it. */
   readonly serves: boolean;
-  /** Whether it may be overtaken while it lives: what it does does no harm, however late. */
+  /** Whether it may be overtaken while it lives: its verbs do no harm, however late. */
   readonly yields: boolean;
   /** The greatest fencing token of any primary; 0 when no coordination service elects them. */
   readonly token: number;
 }
 
-/** What the word of a lease says. */
+/** The holder, with the lease's word. */
 export interface Holder extends Holding {
   /** As it was read, for a CAS. */
   readonly word: bigint;
-  /** Whether it was seen to stand still for long enough to be overtaken. */
+  /** Whether it has made no progress for long enough to be overtaken. */
   readonly stands?: boolean;
 }
 
@@ -44,7 +44,7 @@ export function holderIn(words: Scratch, at: number): Holder {
   return { ...holdingIn(words, at), word: BigInt.asUintN(64, words.i64[at >> 3]) };
 }
 
-/** The same without `word`, a BigInt, which would be garbage in every turn. */
+/** As `holderIn`, without the BigInt `word`, which would be garbage in every turn. */
 export function holdingIn(words: Scratch, at: number): Holding {
   const [low, high] = [lowHalf(words, at), highHalf(words, at)];
   return {
@@ -60,25 +60,25 @@ function wordOf(client: number, serves: boolean, token: number): bigint {
 }
 
 /**
- * The client that is the server of a role: one word of the pool. It is taken by CAS when it is
- * free, or from a holder that can issue verbs no more. The word keeps the last primary's token, so
- * a process that was elected before, and slept since, takes nothing. Behind the word stands the
- * beat, which a server process counts up as long as it works.
+ * A lease names the client that is the server of a role, in one word of the pool. A client takes it
+ * by CAS if it is free, or if its holder can issue no more verbs. The word keeps the last primary's
+ * token, so a process that was elected earlier, and has slept since, cannot take it. The next word
+ * is the beat, which a server process counts up while it works.
  *
  *   client 28 | whether it is a server process 1 | whether it yields 1 | fencing token 34
  *   beat 64
  *   whether primaries are elected 64
  *
- * A client of this machine that takes the lease for turns yields it. A process that was stopped may
- * go on at any time and cannot be hindered, so others may overtake it; turns bear that (commit.ts).
+ * A client of this machine that takes the lease for turns yields it: others may overtake it if it
+ * is stopped, because it may go on at any time and cannot be fenced. Turns allow that (commit.ts).
  * A client that takes the lease for anything else, or can be fenced, keeps it until it is gone.
  */
 export class Lease {
   readonly address: Address;
   readonly #membership: Membership;
-  /** Whether this client may take it for a repair although primaries are elected. */
+  /** Whether this client may take it for a repair even if primaries are elected. */
   borrows = false;
-  /** Whether this client has it as a server process, which others may end. */
+  /** Whether this client has it as a server process, which others may kill. */
   serves = false;
   #beats = 0;
 
@@ -101,7 +101,7 @@ export class Lease {
     return this.own + (this.#yields ? YIELDS : 0);
   }
 
-  /** Whether this client has the lease, and not for anything but turns. */
+  /** Whether this client has the lease for turns, or as a server process. */
   isForTurns({ client, serves, yields, token }: Holding): boolean {
     if (client !== this.own) return false;
     return serves || (token === 0 && yields === this.#yields);
@@ -144,7 +144,7 @@ export class Lease {
     return yield* control.swap(this.address, held.word, wanted);
   }
 
-  /** Whether it is free, or its holder may be overtaken, or can issue verbs no more. */
+  /** Whether it is free, or its holder may be overtaken or can issue no more verbs. */
   *isToBeHad({ client, stands, yields }: Holder): Operation<boolean> {
     if (client === 0 || (yields && stands === true)) return true;
     return yield* isGone(this.#membership, client);
@@ -184,9 +184,9 @@ export class Lease {
   }
 
   /**
-   * Sees to it that a holder which stands still issues no verb any more, so that the lease can be
-   * taken. A server process has agreed to be killed for that; a client on this machine has not, and
-   * one on the network is only cut off.
+   * Makes sure that a holder without progress issues no more verbs, so that the lease can be taken.
+   * Kills a server process, which has agreed to that; revokes the session of a network client; does
+   * nothing to another client of this machine.
    */
   *fence({ client, serves }: Holder): Operation<void> {
     const row = yield* rowOf(this.#membership, client);
@@ -194,15 +194,15 @@ export class Lease {
   }
 }
 
-/** Tells a holder that stands still from one that works. */
+/** Measures for how long a holder has made no progress. */
 export class Stillness {
   #word = -1n;
   #progress = -1;
   #since = 0;
 
   /**
-   * For how long nothing has changed, of what `now` counts: clock ticks or looks. `progress` is all
-   * that the holder would have changed.
+   * For how long neither the word nor `progress` has changed, in the unit of `now`: milliseconds or
+   * polls. `progress` must change whenever the holder does anything.
    */
   look(word: bigint, progress: number, now: number): number {
     if (word !== this.#word || progress !== this.#progress) {

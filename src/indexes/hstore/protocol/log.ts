@@ -18,13 +18,13 @@ const EVENT_SHIFT = 24;
 /** Entries that are read in one doorbell. */
 const ENTRIES_PER_READ = 256;
 
-/** A change of the table: the slot as it is from now on, empty when the key was deleted. */
+/** A change of the table: the slot's new word, empty if the key was deleted. */
 export interface LogEntry extends NamedSlot {
   event: number;
 }
 
 /**
- * An entry of a pair's log, 32 bytes, each word with 32 bits of it and those of its sequence above:
+ * An entry of a pair's log, 32 bytes: each word has 32 bits of it and, above, of its sequence:
  *
  *    0 address of the slot, low half   8 its high half 24 | event 8
  *   16 the slot's word, low half      24 its high half
@@ -35,20 +35,20 @@ export interface LogEntry extends NamedSlot {
  */
 export function encodeEntry(entry: LogEntry, sequence: number, words: Scratch, at: number): void {
   const { event, slot, low, high } = entry;
-  invariant(isEntry(entry) && sequence > 0, 'a turn logs what is no change of a slot');
+  invariant(isEntry(entry) && sequence > 0, 'a turn logs an invalid change');
   setWord(words, at, slot | 0, sequence);
   setWord(words, at + 8, Math.floor(slot / 2 ** 32) | (event << EVENT_SHIFT), sequence);
   setWord(words, at + 16, low, sequence);
   setWord(words, at + 24, high, sequence);
 }
 
-/** Whether it is a change that a turn can make. */
+/** Whether it is a valid change of a slot. */
 function isEntry({ event, slot, high }: LogEntry): boolean {
   const isKnown = event >= LOG_INSERT && event <= LOG_DELETE;
   return isKnown && slot > 0 && slot % 8 === 0 && isEmpty(high) === (event === LOG_DELETE);
 }
 
-/** Undefined when what is there is not the entry of this sequence. */
+/** Undefined if the words are not the entry of this sequence. */
 function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | undefined {
   const { i32 } = words;
   const word = at >> 2;
@@ -64,7 +64,7 @@ function decodeEntry(words: Scratch, at: number, sequence: number): LogEntry | u
 
 /** The net result of a slot's entries. */
 export interface Folded extends NamedSlot {
-  /** Whether the slot has lost the key that it had before, if it had one. */
+  /** Whether the slot no longer has the key that it had before, if any. */
   rekeyed: boolean;
 }
 
@@ -86,9 +86,9 @@ export class FoldedLog {
   }
 
   /**
-   * Reads on to a committed sequence while the log grows; false when newer entries have overwritten
-   * some that it needs. A server writes entries of at most one turn ahead of `begun`. So the
-   * entries read are whole unless `begun`, read after them, is ahead by the ring's length less a
+   * Reads on to a committed sequence while the log grows. False if newer entries have overwritten
+   * some that it needs. A server writes at most one turn of entries ahead of `begun`. So the
+   * entries are whole if `begun`, read after them, is ahead by at most the ring's length less a
    * turn.
    */
   *follow(target: number): Operation<boolean> {
@@ -118,7 +118,7 @@ export class FoldedLog {
 
   #fold(entry: LogEntry): void {
     const { event, slot, low, high } = entry;
-    invariant(isEntry(entry), 'the log has an entry that is no change of a slot');
+    invariant(isEntry(entry), 'the log has an invalid entry');
     const rekeyed = event !== LOG_UPDATE || (this.#bySlot.get(slot)?.rekeyed ?? false);
     this.#bySlot.set(slot, { slot, low, high, rekeyed });
   }

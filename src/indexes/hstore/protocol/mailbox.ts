@@ -52,7 +52,7 @@ export function postBodies(
   return batch;
 }
 
-/** What these rows ask for. */
+/** The requests in these rows. */
 export function* readBodies<T>(
   geometry: MailboxGeometry,
   rows: readonly Unanswered[],
@@ -64,13 +64,13 @@ export function* readBodies<T>(
 }
 
 /**
- * The client's end of a mailbox: the two-sided message made of verbs, so that it runs on every
- * fabric, for synchronous calls too, and a request survives the server that was to answer it.
+ * The client's end of a mailbox: two-sided messages made of verbs. So they run on every fabric,
+ * also for synchronous calls, and a request survives its server.
  *
- * A row has one owner, its request and its reply. The number of a request is written after its
- * body, the number that is answered after the reply, so a reader of number and then content has
- * content of that number. A request that is unanswered is answered by the next server, and one
- * that was answered never again: rows are the reply cache.
+ * A row has one owner, a request and a reply. A request's number is written after its body, the
+ * answered number after the reply. So a reader that reads the number first has content of that
+ * number or a later one. The next server answers an unanswered request, and no server answers one
+ * twice: rows are the reply cache.
  */
 export class Mailbox {
   readonly geometry: MailboxGeometry;
@@ -80,7 +80,7 @@ export class Mailbox {
   readonly #last = new Map<number, number>();
   /** Own rows whose last request was given up (SW_TIMEOUT) before it was answered. */
   readonly #givenUp: number[] = [];
-  /** Rows from this one on are kept for clients without a row: one for each possible client. */
+  /** Rows from here on are kept for clients that have no row yet: one for each possible client. */
   readonly #firstKept: number;
   #claiming = false;
 
@@ -98,7 +98,7 @@ export class Mailbox {
       if (row !== undefined) return row;
       yield* control.pause(pauseAfter(waits, PATIENCE));
     }
-    const late = `, ${this.#givenUp.length} of them by requests that nobody has answered in time`;
+    const late = `, ${this.#givenUp.length} of them by requests that were not answered in time`;
     throw new StepwellError('SW_CONTENTION', `every row of the mailbox is taken${late}`);
   }
 
@@ -112,12 +112,12 @@ export class Mailbox {
   }
 
   /**
-   * A row whose request was answered after all. From then on only this client writes to it: a
-   * server that repeats a turn, or is late, CASes from what the row was before. A sweep collects
-   * what the request named and replaced, which it has spared until now.
+   * Takes back a row whose request was answered after all. From then on only this client writes to
+   * it: a server that repeats a turn, or is late, CASes from the row's old words. A sweep frees the
+   * blocks that the request named and replaced.
    */
   *#takeBack(): Operation<number | undefined> {
-    // Interleaved operations look at a row one at a time; an error leaves all as it was.
+    // No interleaved operation checks these rows meanwhile. An error puts them back.
     let late = this.#givenUp.splice(0);
     if (late.length === 0) return undefined;
     try {
@@ -139,12 +139,12 @@ export class Mailbox {
   /** The number of the row's next request. */
   nextNumber(row: number): number {
     const last = this.#last.get(row);
-    invariant(last !== undefined, 'a request goes into a row that this client has not');
+    invariant(last !== undefined, 'a request goes into a row of another client');
     this.#last.set(row, last + 1);
     return last + 1;
   }
 
-  /** One operation at a time looks for rows: two would take each other's for lost. */
+  /** Only one operation at a time claims a row, so that the limit for one client holds. */
   *#claim(): Operation<number | undefined> {
     if (this.#claiming || this.#last.size >= OWN_ROWS_MAX) return undefined;
     this.#claiming = true;
@@ -168,8 +168,8 @@ export class Mailbox {
       const owner = readInteger(owners, 8 * row);
       if (this.#last.has(row) || owner === own) continue;
       if (owner !== 0 && !(yield* gone.has(owner))) continue;
-      // Its owner posts no more: an older look would miss its last request, whose answer would then
-      // pass for the answer to this client's first one.
+      // Read only now that the owner posts no more. An earlier READ could miss its last request,
+      // whose answer would be mistaken for the answer to this client's first one.
       const last = yield* this.#lastAnswered(row);
       if (last === undefined) continue;
       if (!(yield* control.swap(geometry.owner(row), BigInt(owner), BigInt(own)))) continue;

@@ -9,7 +9,7 @@ import { type PairState, readState } from './pair-state.ts';
 import { Replies } from './replies.ts';
 import { PATIENCE, type Patience, Waiting } from './waiting.ts';
 
-/** Blocks that a client frees before its turns ask a full pool for memory again. */
+/** After it found the pool full, a client frees this many blocks before turns allocate again. */
 const FREED_BEFORE_ASKING = 64;
 
 /** The words of a pair of servers, as one client reads and writes them. */
@@ -27,7 +27,7 @@ export class PairAccess {
   /** Whether a server process has answered this client's last scan. */
   scansAreServed = false;
   patience: Patience = PATIENCE;
-  /** As far as this client knows; a server reads no more rows than this. */
+  /** Rows in use, as far as this client knows. A server reads no more rows than this. */
   rowsUsed = 1;
   /**
    * As a server: buckets that this client has chained, how often it has doubled the table, and
@@ -40,7 +40,7 @@ export class PairAccess {
   holds = false;
   /** Whether an operation of this client, which is the hash server, does more than turns. */
   works = false;
-  /** A server process does this now and then in the midst of long work. */
+  /** What a server process does from time to time during long work. */
   duties: (() => Operation<void>) | undefined;
   /** Shows that this client makes progress in work that takes longer than a holder may stall. */
   readonly meanwhile = () => this.#meanwhile();
@@ -57,13 +57,13 @@ export class PairAccess {
     this.replies = new Replies(geometry, this.hashLease);
     this.skiplistMailbox = new Mailbox(geometry.skiplistMailbox, membership);
     this.skiplistLease = new Lease(geometry.base + PAIR.skiplistLease, membership);
-    // A skiplist is private memory: a client that scans may make sure that no server answers.
+    // Even if servers are elected, a client that scans may withdraw its request from a dead one.
     this.skiplistLease.borrows = true;
   }
 
   /**
-   * Reads the state of the servers again and again until `attempt` has a result. Meanwhile
-   * `Waiting` may fence the server of the role; it raises the error when the wait fails.
+   * Polls the state of the servers until `attempt` has a result. Meanwhile `Waiting` may fence the
+   * server of the role. Raises an error if the wait takes too long.
    */
   *waitFor<T>(
     role: 'hash' | 'skiplist',

@@ -14,7 +14,7 @@ export interface PairState {
   table: TableState;
   /** The last turn that was decided. */
   turn: Word;
-  /** Changes whenever a hash server gets ahead: its beat, and how far the log is. */
+  /** Changes whenever a hash server makes progress: its beat, the log and the turn. */
   progress: number;
   /** How far the skiplist server is; its beat is its progress. */
   skiplist: { holder: Holder; progress: number; applied: number };
@@ -40,8 +40,8 @@ export function wholeTable(generation: number): number {
 }
 
 /**
- * A bucket lacks its mark: its memory was lost, or its table is an old one. `generation` is the
- * table that the client believed to read: an interleaved operation may have loaded a later one.
+ * A bucket lacks its mark: its memory was lost, or its table is an old one. `generation` is that of
+ * the table that was read: an interleaved operation may have loaded a later one.
  */
 export class TableLost extends StepwellError {
   readonly generation: number;
@@ -53,8 +53,8 @@ export class TableLost extends StepwellError {
 }
 
 /**
- * Words of one READ are not of one moment. The table's is read last: a sequence that was committed
- * to another table than it tells is never taken for one of this table.
+ * The words of one READ are not of one moment. The table's word is read last, so that a sequence
+ * committed to a later table is not mistaken for one of this table.
  */
 export function* readState({ geometry }: { geometry: PairGeometry }): Operation<PairState> {
   const words = new Scratch(PAIR_STATE_BYTES);
@@ -73,7 +73,7 @@ export function stateIn(words: Scratch): PairState {
   const holder = holderIn(words, PAIR.hashLease);
   const table = tableStateIn(words, PAIR.table);
   const turn = wordIn(words, PAIR.turn);
-  // A turn of refusals alone is in no count but its own.
+  // A turn with only refusals changes no other count.
   const progress = begun + committed + beat + (turn.high >>> 0) / 2 ** 32;
   const skiplist = {
     holder: holderIn(words, PAIR.skiplistLease),

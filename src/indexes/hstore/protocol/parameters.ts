@@ -3,7 +3,7 @@ import { inRange, powerInRange } from '../../substrates/parameters.ts';
 /**
  * Parameters of an HStore index, in the order in which the catalog keeps them:
  *
- *   pairs       of a hash server and a skiplist server; keys are spread over them by their hash
+ *   pairs       pairs of a hash server and a skiplist server; a key's hash selects its pair
  *   buckets     of a pair's hash table at first, a power of two; a full one is chained
  *   rows        requests that can wait in a mailbox at once
  *   log         entries that a pair's log keeps, a power of two
@@ -26,7 +26,7 @@ export const HSTORE_PARAMETER_NAMES = [
 export type HStoreShape = Readonly<Record<(typeof HSTORE_PARAMETER_NAMES)[number], number>>;
 
 const BUCKETS_MAX = 2 ** 24;
-/** Bytes of a pool for each bucket: a table that does not grow is larger than needed. */
+/** Bytes of a pool for each bucket: more buckets than needed, for a table that does not grow. */
 const POOL_BYTES_PER_BUCKET = 1024;
 const DEFAULT_BUCKETS_MAX = 2 ** 22;
 /** A busy client uses 64 rows; each has 240 bytes in both mailboxes. */

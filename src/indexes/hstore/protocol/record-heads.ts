@@ -75,7 +75,7 @@ export function* readHeads(slots: readonly Word[], visit: HeadVisitor): Operatio
   }
 }
 
-/** The key of the record that stands at `at`, with zeros behind it: read again if it is cut off. */
+/** The key of the record at `at`, padded with zeros. Reads the key again if it was cut off. */
 function* keyOf(heads: Scratch, at: number, slot: Word): Operation<PaddedKey> {
   const bytes = heads.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
   const padded = paddedBytes(bytes);
@@ -97,8 +97,8 @@ export function* readKeys(slots: readonly Word[]): Operation<PaddedKey[]> {
 }
 
 /**
- * Where the state byte of the record stands that a slot names; 0 for an empty slot. A slot does not
- * tell the size of a long record's block; its header does.
+ * Address of the state byte of the record that a slot names; 0 for an empty slot. The size of a
+ * long record's block is not in the slot, but in the record's header.
  */
 export function* stateByteOf(allocator: Allocator, slot: Word): Operation<Address> {
   const record = recordOf(slot);

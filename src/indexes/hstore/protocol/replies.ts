@@ -19,7 +19,7 @@ import { holdingIn, type Lease } from './lease.ts';
 import { type PairState, stateIn } from './pair-state.ts';
 import { AWAIT_MICROSECONDS } from './waiting.ts';
 
-/** How often an operation asks without any news from the others of its client. */
+/** How often an operation asks without news before it looks itself. */
 const ASKED_WITHOUT_NEWS_MAX = 1000;
 
 /** A request of this client that waits for its answer. */
@@ -36,10 +36,10 @@ export interface Ticket {
 
 /**
  * The requests of one client that wait in a pair's mailbox. Their operations share looks: one
- * doorbell brings what all of them wait for, so none looks before it has heard what the last look
- * has brought, nor while another one looks. While an operation of this client is the server, what
- * it answers need not be read from the pool. That is a courtesy within a client: an operation that
- * hears nothing for long looks all the same, because another one may have been abandoned.
+ * doorbell reads the answers for all of them. So no operation looks while another one does, or
+ * before it has seen the result of the last look. Answers that an operation of this client gives as
+ * the server need not be read from the pool. An operation that gets no news for long looks itself,
+ * because the one that it relies on may have been abandoned.
  */
 export class Replies {
   readonly #mailbox: MailboxGeometry;
@@ -52,13 +52,13 @@ export class Replies {
   readonly #batch = new Batch();
   readonly #words = new Scratch(PAIR_STATE_BYTES);
   readonly #lease: Lease;
-  /** Whether a server process of another client has given the last answer that was looked for. */
+  /** Whether the last answer came from a server process of another client. */
   isServed = false;
-  /** Whether they are on their way: a second look meanwhile has its own. */
+  /** Whether a look is under way and uses `#batch` and `#words`. */
   #looking = false;
   /** Operations of this client that are the server. */
   serving = 0;
-  /** Turns of the own server, and looks: counted, for operations that wait to see any. */
+  /** Number of turns and looks of this client, and of looks alone. */
   #news = 0;
   #looks = 0;
   /** What the last look has read of the pair. */
@@ -79,7 +79,7 @@ export class Replies {
     return ticket;
   }
 
-  /** Its operation has ended, whichever way. */
+  /** Call when the ticket's operation ends, by success or failure. */
   forget(ticket: Ticket): void {
     const at = this.#waiting.indexOf(ticket);
     invariant(at >= 0, 'an operation ends twice, or its request was never noted');
@@ -92,7 +92,7 @@ export class Replies {
     return undefined;
   }
 
-  /** An answer of this client as the server, which stands in the pool. */
+  /** Call when this client, as the server, has written an answer to the pool. */
   answer(row: number, number: number, reply: HashReply): void {
     this.#news++;
     const ticket = this.#in(row);
@@ -100,7 +100,7 @@ export class Replies {
     if (ticket?.number === number) ticket.reply = { ...reply };
   }
 
-  /** Whether the ticket's operation is to look, and not to wait for what others bring. */
+  /** Whether the ticket's operation should look now, instead of waiting for others to do so. */
   mayLook(ticket: Ticket): boolean {
     if (ticket.looks !== this.#looks) return false;
     if (ticket.heard !== this.#news) ticket.asked = 0;
@@ -111,7 +111,7 @@ export class Replies {
     return true;
   }
 
-  /** How far the server is, if there was a look since the ticket's operation asked last. */
+  /** The pair's state, if there was a look since the ticket's operation asked last. */
   newState(ticket: Ticket): PairState | undefined {
     if (ticket.looks === this.#looks) return undefined;
     ticket.looks = this.#looks;

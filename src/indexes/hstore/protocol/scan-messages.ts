@@ -18,8 +18,8 @@ export interface ScanPart {
 /**
  * A request to the skiplist server, as its 64 bytes stand in a mailbox:
  *   0 count 32 | flags 32 (1 reverse, 2 from a key)   8 key bytes 64   16 block 64
- * In the client's block stands the key and, behind it, the answer: the slots' words, in order. The
- * reply is how many. The key stays: a server that dies in its answer leaves it to the next one.
+ * The client's block has the key and, behind it, the answer: the slots' words, in order. The reply
+ * is their number. The key stays, so that the next server can answer if this one dies meanwhile.
  */
 export interface ScanMessage {
   count: number;
@@ -48,7 +48,7 @@ export function decodeScan(words: Scratch, at: number): ScanMessage {
   const count = words.i32[at >> 2];
   const flags = words.i32[(at >> 2) + 1];
   const keyBytes = readInteger(words, at + 8);
-  // Each word for itself: what is read while the row's client posts again may be of two requests.
+  // Checks each word alone, because the words may be of two requests if the client posts again.
   invariant(count >= 0, `a scan of ${count} keys`);
   // The lowest key behind the longest one is a byte longer.
   invariant(keyBytes <= KEY_BYTES_MAX + 1, `a scan from a key of ${keyBytes} bytes`);

@@ -7,9 +7,9 @@ import type { Word } from './word.ts';
  * the key's, so most misses cost no READ.
  *
  * The last word of a bucket is the address of the next bucket of its chain. Its lowest bit marks a
- * bucket: a bucket whose memory was lost reads as zeros, and is not an empty one. Five more bits
- * count how often the table has grown, so that a client that knows a smaller table does not take a
- * bucket of a larger one for its own.
+ * valid bucket: lost memory reads as zeros, and must not look like an empty bucket. Five more bits
+ * count how often the table has grown, so that a client that knows a smaller table does not mistake
+ * a bucket of a larger one for its own.
  */
 export const SLOTS = 7;
 export const BUCKET_BYTES = 64;

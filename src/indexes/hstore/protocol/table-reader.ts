@@ -5,9 +5,9 @@ import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
 import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, NEXT, nextOf, SLOTS } from './slot.ts';
 
-/** Buckets that are read together when a walk may stop behind any of them. */
+/** Buckets to read at once in a walk that may stop after any of them. */
 export const STEP_BUCKETS = 64;
-/** The same when all of a table is read: a part of a segment. */
+/** Buckets to read at once of a whole table; divides a segment. */
 const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */

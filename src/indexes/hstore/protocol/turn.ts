@@ -27,9 +27,9 @@ const LOW_VALUES = 2 ** 32;
  */
 export function turnAfter(before: Word, record: Address, units: number): Word {
   const line = record / UNIT_BYTES;
-  // A turn with the record of the one before is an empty one: see `isEmptyTurn`.
+  // A turn with the record of the one before would count as empty: see `isEmptyTurn`.
   invariant(record !== blockOfTurn(before).address, 'a turn takes the record of the one before');
-  invariant(record > 0 && units < 2 ** UNITS_BITS, 'the record of a turn stands in no such block');
+  invariant(record > 0 && units < 2 ** UNITS_BITS, 'a turn has an invalid record block');
   const count = countOfTurn(before) + 1;
   const high =
     Math.floor(line / LOW_VALUES) | (units << POINTER_HIGH_BITS) | (count << COUNT_SHIFT);
@@ -47,12 +47,12 @@ export function countOfTurn({ high }: Word): number {
   return high >>> COUNT_SHIFT;
 }
 
-/** A turn without decisions: a server that decided on the ground of `before` fails its CAS. */
+/** A turn without decisions, after which the CAS of a server that expects the turn before fails. */
 export function emptyTurnAfter({ low, high }: Word): Word {
   return { low, high: (high + (1 << COUNT_SHIFT)) | 0 };
 }
 
-/** Whether the turn after `before` is an empty one: each other has a record of its own. */
+/** Whether the turn after `before` is empty: only then both have the same record. */
 export function isEmptyTurn(before: Word, turn: Word): boolean {
   return blockOfTurn(before).address === blockOfTurn(turn).address;
 }
@@ -87,8 +87,8 @@ export function emptyDecision(): Decision {
 }
 
 /**
- * The record of a turn. The pair's word names it, and from then on nothing changes it: every server
- * that meets a turn which is decided and not done does it from this record.
+ * The record of a turn. Once the pair's word names it, it does not change. Every server that meets
+ * a turn that is decided but not done carries it out from this record.
  *
  *    0 number of decisions | 8 the sequence that was committed before
  *   16 … of each: row 16 | event 16 | 0 | number | slot 64 | its new word | reply 32 | header 16
@@ -101,9 +101,9 @@ export interface TurnRecord {
 
 /** The first and the last decision of a slot: several writes of one key may change it. */
 export interface NetChange {
-  /** Its reply names what the slot had before the turn. */
+  /** Its reply has the slot's word from before the turn. */
   first: number;
-  /** It says what the slot has afterwards. Decisions between the two never reach the table. */
+  /** It has the slot's new word. Decisions between the two never reach the table. */
   last: number;
 }
 
@@ -125,9 +125,9 @@ export function unitsOfRecord(decisions: number): number {
 }
 
 /**
- * Lines of the block of a chained bucket, which needs half of them. Each store that was written to
- * has a chunk with blocks of this size. A pool whose other chunks all hold records still has room
- * for the chain that a new key needs.
+ * Lines of the block of a chained bucket, which needs half of them. It is the block size of turns,
+ * for which every store that was written to has a chunk. So even if records fill all other chunks,
+ * a new key can get a chained bucket.
  */
 export const CHAINED_BUCKET_UNITS: number = unitsOfRecord(1);
 
@@ -136,7 +136,7 @@ export function decisionAt(decision: number): number {
   return HEAD_BYTES + decision * DECISION_BYTES;
 }
 
-/** What is in it as it is to stand in the pool. */
+/** Offsets in a decision of the words that are copied to the pool as they are. */
 export const IN_DECISION = { number: 8, word: 24, reply: 32, header: 64 } as const;
 
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {

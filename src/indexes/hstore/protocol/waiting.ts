@@ -2,7 +2,7 @@ import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { type Holder, type Lease, Stillness } from './lease.ts';
 
-/** How long a client waits for a server process before it polls. */
+/** How long a client waits for a server process's answer before it polls. */
 export const AWAIT_MICROSECONDS = 20_000;
 /** The first polls have no pause, because on one machine the answer comes soon. */
 const POLLS_WITHOUT_PAUSE = 32;
@@ -29,7 +29,7 @@ export type Patience = Readonly<
 
 /**
  * Long pauses make polls a measure of time: 5000 take at least 3 seconds on every fabric. A client
- * waits longer for a row than for an answer, because fencing a server may come first.
+ * waits for a row longer than it takes to fence a server, because that may have to come first.
  */
 export const PATIENCE: Patience = {
   polls: 64,
@@ -47,13 +47,13 @@ export function pauseAfter(poll: number, { microseconds, longMicroseconds }: Pat
   return poll < POLLS_BEFORE_LONG_PAUSES ? microseconds : longMicroseconds;
 }
 
-/** A client gives up after this many times `lapse` polls without progress. */
+/** A client gives up after this many times `lapse` polls without the server's progress. */
 const LAPSES = 3;
 
 /** A client cannot take the place of a server whose death it cannot see. */
 const OUT_OF_SIGHT =
-  '; it reaches the pool in another way than this client (a file, a network, another pid' +
-  ' namespace): start an index-server that attaches as it did, which can take its place';
+  '; it attached to the pool in another way than this client (file, network or pid namespace):' +
+  ' start an index-server that attaches as it did, which can take its place';
 
 /**
  * A client's bounded wait for the server of a role. From time to time it checks whether the server

@@ -8,7 +8,7 @@ import { postBodies, readBodies, readUnanswered, type Unanswered } from '../prot
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { servingTurns } from './serve-turns.ts';
 
-/** Longer than a client waits for a holder that stands still; a store opens in a full pool, too. */
+/** Enough to overtake a holder without progress. Bounded, so that a store opens in a full pool. */
 const POLLS_MAX = 512;
 
 /** A record that a request names. */
@@ -18,8 +18,8 @@ interface Named {
 }
 
 /**
- * Records that requests name which wait for the hash server and whose clients are gone. Called
- * between operations, it includes requests that this client has given up.
+ * Records named by requests to the hash server that are unanswered, and whose clients are gone.
+ * Includes requests that this client has given up, because it is called between operations.
  */
 export function* abandonedRequests(pair: Pair): Operation<Named[]> {
   const { membership } = pair.pool;
@@ -31,12 +31,12 @@ export function* abandonedRequests(pair: Pair): Operation<Named[]> {
   return owning(yield* readBodies(pair.mailbox.geometry, rows, decodeRequest));
 }
 
-/** The same for all clients: a living one may have given up a request that is answered later. */
+/** The same for all clients, because a living one may have given up a request. */
 export function* waitingRequests(pair: Pair): Operation<Named[]> {
   return owning(yield* waiting(pair.mailbox.geometry, decodeRequest));
 }
 
-/** The blocks that a skiplist server would still read and write. */
+/** The blocks of unanswered scans, which a skiplist server would still read and write. */
 export function* waitingScans(pair: Pair): Operation<Address[]> {
   const scans = yield* waiting(pair.skiplistMailbox.geometry, decodeScan);
   return scans.map(({ block }) => block);
@@ -66,19 +66,19 @@ function* waiting<T>(
 }
 
 /**
- * The next turn answers the requests of clients that are gone. A client that opens the store makes
- * sure of it at once: so it sees all that was written before a crash, and none of that happens
- * later. It waits for a server, but not for the election of a primary.
+ * Makes sure, when a client opens the store, that the requests of dead clients are answered. So the
+ * client sees all that was written before a crash, and none of it happens later. It waits for a
+ * server, but not for the election of a primary.
  */
 export function* answerAbandoned(pair: Pair): Operation<void> {
-  // The mailbox is never re-used: only for turns has an epoch to be announced.
+  // Only turns need an announced epoch. The mailbox's memory is never reused.
   if (yield* isSettled(pair)) return;
   yield* pair.pool.reclamation.duringEpoch(() => answerAll(pair));
 }
 
 function* answerAll(pair: Pair): Operation<void> {
   const { hashLease } = pair;
-  const what = 'what dead clients have asked for';
+  const what = 'requests of dead clients are unanswered';
   let polls = 0;
   yield* pair.waitFor('hash', what, function* ({ holder }, waiting) {
     if (holder.token !== 0 || ++polls > POLLS_MAX) return true;
@@ -94,8 +94,8 @@ function* isSettled(pair: Pair): Operation<boolean> {
 }
 
 /**
- * Turns until no dead client's request waits, or there is no memory for them. False if this client
- * can do nothing for what waits: in a full pool another one may, after a sweep.
+ * Runs turns until no dead client's request waits, or memory runs out. False if this client cannot
+ * answer any: in a full pool another client may be able to, after a sweep.
  */
 function* serve(pair: Pair): Operation<boolean> {
   let answers = 0;

@@ -19,7 +19,7 @@ export function* tryHolding<T>(
   const held = yield* hashLease.holder();
   const isOwn = held.serves && held.client === hashLease.own;
   if (isOwn) {
-    // The lease is this client's whichever of its operations asks: one at a time.
+    // This client has the lease already. Its operations use it one at a time.
     if (pair.works) return undefined;
     pair.works = true;
   } else {
@@ -32,7 +32,7 @@ export function* tryHolding<T>(
   } finally {
     if (isOwn) pair.works = false;
     else pair.holds = false;
-    // A server that gave up meanwhile has left the lease to this operation.
+    // If this client has stopped being the server meanwhile, it left the lease to this operation.
     if (!isOwn || !hashLease.serves) yield* hashLease.release();
   }
 }
@@ -85,9 +85,9 @@ function* takingTurns(pair: Pair, what: string): Operation<void> {
 }
 
 /**
- * Reads something while no client writes, as the holder of a lease for turns: others overtake a
- * client that is stopped at it. Undefined when they may have, because a turn was done since. The
- * work beats, so that others do not take it for standing still.
+ * Reads something while no client writes, as the holder of a lease for turns, so that others can
+ * overtake this client if it is stopped. Undefined if they may have, because a turn was decided
+ * since. The work must beat, so that others see its progress.
  */
 export function* readingAlone<T>(
   pair: Pair,

@@ -40,7 +40,7 @@ export function* restoreTable(pair: Pair, met: number): Operation<void> {
     }
     if (!table.isLost) yield* reportLost(geometry, met);
     if (yield* repair(pair, waiting)) return true;
-    // The server that is to rebuild the table may wait for a lease that this one holds: let go.
+    // The server that rebuilds the table may wait for a lease that this one holds: release it.
     yield* pair.meanwhile();
   });
 }

@@ -4,9 +4,9 @@ import type { Pair } from '../pair.ts';
 import { growTable, restoreTable } from './rebuild-table.ts';
 
 /**
- * Turns as the hash server, with a lease that was taken for turns: as long as `goesOn` says, then
- * it is given back. They also end when the table is lost or crowded: then this restores the table,
- * or lets it grow.
+ * Runs turns as the hash server, while `goesOn` says so, with a lease that was taken for turns;
+ * then releases the lease. Turns also end if the table is lost or crowded: then this restores the
+ * table, or doubles it.
  */
 export function* servingTurns(
   pair: Pair,
@@ -19,7 +19,7 @@ export function* servingTurns(
   replies.serving++;
   try {
     last = yield* pair.hashServer.serve({ release: true, spare }, function* (result) {
-      // Given back in that turn's doorbell, the lease may be another operation's of this client.
+      // After a release in that turn's doorbell, another operation of this client may have it.
       released = result.released ?? false;
       return hasTable(result) && (yield* goesOn(result));
     });

@@ -26,14 +26,14 @@ import { CHAINED_BUCKET_UNITS } from '../protocol/turn.ts';
 const WRITE_BYTES = 65_536;
 const CHAINED_PER_BATCH = 256;
 
-/** A bucket, and where it stands in an image. */
+/** A bucket's address, and its place in an image. */
 interface BucketAt {
   address: Address;
   image: Scratch;
   at: number;
 }
 
-/** A hash table as it is built in private memory, at the addresses where it will stand. */
+/** A hash table that is built in private memory, for the addresses that it will have. */
 export class TableImage {
   readonly #pair: PairAccess;
   readonly #generation: number;
@@ -41,7 +41,7 @@ export class TableImage {
   readonly #mark: number;
   readonly #segmentBytes: number;
   readonly #segments: Address[] = [];
-  /** By segment, of those that have a slot. */
+  /** By segment; only segments that have records. */
   readonly #images: Scratch[] = [];
   /** The last bucket of each chain that has more than one, by the number of the first. */
   readonly #last = new Map<number, BucketAt>();
@@ -55,7 +55,7 @@ export class TableImage {
     this.#segmentBytes = segmentBuckets(this.#buckets) * BUCKET_BYTES;
   }
 
-  /** Takes memory for the segments: new memory, because others may read the old one yet. */
+  /** Allocates the segments: in new memory, because others may still read the old table. */
   *allocate(): Operation<void> {
     const { pool, catalog } = this.#pair;
     const units = Math.ceil(this.#segmentBytes / UNIT_BYTES);
@@ -95,7 +95,7 @@ export class TableImage {
     return chained;
   }
 
-  /** Gives back its memory, of which no other client knows: there is not enough for all of it. */
+  /** Frees its memory, which no other client knows. */
   *discard(): Operation<void> {
     const { pool, catalog } = this.#pair;
     const units = this.#segmentBytes / UNIT_BYTES;
@@ -125,7 +125,7 @@ export class TableImage {
     }
   }
 
-  /** Says where the segments are, and then that they are the table of this generation. */
+  /** Publishes the segments' addresses, and then the generation. */
   *publish(): Operation<void> {
     const { geometry } = this.#pair;
     const isWhole = this.#segments.length === segmentCount(this.#buckets);

@@ -20,8 +20,8 @@ export interface OrderedSlot extends Word {
 }
 
 /**
- * The partitions of a skiplist, and the node of each slot of the table. `add` fills it with the
- * slots that a walk finds, in any order; `link` then sorts them, once; later come only changes.
+ * The partitions of a skiplist, and the node of each slot of the table. `add` takes the slots that
+ * a walk finds, in any order. Then `link` sorts them, once. Later there are only changes.
  */
 export class SkiplistImage {
   readonly nodes: SkiplistNodes;
@@ -136,10 +136,9 @@ export class SkiplistImage {
 }
 
 /**
- * The skiplist of a pair in this process's memory: a state machine that follows the log. It holds
- * the keys in order, and for each the slot that has it and the record that the slot names, as of
- * sequence `applied`. It is lost with its process; another one is built from the hash table and the
- * records in the pool (skiplist-server.ts).
+ * The skiplist of a pair in this process's memory, which follows the log. It has the keys in order
+ * and, for each, its slot and record as of sequence `applied`. It is lost with its process; a new
+ * one is built from the hash table and the records in the pool (skiplist-server.ts).
  */
 export class SkiplistCopy {
   readonly #pair: PairAccess;
@@ -173,8 +172,8 @@ export class SkiplistCopy {
   }
 
   /**
-   * Whether the skiplist has everything up to this sequence of this generation's table. One of a
-   * later generation has, too: that table began with all that was committed to the earlier one.
+   * Whether the skiplist has all changes of this generation's table up to this sequence. So has one
+   * of a later generation, whose table began with all that was committed to the earlier one.
    */
   has(generation: number, committed: number): boolean {
     return this.generation >= generation && this.applied >= committed;

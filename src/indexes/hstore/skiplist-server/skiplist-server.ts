@@ -24,8 +24,8 @@ const ANSWERS_AT_ONCE = 128;
  * skiplist lease. If there are none, it applies the log (asynchronous application, section 4.2).
  * Returns how many requests it has answered.
  *
- * It does not nest: rebuilding a skiplist runs the server's duties, and this is one of them. A
- * request that was answered twice would get its second answer in blocks that its client has freed.
+ * It does not nest, although rebuilding a skiplist runs the server's duties, and this is one of
+ * them: a second answer to a request would go to a block that its client has freed.
  */
 export function* answerScans(pair: Pair): Operation<number> {
   if (pair.answers) return 0;
@@ -99,9 +99,9 @@ function* keysOf(messages: readonly ScanMessage[]): Operation<(Uint8Array | unde
   return keys;
 }
 
-/** Attempts while clients write. Each fails if the log's ring overwrites what was not yet read. */
+/** Attempts while clients write. Each fails if the log's ring overwrites entries not yet read. */
 const FUZZY_ATTEMPTS = 2;
-/** Attempts while writes are held. A waiting writer ends one if this client seems stopped. */
+/** Attempts while writes wait. A waiting writer overtakes this client if it makes no progress. */
 const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 
@@ -114,9 +114,9 @@ interface Built {
 
 /**
  * Applies the log. Afterwards the skiplist has all that any GET or SCAN can have seen before the
- * call (`begun`), and nothing that a GET would not see after it (`committed`). The operations of a
- * client take turns at it, and wait for the result of the one that is at it. Otherwise each of a
- * hundred scans that begin together would build its own skiplist.
+ * call (`begun`), and nothing that a GET would not see after it (`committed`). One operation of a
+ * client does it, and the others wait for the result. Otherwise each of a hundred scans that begin
+ * together would build its own skiplist.
  */
 export function* catchUp(pair: Pair): Operation<void> {
   const { skiplist, patience } = pair;
@@ -160,9 +160,9 @@ function* settledState(pair: Pair): Operation<{ committed: number; generation: n
 }
 
 /**
- * Builds the skiplist from the table (section 3.2): the slots that a walk finds, and then the
- * changes that the log has since before the walk. If the log's ring is overwritten meanwhile again
- * and again, it holds writes.
+ * Builds the skiplist from the table (section 3.2): from the slots that a walk finds, and then the
+ * log from before the walk. If the log's ring is overwritten meanwhile several times, writes must
+ * wait.
  */
 function* rebuild(pair: Pair, attempt: number): Operation<void> {
   const { skiplist } = pair;
@@ -186,15 +186,15 @@ function* rebuild(pair: Pair, attempt: number): Operation<void> {
 /**
  * Walks as the holder of the hash lease, so that no client writes. It links the list before it
  * releases the lease, because linking takes long enough for the log's ring to be overwritten. After
- * failed attempts (`isPatient`) it takes the lease in a way that others cannot overtake; it is
- * fenced if it makes no progress.
+ * failed attempts (`isPatient`) it takes the lease so that others cannot overtake it, but may fence
+ * it if it makes no progress.
  */
 function* walkHolding(
   pair: Pair,
   image: SkiplistImage,
   isPatient: boolean,
 ): Operation<Built | undefined> {
-  const what = 'writes cannot be held to build the skiplist';
+  const what = 'the lease to build the skiplist is not free';
   const { serves, client, token } = yield* pair.hashLease.holder();
   const isAlone = isPatient || token !== 0 || (serves && client === pair.hashLease.own);
   const held = () => walk(pair, image, true);

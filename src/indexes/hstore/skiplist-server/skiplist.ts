@@ -11,7 +11,7 @@ export class Skiplist {
   readonly #head: number;
   #last = NONE;
   #levels = 1;
-  /** The last node before the one that was looked for, or put in, on each level. */
+  /** On each level, the last node before the one that was last searched or inserted. */
   readonly #path = new Uint32Array(LEVELS_MAX);
 
   constructor(nodes: SkiplistNodes) {
@@ -35,8 +35,8 @@ export class Skiplist {
   }
 
   /**
-   * Puts a node behind those of the path, of which it takes the place: behind all others of a list
-   * that only this was done to.
+   * Links a node behind the nodes of the path, and replaces them in the path. So a list that is
+   * only built by this method grows at its end.
    */
   link(node: number): void {
     const [nodes, path] = [this.#nodes, this.#path];
@@ -55,8 +55,8 @@ export class Skiplist {
   }
 
   /**
-   * While a skiplist is built from a table that changes, a key can be in it twice: in the slot that
-   * had it, and in the one that has it.
+   * Removes this node, not any other with its key: while a skiplist is built from a changing table,
+   * a key can be in it twice, by its old and its new slot.
    */
   remove(node: number): void {
     const [nodes, path] = [this.#nodes, this.#path];
@@ -71,7 +71,7 @@ export class Skiplist {
     else nodes.previous[behind] = nodes.previous[node];
   }
 
-  /** The last node before the key; the path has that of each level. */
+  /** The last node before the key; sets the path to that of each level. */
   #before(key: KeyBytes): number {
     const nodes = this.#nodes;
     let node = this.#head;
@@ -94,7 +94,7 @@ const FIRST_CAPACITY = 16;
 
 type Column = Float64Array | Int32Array | Uint32Array | Uint16Array | Uint8Array;
 
-/** A longer array with what was in the column. */
+/** A longer copy of a column. */
 function grown<T extends Column>(column: T, length: number): T {
   const longer = new (column.constructor as new (length: number) => T)(length);
   longer.set(column as never);
@@ -102,9 +102,9 @@ function grown<T extends Column>(column: T, length: number): T {
 }
 
 /**
- * The nodes of the skiplists of a pair: numbers, with a column for each of their properties, so
- * that ten million of them are a few dozen arrays and not objects. A node that was given back is
- * taken again for a key that needs as much room, with its height, which is as random as a new one.
+ * The nodes of a pair's skiplists, as numbers. Each property is a column, so that ten million nodes
+ * are a few arrays instead of objects. A freed node is reused for a key of the same size, with its
+ * old height, which is as random as a new one.
  */
 export class SkiplistNodes {
   readonly #prng: Prng;
@@ -119,11 +119,11 @@ export class SkiplistNodes {
   low = new Int32Array(FIRST_CAPACITY);
   high = new Int32Array(FIRST_CAPACITY);
   previous = new Uint32Array(FIRST_CAPACITY);
-  /** Where a node's key begins, in units of 16 bytes: so it can be hashed where it stands. */
+  /** Offset of a node's key in units of 16 bytes, so that it can be hashed in place. */
   #keyAt = new Uint32Array(FIRST_CAPACITY);
   #keyBytes = new Uint16Array(FIRST_CAPACITY);
   #height = new Uint8Array(FIRST_CAPACITY);
-  /** Where a node's tower is: its next nodes, level by level. */
+  /** Index in `#links` of a node's tower: its next nodes, level by level. */
   #tower = new Uint32Array(FIRST_CAPACITY);
   #links = new Uint32Array(2 * FIRST_CAPACITY);
   #linksUsed = 0;
@@ -257,7 +257,7 @@ function unitsOf(bytes: number): number {
   return Math.max(1, paddedBytes(bytes) / HASH_PADDING);
 }
 
-/** Nodes between two looks at other duties. */
+/** Nodes to sort between two rounds of the server's other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 18;
 
 /** Nodes whose keys have the first `depth` bytes in common. */
@@ -269,7 +269,7 @@ interface Range {
 
 /**
  * Sorts nodes by the bytes of their keys: multikey quicksort (Bentley and Sedgewick 1997), which
- * never compares again what keys have in common. Between the parts a server does its duties.
+ * compares shared prefixes only once. In between, a server does its other duties.
  */
 export function* sortByKey(
   nodes: SkiplistNodes,
@@ -293,7 +293,7 @@ export function* sortByKey(
   }
 }
 
-/** Puts what has a smaller byte before what has the pivot, and what has a greater one behind. */
+/** Orders nodes by their byte at `depth`: smaller than the pivot, equal, greater. */
 function partition(
   nodes: SkiplistNodes,
   order: Uint32Array,

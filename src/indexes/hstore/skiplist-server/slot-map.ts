@@ -2,15 +2,15 @@ import { invariant } from '../../../errors.ts';
 import { NONE, type SkiplistNodes } from './skiplist.ts';
 
 const FIRST_CAPACITY = 16;
-/** Slots that stand together in the table do so here: one search is in the cache for the next. */
+/** Slots of one such block of the table are neighbours here too, which saves cache misses. */
 const BLOCK_BYTES = 512;
 
 /**
- * Which node has a slot: open addressing with linear probing, at most half full. The slots are in
- * the nodes; a Map of ten million addresses takes ten times as long.
+ * Maps slots to nodes: open addressing with linear probing, at most half full. The slots are in the
+ * nodes. A Map of ten million addresses takes ten times as long.
  */
 export class SlotMap {
-  /** Its column says the slots. */
+  /** Its column `slot` has the keys of the map. */
   readonly #nodes: SkiplistNodes;
   #table: Uint32Array;
   size = 0;
@@ -41,7 +41,7 @@ export class SlotMap {
     this.size++;
   }
 
-  /** Entries behind the gap whose place was taken move up: no search ends at a gap. */
+  /** Moves later entries into the gap, so that no search ends there. */
   delete(slot: number): void {
     const table = this.#table;
     const mask = table.length - 1;

@@ -9,7 +9,7 @@ const NONE = -1;
  * free: the fewest moves, each within its item's own neighbourhood. Hopscotch hashing (CHIME
  * section 2.3) moves items only away from their homes, towards the next empty entry. A split leaves
  * empty entries everywhere, also in front of displaced items. So leaves of 64 entries with
- * neighbourhoods of 8 take 98 % instead of 88 % before they are split.
+ * neighbourhoods of 8 are 94 % full instead of 88 % when they are split.
  */
 export class HopPath {
   readonly #geometry: LeafGeometry;

@@ -7,16 +7,15 @@ import { imageOf, postEntries } from './read-leaf.ts';
 
 export const NONE = -1;
 
-/** With fewer empty entries, a READ of the hop range takes all of the leaf: see `makeRoom`. */
+/** With at most this share of empty entries, a hop first reads the whole leaf: see `makeRoom`. */
 const EMPTY_SHARE = 1 / 4;
 
-/**
 /**
  * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. A full
  * neighbourhood costs one more READ. In a leaf that is far from full, that READ goes up to the
  * nearest empty entry that the vacancy shows, which is brought near by hopping (CHIME section 2.3):
- * each time by the farthest hop that keeps an item in its own neighbourhood. In a fuller leaf, or if
- * that fails, items may move in both directions: see `HopPath`.
+ * each time by the farthest hop that keeps an item in its own neighbourhood. In a fuller leaf, or
+ * one of which a split has read the whole, items may move in both directions: see `HopPath`.
  */
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;

@@ -39,7 +39,7 @@ const BOUNDS_BYTES = HEADER_BYTES - BOUNDS_AT;
 
 /** How a split ended: the sibling, and whether the request's new item is in a half. */
 export interface Split {
-  /** NULL_ADDRESS: the leaf has room, and was not split. */
+  /** NULL_ADDRESS: a hop has made room, and the leaf was not split. */
   readonly sibling: Address;
   readonly hasItem: boolean;
 }
@@ -57,11 +57,11 @@ const NO_SPLIT: Split = { sibling: NULL_ADDRESS, hasItem: true };
  * The sibling is created locked. Until the old copies of its items are gone, no client may change
  * the new ones: a search that still found an old copy would return a stale value.
  *
- * The leaf is locked, and no hop makes room. If this client has no blocks, it releases the leaf to
- * claim them: no memory is claimed under a lock. After that the leaf may have room, or even the
- * key, so the item is not put there. Undefined if the leaf has room by then, the split must be
- * prepared again, or another one must be completed first. In any case the leaf is released in the
- * end.
+ * The leaf is full, and locked unless the caller has released it to claim memory. If this client
+ * has no spare blocks, it releases the leaf: no memory is claimed under a lock. After that the leaf
+ * may have room, or even the key, so the item is not put there. Undefined if the leaf has room by
+ * then, the split must be prepared again, or another one must be completed first. In any case the
+ * leaf is released in the end.
  */
 export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<Split | undefined> {
   const { allocator, catalog, geometry } = client;
@@ -98,7 +98,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   }
 }
 
-/** Reads what of the locked leaf is not known, and all of it when hops have changed its image. */
+/** Reads the locked leaf, unless its whole image is known and unchanged by hops. */
 function* readWhole(
   client: LeafClient,
   request: LeafRequest,
