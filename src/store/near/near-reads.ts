@@ -96,8 +96,6 @@ export class NearReads {
   #era: number;
   hits = 0;
   reads = 0;
-  /** Whether the key of the last read has an entry, which a search may find to be current. */
-  #isKept = false;
   /** The entry from which `read` last answered on shared memory; its version over a network. */
   #last = NONE;
   #version = 0;
@@ -125,7 +123,6 @@ export class NearReads {
   *read(key: Key): Operation<unknown> {
     this.reads++;
     const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
-    this.#isKept = entry !== NONE;
     if (entry === NONE) return UNPROVEN;
     const attachment = this.#attachment;
     yield* attachment.enter();
@@ -278,15 +275,17 @@ export class NearReads {
     if (isObject && this.#isFrozen) freezeDeep(value);
     const { cache } = this;
     const { h1, h2 } = request.hash;
-    if (!cache.seen.hasOrAdd(h1, h2) && !this.#isKept) return value;
+    const isSeen = cache.seen.hasOrAdd(h1, h2);
     if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
+    // Searches that note uses find keys which are kept, even if the cache has forgotten seeing them.
+    const before = isSeen || this.#notesUses ? cache.find(key) : NONE;
+    if (!isSeen && before === NONE) return value;
     const index = this.#index;
     const proof = this.#proof;
     if (!index.prove(request, proof)) {
       cache.forget(key);
       return value;
     }
-    const before = this.#isKept ? cache.find(key) : NONE;
     const kept = before !== NONE && cache.isOf(before, proof) ? cache.valueOf(before) : value;
     const factor = isObject ? OBJECT_FACTOR : 1;
     const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;

@@ -27,7 +27,7 @@ test('few new keys seem to be known, however many were read', () => {
   const seen = new SeenKeys(10_000);
   const all = hashes(100_000);
   const known = all.filter(([h1, h2]) => seen.hasOrAdd(h1, h2)).length;
-  assert.ok(known < 500, `${known} of ${all.length}`);
+  assert.ok(known < 1000, `${known} of ${all.length}`);
 });
 
 test('old keys are forgotten', () => {
