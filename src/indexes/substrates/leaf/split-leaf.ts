@@ -25,6 +25,7 @@ import {
   identityHigh,
   identityLow,
   type LeafGeometry,
+  SUM_AT,
   VACANCY_AT,
 } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
@@ -149,21 +150,14 @@ function* halve(
   image.u8.fill(0);
   const tag = client.newTag();
   newSibling(client, request, sibling, tag, image);
-  const changed = share(client, request, image);
+  const rehomed = share(client, request, image);
   const isUpper = client.isUpper(request);
   const insert = isUpper ? insertUpper : insertLower;
   const own = inserts ? insert(client, request, image) : NONE;
-  if (own !== NONE && !isUpper) changed.add(own).add(request.home);
+  const ownLower = isUpper ? NONE : own;
+  if (ownLower !== NONE) rehomed.add(request.home);
   addSequence(request, 1);
-  for (const entry of changed) {
-    const from = imageOf(client, entry);
-    const isNew = entry === own && !isUpper;
-    const bytes = isNew ? writtenBytes(client, itemHigh(request.words, from)) : ITEM_AT + 8;
-    const at = intent.add(FIRST_LEAF, leaf + from - IMAGE_AT, bytes) >> 2;
-    for (let i = 0; i < bytes >> 2; i++) {
-      intent.memory.i32[at + i] = request.words.i32[(from >> 2) + i];
-    }
-  }
+  addEntries(client, request, rehomed, ownLower);
   const at = intent.add(FIRST_LEAF, leaf + BOUNDS_AT, BOUNDS_BYTES);
   const lower = { memory: intent.memory, at };
   client.writeBounds(request, sibling, tag, lower, { memory: image, at: BOUNDS_AT });
@@ -178,6 +172,28 @@ function* halve(
   });
   client.spareImages.push(image);
   return own !== NONE;
+}
+
+/**
+ * Adds the WRITEs of the words that change in the leaf's entries: hop bitmaps, emptied items, and
+ * the new item. With all words of each entry, the intent could outgrow its block.
+ */
+function addEntries(
+  client: LeafClient,
+  { intent, leaf, upper, words }: LeafRequest,
+  rehomed: ReadonlySet<number>,
+  own: number,
+): void {
+  for (let entry = 0; entry < upper.length; entry++) {
+    const at = imageOf(client, entry);
+    const begin = entry === own || rehomed.has(entry) ? SUM_AT : ITEM_AT;
+    const emptied = upper[entry] !== 0 ? ITEM_AT + 8 : ITEM_AT;
+    const end = entry === own ? writtenBytes(client, itemHigh(words, at)) : emptied;
+    if (begin === end) continue;
+    const to = intent.add(FIRST_LEAF, leaf + at + begin - IMAGE_AT, end - begin) >> 2;
+    const from = (at + begin) >> 2;
+    for (let i = 0; i < (end - begin) >> 2; i++) intent.memory.i32[to + i] = words.i32[from + i];
+  }
 }
 
 /** Puts the request's new item into the image of its leaf; returns its entry, or NONE. */
@@ -239,15 +255,13 @@ function maskOf(bits: number): number {
   return bits <= 0 ? 0 : (1 << bits) - 1;
 }
 
-/**
- * Moves items from the leaf's image to the sibling's; returns the entries of the leaf that change.
- */
+/** Moves items from the leaf's image to the sibling's; returns the homes that lose some of theirs. */
 function share(client: LeafClient, request: LeafRequest, image: Scratch): Set<number> {
   const { geometry, sums } = client;
   const { words, intent, upper } = request;
   const { span } = geometry.shape;
   const { low, high } = intent.identity(SECOND_LEAF);
-  const changed = new Set<number>();
+  const rehomed = new Set<number>();
   for (let entry = 0; entry < span; entry++) {
     const at = imageOf(client, entry);
     const there = geometry.entryAt(entry);
@@ -267,9 +281,9 @@ function share(client: LeafClient, request: LeafRequest, image: Scratch): Set<nu
     }
     setHops(image, there, gone);
     setHops(words, at, hops & ~gone);
-    if (upper[entry] !== 0 || gone !== 0) changed.add(entry);
+    if (gone !== 0) rehomed.add(entry);
   }
-  return changed;
+  return rehomed;
 }
 
 function clearVacancy({ i32 }: Scratch, bit: number): void {
