@@ -1,4 +1,4 @@
-import { type Batch, CAS, FAA, READ, WRITE } from '../../src/verbs/index.ts';
+import { AWAIT, type Batch, CAS, FAA, READ, WRITE } from '../../src/verbs/index.ts';
 import type { SimulatedMemory } from './memory.ts';
 import { type NetworkModel, SHARED_MEMORY } from './model.ts';
 import type { MemoryNode } from './nodes.ts';
@@ -41,7 +41,7 @@ export class LocalDoor {
   /** Whether the verb is the CPU's; else the NIC's, to another node or to this one. */
   leadsTo({ kind, address }: Batch, row: number): boolean {
     if (this.#memory.nodeOf(address[row]) !== this.node.id) return false;
-    if (kind[row] === READ || kind[row] === WRITE) return true;
+    if (kind[row] === READ || kind[row] === WRITE || kind[row] === AWAIT) return true;
     const isAtomic = kind[row] === CAS || kind[row] === FAA;
     return isAtomic && this.model.atomics === 'coherent';
   }

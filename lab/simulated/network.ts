@@ -39,6 +39,7 @@ const BATCH_DONE = 4;
 const PAUSE_ENDS = 5;
 const CALL_SERVED = 6;
 const AWAIT_ANSWERED = 7;
+const AWAIT_TIMES_OUT = 8;
 
 const NS_PER_SECOND = 1e9;
 const BITS_PER_BYTE = 8;
@@ -145,10 +146,16 @@ export class SimulatedNetwork implements Surroundings {
     this.#stopped = false;
     const events = this.#events;
     while (!this.#stopped && events.nextTime <= until && events.pop()) {
+      // Time does not pass for the sake of a wait that was answered.
+      if (events.kind === AWAIT_TIMES_OUT && !this.#isOverdue(events.owner, events.time)) continue;
       this.now = events.time;
       this.#happen(events.kind, events.owner, events.row, events.part);
     }
     if (!this.#stopped && until < Number.POSITIVE_INFINITY) this.now = until;
+  }
+
+  #isOverdue(flight: number, time: number): boolean {
+    return this.#awaits.get(this.#flights[flight])?.until === time;
   }
 
   stop(): void {
@@ -173,8 +180,9 @@ export class SimulatedNetwork implements Surroundings {
     let ns = stepNs;
     for (let row = 0; row < (batch?.length ?? 0); row++) {
       if (batch === undefined || batch.kind[row] === PAUSE) continue;
-      ns += door?.leadsTo(batch, row) ? door.model.verbNs : verbNs;
-      if (batch.kind[row] === AWAIT) row = awaitEnd(batch, row) - 1;
+      const isLocal = door?.leadsTo(batch, row) ?? false;
+      ns += isLocal && door ? door.model.verbNs : verbNs;
+      if (batch.kind[row] === AWAIT && !isLocal) row = awaitEnd(batch, row, this.memory) - 1;
     }
     return ns;
   }
@@ -209,6 +217,7 @@ export class SimulatedNetwork implements Surroundings {
     else if (kind === ANSWER_ARRIVES) this.#answer(flight, row);
     else if (kind === CALL_SERVED) this.#served(flight, row);
     else if (kind === AWAIT_ANSWERED) this.#answerAwait(flight, row);
+    else if (kind === AWAIT_TIMES_OUT) this.#endAwaits();
     else this.#issue(flight);
   }
 
@@ -247,7 +256,7 @@ export class SimulatedNetwork implements Surroundings {
     }
     for (let row = end; row < sent; row++) {
       const begun = nic.messages.serve(this.now, this.#messageNs);
-      const bytes = this.model.headerBytes + outboundBytes(batch, row);
+      const bytes = this.model.headerBytes + outboundBytes(batch, row, this.memory);
       flight.arrival[row] = nic.outbound.serve(begun, bytes * this.#nsPerByte) + this.#oneWayNs;
     }
     this.#events.push(flight.arrival[end], VERB_ARRIVES, flight.id, end);
@@ -274,7 +283,7 @@ export class SimulatedNetwork implements Surroundings {
       this.#events.push(at, VERB_ARRIVES, flight.id, row + 1);
     }
     const node = this.memoryNodes[this.memory.nodeOf(address)];
-    const bytes = this.model.headerBytes + outboundBytes(batch, row);
+    const bytes = this.model.headerBytes + outboundBytes(batch, row, this.memory);
     const received = node.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
     const ready = node.nic.messages.serve(received, this.#messageNs);
     const queuePair = flight.thread.queuePairs[node.id];
@@ -370,7 +379,9 @@ export class SimulatedNetwork implements Surroundings {
     const { address, kind, bytes, scratch, offset } = batchOf(flight);
     if (kind[row] === AWAIT) {
       this.awaitedSince.set(address[row], this.now);
-      this.#awaits.set(flight, { row, until: this.now + 1000 * bytes[row] });
+      const until = this.now + 1000 * bytes[row];
+      this.#awaits.set(flight, { row, until });
+      this.#events.push(until, AWAIT_TIMES_OUT, flight.id);
       this.#endAwaits();
       return;
     }
@@ -379,7 +390,7 @@ export class SimulatedNetwork implements Surroundings {
     this.#sendAnswer(flight, row);
   }
 
-  /** Waits that are over: a core of the node answers each. One whose time is up ends here, too. */
+  /** Waits that are over, or whose time is up: a core of the node answers each. */
   #endAwaits(): void {
     for (const [flight, { row, until }] of this.#awaits) {
       const { address, scratch, offset } = batchOf(flight);
@@ -408,14 +419,14 @@ export class SimulatedNetwork implements Surroundings {
   #sendAnswer(flight: Flight, row: number): void {
     const batch = batchOf(flight);
     const { nic } = this.memoryNodes[this.memory.nodeOf(batch.address[row])];
-    const bytes = this.model.headerBytes + inboundBytes(batch, row);
+    const bytes = this.model.headerBytes + inboundBytes(batch, row, this.memory);
     const sent = nic.outbound.serve(this.now, bytes * this.#nsPerByte);
     this.#events.push(sent + this.#oneWayNs, ANSWER_ARRIVES, flight.id, row);
   }
 
   #answer(flight: Flight, row: number): void {
     const batch = batchOf(flight);
-    const bytes = this.model.headerBytes + inboundBytes(batch, row);
+    const bytes = this.model.headerBytes + inboundBytes(batch, row, this.memory);
     const done = flight.thread.nic.inbound.receive(this.now, bytes * this.#nsPerByte);
     this.#complete(flight, 1, done);
   }

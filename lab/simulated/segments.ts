@@ -22,7 +22,7 @@ export function segmentEnd(
   for (let row = first; row < batch.length; row++) {
     const kind = batch.kind[row];
     if (kind === PAUSE) return row;
-    if (kind === AWAIT) return row > first && memory.nodes > 1 ? row : awaitEnd(batch, row);
+    if (kind === AWAIT) return row > first && memory.nodes > 1 ? row : awaitEnd(batch, row, memory);
     if (!ordered || memory.nodes === 1) continue;
     const node = memory.nodeOf(batch.address[row]);
     if (elsewhere(writes, node) || (kind !== WRITE && elsewhere(others, node))) return row;
@@ -44,6 +44,7 @@ export function sameDoorEnd(
   door: LocalDoor,
 ): number {
   const isLocal = door.leadsTo(batch, first);
+  if (batch.kind[first] === AWAIT) return isLocal ? first + 1 : awaitEnd(batch, first, memory);
   const node = memory.nodeOf(batch.address[first]);
   for (let row = first; row < batch.length; row++) {
     if (batch.kind[row] >= PAUSE || door.leadsTo(batch, row) !== isLocal) return row;

@@ -9,18 +9,20 @@ const WORD_BYTES = 8;
 /** An AWAIT on its way: microseconds, the word as it was, and a word for each READ. */
 const AWAIT_HEAD_BYTES = 24;
 
-/** One past the READs behind an AWAIT: they go in its message, and back in its answer. */
-export function awaitEnd({ kind, length }: Batch, first: number): number {
+/** One past the READs of its node behind an AWAIT: they go in its message and its answer. */
+export function awaitEnd(batch: Batch, first: number, memory: SimulatedMemory): number {
+  const { kind, address, length } = batch;
+  const node = memory.nodeOf(address[first]);
   let row = first + 1;
-  while (row < length && kind[row] === READ) row++;
+  while (row < length && kind[row] === READ && memory.nodeOf(address[row]) === node) row++;
   return row;
 }
 
 /** Payload on the way to the memory node. */
-export function outboundBytes(batch: Batch, row: number): number {
+export function outboundBytes(batch: Batch, row: number, memory: SimulatedMemory): number {
   const { kind, bytes } = batch;
   if (kind[row] === AWAIT) {
-    return AWAIT_HEAD_BYTES + WORD_BYTES * (awaitEnd(batch, row) - row - 1);
+    return AWAIT_HEAD_BYTES + WORD_BYTES * (awaitEnd(batch, row, memory) - row - 1);
   }
   if (kind[row] === WRITE || kind[row] === CALL) return bytes[row];
   if (kind[row] === CAS) return CAS_OPERAND_BYTES;
@@ -28,11 +30,11 @@ export function outboundBytes(batch: Batch, row: number): number {
 }
 
 /** Payload on the way back. */
-export function inboundBytes(batch: Batch, row: number): number {
+export function inboundBytes(batch: Batch, row: number, memory: SimulatedMemory): number {
   const { kind, bytes } = batch;
   if (kind[row] === AWAIT) {
     let sum = 0;
-    for (let read = awaitEnd(batch, row) - 1; read > row; read--) sum += bytes[read];
+    for (let read = awaitEnd(batch, row, memory) - 1; read > row; read--) sum += bytes[read];
     return sum;
   }
   if (kind[row] === READ || kind[row] === CALL) return bytes[row];

@@ -1,3 +1,4 @@
+import { StepwellError } from '../../errors.ts';
 import {
   type Address,
   type Batch,
@@ -237,16 +238,25 @@ export function encodeAwait(batch: Batch, first: number, end: number, nodes: num
   return request.u8.subarray(0, length);
 }
 
-/** Stores what the READs behind an AWAIT have returned. Raises WireError. */
-export function decodeAwait(batch: Batch, first: number, end: number, reply: Uint8Array): void {
+/** Stores what the READs behind an AWAIT have returned, unless it is of another length. */
+export function decodeAwait(
+  batch: Batch,
+  first: number,
+  end: number,
+  reply: Uint8Array,
+): StepwellError | undefined {
   const { bytes, scratch, offset } = batch;
+  let length = 0;
+  for (let row = first + 1; row < end; row++) length += bytes[row];
+  if (reply.length !== length) {
+    return new StepwellError('SW_PROTOCOL', `a reply of ${reply.length} bytes, not ${length}`);
+  }
   let at = 0;
   for (let row = first + 1; row < end; row++) {
-    const result = reply.subarray(at, at + bytes[row]);
-    if (result.length < bytes[row]) throw new WireError(`${reply.length} bytes of results`);
-    scratch[row].u8.set(result, offset[row]);
+    scratch[row].u8.set(reply.subarray(at, at + bytes[row]), offset[row]);
     at += bytes[row];
   }
+  return undefined;
 }
 
 function copyOut(local: Scratch, from: number, output: Scratch, at: number, bytes: number): void {

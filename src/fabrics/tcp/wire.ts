@@ -38,7 +38,7 @@ export const FRAME_BYTES_MAX = 1024 * 1024;
 export const FRAME_BYTES_MIN = 8 * 1024;
 /** Head of the call AWAIT: microseconds, and the word as it was. */
 export const AWAIT_HEAD_BYTES = 16;
-/** Bytes of the READs of such a call: little enough for every node's frames. */
+/** Bytes of the READs of such a call, and of their results: any node's frames have room. */
 export const AWAITED_BYTES_MAX = 4096;
 /** Verbs or results of one frame: enough for the wire, little enough to take turns. */
 const FRAME_BUDGET = 256 * 1024;

@@ -70,7 +70,7 @@ function awaitEnd({ kind, address, bytes, length }: Batch, first: number, nodes:
   let row = first + 1;
   for (; row < length && kind[row] === READ && nodeOf(address[row], nodes) === node; row++) {
     results += bytes[row];
-    if (results > AWAITED_BYTES_MAX) break;
+    if (Math.max(results, 8 * (row - first)) > AWAITED_BYTES_MAX) break;
   }
   return row;
 }

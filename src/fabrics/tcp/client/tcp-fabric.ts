@@ -30,6 +30,8 @@ import { type Credentials, type Place, QueuePair } from './queue-pair.ts';
 import type { SentFrame } from './sent-frames.ts';
 
 const SHORT_PAUSE_MICROSECONDS = 500;
+/** After so long short pauses end without an answer. */
+const PAUSES_MS_MAX = 1;
 
 /** A client's way to one memory node; `QueuePair` says what each part of it does. */
 export interface NodePair {
@@ -93,6 +95,7 @@ export class TcpFabric implements RemoteFabric {
   /** Flights in a short pause; and the array that they change places with. */
   #pausing: Flight[] = [];
   #resumed: Flight[] = [];
+  #pausesEnd: NodeJS.Timeout | undefined;
   #failure: StepwellError | undefined;
   #closed = false;
 
@@ -244,11 +247,11 @@ export class TcpFabric implements RemoteFabric {
     this.#count(batch, first, end);
     const pair = this.#pairs[nodeOf(batch.address[first], nodes)];
     pair.call(AWAIT_CHANGE, encodeAwait(batch, first, end, nodes), (error, reply) => {
-      if (reply !== undefined) decodeAwait(batch, first, end, reply);
       // An older node has no such call: then its READs go as verbs.
       const isUnknown = hasCode(error, 'SW_UNSUPPORTED');
       if (isUnknown) flight.end = first + 1;
-      this.#settle(flight, isUnknown ? undefined : error);
+      const failure = reply === undefined ? error : decodeAwait(batch, first, end, reply);
+      this.#settle(flight, isUnknown ? undefined : failure);
     });
     this.#schedule();
   }
@@ -282,7 +285,8 @@ export class TcpFabric implements RemoteFabric {
   /**
    * A timer is good for milliseconds only. A pause below half a millisecond lasts until the next
    * answer, if any is on its way. Until then, no other operation of this client gets any further,
-   * and a client that spins takes the processor from the nodes.
+   * and a client that spins takes the processor from the nodes. But a call may take long: a timer
+   * ends the pauses, too.
    */
   #pause(flight: Flight, microseconds: number): void {
     flight.pending = 1;
@@ -296,6 +300,7 @@ export class TcpFabric implements RemoteFabric {
     }
     this.#pausing.push(flight);
     if (!this.#pairs.some(({ waits }) => waits)) this.#schedule();
+    else this.#pausesEnd ??= setTimeout(() => this.turned(), PAUSES_MS_MAX);
   }
 
   /** Frames were answered, or the session has ended. */
@@ -304,6 +309,8 @@ export class TcpFabric implements RemoteFabric {
   }
 
   #resumeAll(): void {
+    clearTimeout(this.#pausesEnd);
+    this.#pausesEnd = undefined;
     const resumed = this.#pausing;
     this.#pausing = this.#resumed;
     this.#resumed = resumed;

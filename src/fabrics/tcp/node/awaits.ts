@@ -1,6 +1,6 @@
 import { StepwellError } from '../../../errors.ts';
 import { READ, Scratch } from '../../../verbs/index.ts';
-import { AWAIT_HEAD_BYTES, AWAITED_BYTES_MAX, verbKind } from '../wire.ts';
+import { AWAIT_HEAD_BYTES, AWAITED_BYTES_MAX, verbKind, verbRegion } from '../wire.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
 
 /** How long a client may wait, and how many calls wait: those beyond are answered at once. */
@@ -20,6 +20,9 @@ interface Waiting {
   /** Its verbs, which have been checked. */
   readonly call: Scratch;
   readonly end: number;
+  /** Where the awaited word is. */
+  readonly words: Int32Array;
+  readonly at: number;
   readonly resultBytes: number;
   readonly until: number;
   readonly answer: (results: Uint8Array) => void;
@@ -34,7 +37,6 @@ interface Waiting {
 export class Awaits {
   readonly #memory: NodeMemory;
   readonly #waiting = new Set<Waiting>();
-  readonly #word = new Scratch(8);
   /** Changes of the memory through this node that `executed` has seen. */
   #seen = 0;
   #livelyUntil = 0;
@@ -50,14 +52,17 @@ export class Awaits {
    * SW_POOL_CORRUPT for verbs beyond the memory.
    */
   begin(client: object, request: Uint8Array): Uint8Array | Promise<Uint8Array> {
-    const call = new Scratch(request.length);
-    call.u8.set(request);
     const end = request.length;
+    if (end > READS_AT + AWAITED_BYTES_MAX) throw new RangeError(`a request of ${end} bytes`);
+    const call = new Scratch(end);
+    call.u8.set(request);
     const resultBytes = this.#inspect(call, end);
+    const words = this.#memory.regions[verbRegion(call.i32[WORD_AT >> 2])].i32;
+    const at = call.i32[(WORD_AT >> 2) + 1] >>> 2;
     const ms = Math.min(Math.max(0, call.i32[0]) / 1000, AWAIT_MS_MAX);
     const until = performance.now() + ms;
     return new Promise((answer) => {
-      const waiting = { client, call, end, resultBytes, until, answer };
+      const waiting = { client, call, end, words, at, resultBytes, until, answer };
       if (ms === 0 || !this.#hasRoom(client) || this.#hasChanged(waiting)) this.#answer(waiting);
       else {
         this.#waiting.add(waiting);
@@ -88,9 +93,9 @@ export class Awaits {
     return own < AWAITS_OF_ONE_MAX && this.#waiting.size < AWAITS_MAX;
   }
 
-  #hasChanged({ call }: Waiting): boolean {
-    this.#memory.execute(call, WORD_AT, READS_AT, this.#word, 0);
-    return this.#word.i32[0] !== call.i32[2] || this.#word.i32[1] !== call.i32[3];
+  /** No verb, which would take three times as long: each change has all that wait looked at. */
+  #hasChanged({ call: { i32 }, words, at }: Waiting): boolean {
+    return Atomics.load(words, at) !== i32[2] || Atomics.load(words, at + 1) !== i32[3];
   }
 
   #answer({ call, end, resultBytes, answer }: Waiting): void {

@@ -105,6 +105,33 @@ test('a node that knows no waits answers the READs as verbs', async (scope) => {
   assert.deepEqual([...into.i64.subarray(0, 2)], [0n, 9n]);
 });
 
+test('an answer of another length than the READs fails the batch', async (scope) => {
+  const { server } = await startNode(scope);
+  const fabric = await connectTo(scope, [server]);
+  const call = server.call.bind(server);
+  for (const bytes of [8, 24]) {
+    server.call = (connection, method, request) => {
+      return method === AWAIT_CHANGE ? new Uint8Array(bytes) : call(connection, method, request);
+    };
+    const code = 'SW_PROTOCOL';
+    await assert.rejects(execute(fabric, waiting(new Scratch(24))), { code });
+  }
+});
+
+test('a short pause of another operation ends before a long wait does', async (scope) => {
+  const { server, local } = await startNode(scope);
+  const fabric = await connectTo(scope, [server]);
+  let ended = false;
+  const answered = execute(fabric, waiting(new Scratch(24))).then(() => {
+    ended = true;
+  });
+  await execute(fabric, new Batch().read(0, 8, new Scratch(8), 0));
+  await execute(fabric, new Batch().pause(0, new Scratch(8)));
+  assert.equal(ended, false);
+  local.execute(new Batch().write(WORD, 8, scratchOf([1n]), 0));
+  await answered;
+});
+
 test('a client has 64 waits; a further one is answered at once, and other clients have theirs', async (scope) => {
   const { server, local } = await startNode(scope);
   const [fabric, other] = [await connectTo(scope, [server]), await connectTo(scope, [server])];
@@ -137,6 +164,14 @@ test('a wait beyond the memory, or for more than READs, is refused; the connecti
   for (const [code, verbs] of refused) {
     await assert.rejects(fabric.call(0, AWAIT_CHANGE, requestOf(LONG, verbs)), { code });
   }
+  // Verbs that read nothing take memory of the node, too.
+  const many = Array.from({ length: 513 }, () => [READ_VERB, WORD, 0] as const);
+  const long = requestOf(LONG, [word, ...many]);
+  await assert.rejects(fabric.call(0, AWAIT_CHANGE, long), { code: 'SW_PROTOCOL' });
+  const into = new Scratch(24);
+  const batch = waiting(into, 1);
+  for (let i = 0; i < 2000; i++) batch.read(WORD, 0, into, 0);
+  await execute(fabric, batch);
   // Whatever a client asks for, no wait is longer than a second.
   const longest = requestOf(2 ** 31 - 1, [word]);
   assert.equal((await fabric.call(0, AWAIT_CHANGE, longest)).length, 0);
