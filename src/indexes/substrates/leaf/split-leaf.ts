@@ -255,7 +255,7 @@ function maskOf(bits: number): number {
   return bits <= 0 ? 0 : (1 << bits) - 1;
 }
 
-/** Moves items from the leaf's image to the sibling's; returns the homes that lose some of theirs. */
+/** Moves items of the image to the sibling's; returns the homes that lose some of theirs. */
 function share(client: LeafClient, request: LeafRequest, image: Scratch): Set<number> {
   const { geometry, sums } = client;
   const { words, intent, upper } = request;
