@@ -80,7 +80,7 @@ function movesBeside(subject: Subject, others: readonly Call[], paths: number[])
 const SEARCHES: readonly Call[] = [1, 2].map((key) => ({ key, kind: 'search' }));
 
 /**
- * The first client splits a full leaf. Its key 4 takes the entry of key 1, which goes to the
+ * The first client splits a full leaf of CHIME, which divides by order. Its key 4 takes the entry of key 1, which goes to the
  * sibling, while its home 0 loses no key.
  */
 function splitBeside(subject: Subject, own: readonly Call[], others: readonly Call[]): Scope {
@@ -117,14 +117,15 @@ for (const [subject, canaries] of INDEXES) {
     assert.ok(canary);
     assert.ok(searchStops(movesBeside(subject, SEARCHES, []), { canary }).failure);
   });
-  test(`${name}: a split puts its key where an item was that goes to the sibling`, () => {
-    const scope = splitBeside(subject, [put(4), { key: 4, kind: 'search' }], SEARCHES);
-    assert.equal(searchStops(scope, { crashes: true }).failure, undefined);
-  });
-  test(`${name}: a key that comes while its leaf is released for a split has one entry`, () => {
-    const insert = (key: number, version?: number) => put(key, version, IF_ABSENT);
-    const others: Call[] = [{ key: 1, kind: 'remove' }, insert(4, 9000), insert(1, 9001)];
-    const scope = splitBeside({ ...subject, stock: undefined }, [insert(4)], others);
-    assert.equal(searchStops(scope, { only: 0 }).failure, undefined);
-  });
 }
+
+test('chime: a split puts its key where an item was that goes to the sibling', () => {
+  const scope = splitBeside(CHIME_SUBJECT, [put(4), { key: 4, kind: 'search' }], SEARCHES);
+  assert.equal(searchStops(scope, { crashes: true }).failure, undefined);
+});
+test('chime: a key that comes while its leaf is released for a split has one entry', () => {
+  const insert = (key: number, version?: number) => put(key, version, IF_ABSENT);
+  const others: Call[] = [{ key: 1, kind: 'remove' }, insert(4, 9000), insert(1, 9001)];
+  const scope = splitBeside({ ...CHIME_SUBJECT, stock: undefined }, [insert(4)], others);
+  assert.equal(searchStops(scope, { only: 0 }).failure, undefined);
+});

@@ -213,7 +213,7 @@ test('a writer that waits for a living holder gives up, and nothing has happened
   writer.index.configure({ lockTimeoutMs: 20 });
   assert.throws(() => writer.pool.run(insertion(writer, 'key', 'other')), {
     code: 'SW_CONTENTION',
-    message: /client 1 holds the lock .* for 20 ms.*lockTimeoutMs/,
+    message: /client 1 is alive and has held the lock .* for 20 ms.*lockTimeoutMs/,
   });
   // What the holder has not begun to write is no obstacle to a search.
   assert.equal(textOf(writer, 'key'), undefined);
