@@ -80,8 +80,8 @@ function movesBeside(subject: Subject, others: readonly Call[], paths: number[])
 const SEARCHES: readonly Call[] = [1, 2].map((key) => ({ key, kind: 'search' }));
 
 /**
- * The first client splits a full leaf of CHIME, which divides by order. Its key 4 takes the entry of key 1, which goes to the
- * sibling, while its home 0 loses no key.
+ * The first client splits a full leaf of CHIME, which divides by order. Its key 4 takes the entry
+ * of key 1, which goes to the sibling, while its home 0 loses no key.
  */
 function splitBeside(subject: Subject, own: readonly Call[], others: readonly Call[]): Scope {
   const places: Place[] = [

@@ -277,7 +277,7 @@ export class NearReads {
     const { h1, h2 } = request.hash;
     const isSeen = cache.seen.hasOrAdd(h1, h2);
     if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
-    // Searches that note uses find keys which are kept, even if the cache has forgotten seeing them.
+    // A search that notes uses finds a kept key even if the cache forgot having seen it.
     const before = isSeen || this.#notesUses ? cache.find(key) : NONE;
     if (!isSeen && before === NONE) return value;
     const index = this.#index;
