@@ -97,13 +97,7 @@ function moveAlong(client: LeafClient, request: LeafRequest): number {
   for (let to = last; ; ) {
     const from = hopPath.before(to);
     if (from === to) return to;
-    moveItem(client, request, from, to);
-    const own = hopPath.homeOf(from);
-    const gone = 1 << geometry.distance(own, from);
-    const entry = imageOf(client, own);
-    setHops(words, entry, (hopsOf(words, entry) & ~gone) | (1 << geometry.distance(own, to)));
-    request.moved[request.moves] = to;
-    request.homes[request.moves++] = own;
+    moveWithin(client, request, hopPath.homeOf(from), from, to);
     to = from;
   }
 }
@@ -126,21 +120,35 @@ function hopInto(client: LeafClient, request: LeafRequest, away: number): number
   const empty = geometry.after(home, away);
   for (let back = geometry.shape.neighbourhood - 1; back > 0; back--) {
     const other = geometry.after(home, away - back);
-    const otherEntry = imageOf(client, other);
-    const hops = hopsOf(words, otherEntry);
+    const hops = hopsOf(words, imageOf(client, other));
     const nearest = 31 - Math.clz32(hops & -hops);
     if (hops === 0 || nearest >= back) continue;
     const from = geometry.after(other, nearest);
     // The length must come from an intact item: a damaged one stays where it is.
     const { idLow, idHigh } = request;
     if (!client.sums.holds(words, imageOf(client, from), idLow, idHigh)) continue;
-    moveItem(client, request, from, empty);
-    setHops(words, otherEntry, (hops & ~(1 << nearest)) | (1 << back));
-    request.moved[request.moves] = empty;
-    request.homes[request.moves++] = other;
+    moveWithin(client, request, other, from, empty);
     return back - nearest;
   }
   return 0;
+}
+
+/** Moves an item within the neighbourhood of its home, and notes the move in the request. */
+function moveWithin(
+  client: LeafClient,
+  request: LeafRequest,
+  home: number,
+  from: number,
+  to: number,
+): void {
+  const { geometry } = client;
+  const { words } = request;
+  moveItem(client, request, from, to);
+  const entry = imageOf(client, home);
+  const gone = 1 << geometry.distance(home, from);
+  setHops(words, entry, (hopsOf(words, entry) & ~gone) | (1 << geometry.distance(home, to)));
+  request.moved[request.moves] = to;
+  request.homes[request.moves++] = home;
 }
 
 /** Moves an item with its checksum; each entry keeps its own hop bitmap. */

@@ -47,8 +47,8 @@ for (const index of ['race', 'chime'] as const) {
     assert.deepEqual(checkSync(url).problems, []);
     const { sizeMax, regions, chunks } = inspectSync(url);
     assert.deepEqual([sizeMax, regions, chunks.total], [14 * MIB, 7, 56]);
-    // Tables of added regions are in use, too. CHIME keeps up to three chunks for merges of leaves.
-    assert.ok(chunks.used >= (index === 'chime' ? 53 : 56), `${chunks.used} chunks`);
+    // Tables of added regions are in use, too. CHIME keeps two chunks in reserve to merge leaves.
+    assert.ok(chunks.used >= (index === 'chime' ? 54 : 56), `${chunks.used} chunks`);
     const later = keepOpen(t, openAloneSync(url));
     assert.equal(later.get(`key ${after - 1}`), VALUE);
   });
