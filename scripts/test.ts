@@ -94,7 +94,8 @@ const shipped = (copy: string): Plugin => ({
   },
 });
 
-async function compile(copy: string): Promise<void> {
+/** `chosen`: the test files that are to run. */
+async function compile(copy: string, chosen: readonly string[]): Promise<void> {
   const files = ['src', 'lab'].flatMap(filesBelow);
   const options: BuildOptions = {
     absWorkingDir: ROOT,
@@ -112,10 +113,9 @@ async function compile(copy: string): Promise<void> {
     plugins: [placed(copy)],
   };
   const modules = files.filter((path) => !STARTED.includes(path) && !path.endsWith('.test.ts'));
-  const tests = files.filter((path) => path.endsWith('.test.ts'));
-  const ofShipped = tests.filter((path) => path.includes('/built-form/'));
+  const ofShipped = chosen.filter((path) => path.includes('/built-form/'));
   // Each with the tests that it imports: in chunks of its own, these would no longer be named.
-  const campaigns = tests.filter(
+  const campaigns = chosen.filter(
     (path) => partOf(path) === 'campaign' && !ofShipped.includes(path),
   );
   const outputs = await Promise.all([
@@ -123,7 +123,7 @@ async function compile(copy: string): Promise<void> {
     build({ ...bundled, entryPoints: STARTED }),
     build({
       ...bundled,
-      entryPoints: tests.filter((path) => ![...ofShipped, ...campaigns].includes(path)),
+      entryPoints: chosen.filter((path) => ![...ofShipped, ...campaigns].includes(path)),
       splitting: true,
       chunkNames: 'chunks/[hash]',
     }),
@@ -167,7 +167,7 @@ function testFiles(named: readonly string[], wanted: Part): string[] {
     if (found.length === 0) throw new Error(`there is no test in ${name}`);
     return found;
   });
-  return (named.length > 0 ? chosen : part).map((path) => path.replace(/ts$/, 'js'));
+  return named.length > 0 ? chosen : part;
 }
 
 function reporters(): string[] {
@@ -228,9 +228,10 @@ cpSync(ROOT, copy, {
   filter: (path) => !LEFT_OUT.has(relative(ROOT, path)) && basename(path) !== 'node_modules',
 });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
-await compile(copy);
 const part = values.campaigns ? 'campaign' : values.rest ? 'rest' : 'usual';
-const files = testFiles(positionals, part);
+const chosen = testFiles(positionals, part);
+await compile(copy, chosen);
+const files = chosen.map((path) => path.replace(/ts$/, 'js'));
 if (values.arm64) {
   process.exitCode = await runOnArm(copy, files, values.only ?? '.');
 } else {

@@ -14,7 +14,7 @@ import type { Subject } from '../subjects/subject.ts';
 import { LONG_CHIME_SCOPES, testStops } from './support/chime-stops.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = rounds(40, 400);
+const SEEDS = rounds(20, 400);
 const SHRINK_MS = 10_000;
 
 /** Programs with so many keys that the tree gets several levels of the smallest nodes. */

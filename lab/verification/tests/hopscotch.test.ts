@@ -11,7 +11,7 @@ import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { HOPSCOTCH_SUBJECT } from '../subjects/hopscotch.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = rounds(40, 500);
+const SEEDS = rounds(25, 500);
 /** What each seed has done at least, on average. */
 const EXERCISED = { splits: 2.5, crashes: 0.5, walks: 0.75, sweeps: 0.17 };
 /** Scopes that have schedules by the ten thousand: `stepwell-lab verify hopscotch --scope all`. */

@@ -7,7 +7,7 @@ import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { HSTORE_SUBJECT } from '../subjects/hstore.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = rounds(30, 300);
+const SEEDS = rounds(20, 300);
 
 test('HStore: servers and clients die anywhere, histories and scans stay in order', () => {
   const memory = newSimulationMemory();

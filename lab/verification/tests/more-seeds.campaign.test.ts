@@ -5,6 +5,8 @@ import './expiry.test.ts';
 import './hopscotch.test.ts';
 import './hstore.test.ts';
 import './near.test.ts';
+import './repairs.rest.test.ts';
 import './schedules.test.ts';
 import './shard.test.ts';
 import './shard-placement.test.ts';
+import './shared-chunks.test.ts';

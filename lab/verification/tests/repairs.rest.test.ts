@@ -9,6 +9,7 @@ import {
 } from '../../../src/indexes/chime/tests/support/client.ts';
 import { ALWAYS } from '../../../src/indexes/contract.ts';
 import type { Pool } from '../../../src/pool/pool.ts';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { stopAfter } from '../../../src/store/tests/support/by-hand.ts';
 import type { Scope } from '../../../src/store/tests/support/pools.ts';
 import { copyLate, settleNothing } from '../canaries/leaf.ts';
@@ -33,10 +34,13 @@ function isWhole(reader: Client): boolean {
   }
 }
 
-/** A writer dies after any verb of its operation, and a repairer after every third of its own. */
+/** A repairer dies after one in so many of its verbs, and other ones for each verb of the writer. */
+const STRIDE = rounds(6, 3);
+
+/** A writer dies after any verb of its operation, and a repairer after some of its own. */
 function bothDie(t: Scope, plant: (pool: Pool) => void): boolean {
   for (let verbs = 1; ; verbs++) {
-    for (let later = 1 + (verbs % 3); ; later += 3) {
+    for (let later = 1 + (verbs % STRIDE); ; later += STRIDE) {
       const writer = clientOf(t, SHAPE);
       const [repairer, reader] = [0, 1].map(() => clientOf(t, SHAPE, writer.handle));
       for (const key of KEYS.slice(0, LAST)) writer.pool.run(put(writer, key));

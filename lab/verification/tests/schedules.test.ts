@@ -15,8 +15,8 @@ import { STAYING } from '../schedules/swarm.ts';
 import { SEPHASH_SUBJECT } from '../subjects/sephash.ts';
 import { findFailure } from './support/find-failure.ts';
 
-const SEEDS = rounds(120, 1400);
-const SEPHASH_SEEDS = rounds(50, 600);
+const SEEDS = rounds(60, 1400);
+const SEPHASH_SEEDS = rounds(30, 600);
 /**
  * What 350 runs of a policy do at least: a checker that exercises nothing finds nothing.
  */

@@ -6,7 +6,7 @@ import { commandFor } from '../schedules/shrink.ts';
 import { newSimulationMemory, runSchedule } from '../schedules/simulation.ts';
 import { SHARD_SUBJECT } from '../subjects/shard.ts';
 
-const SEEDS = rounds(40, 500);
+const SEEDS = rounds(25, 500);
 
 test(`SHARD is linearizable under ${SEEDS} schedules of each policy`, () => {
   const memory = newSimulationMemory();

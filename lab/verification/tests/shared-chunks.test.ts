@@ -5,6 +5,7 @@ import { SUPERBLOCK } from '../../../src/pool/layout.ts';
 import { claimedIn } from '../../../src/pool/memory/block-state.ts';
 import { CHUNK_EMPTIED, CHUNK_FREE, packChunk } from '../../../src/pool/memory/chunk-word.ts';
 import { recycleEmptied } from '../../../src/pool/memory/emptied-chunks.ts';
+import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { Batch, FAA, type Operation, READ, Scratch, WRITE } from '../../../src/verbs/index.ts';
 import { LONG, newYardMemory, SHORT, STORE, UnderWay, type Worker, Yard } from './support/yard.ts';
 
@@ -166,13 +167,13 @@ function* recycling({ b }: Cast): Operation<void> {
 }
 
 test('a client claims a block while another recycles the chunk: each stands still anywhere', () => {
-  const pairs = play({ begin: emptied, a: claiming, b: recycling, stride: 4 });
-  assert.ok(pairs > 200, `${pairs} pairs`);
+  const pairs = play({ begin: emptied, a: claiming, b: recycling, stride: rounds(8, 4) });
+  assert.ok(pairs > rounds(100, 200), `${pairs} pairs`);
 });
 
 test('a client frees a block while another recycles the chunk: each stands still anywhere', () => {
-  const pairs = play({ begin: emptied, a: freeing, b: recycling, stride: 6 });
-  assert.ok(pairs > 200, `${pairs} pairs`);
+  const pairs = play({ begin: emptied, a: freeing, b: recycling, stride: rounds(12, 6) });
+  assert.ok(pairs > rounds(100, 200), `${pairs} pairs`);
 });
 
 /** The chunk's count is too high, as when a client died before it had counted its claim. */
@@ -374,12 +375,12 @@ const SWEEP: Play = {
     'B dies': deathOfB,
   },
   endings: { ...AHEAD, 'in turn': inTurn },
-  stride: 24,
+  stride: rounds(48, 24),
 };
 
 test('a client works while another sweeps: each stands still, and dies, anywhere', () => {
   const pairs = play(SWEEP);
-  assert.ok(pairs > 300, `${pairs} pairs`);
+  assert.ok(pairs > rounds(150, 300), `${pairs} pairs`);
 });
 
 /** Bugs of the sweeper or of the client that is at work. */

@@ -1,17 +1,21 @@
 /** The program as a whole, in processes of its own, on real pools and with a real Redis client. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { createClient } from 'redis';
 import { packageVersion } from '../context.ts';
-import { cities, keyOf, LOAD_CITIES } from './support/cities.ts';
+import { cities, keyOf, loadWords } from './support/cities.ts';
 import { program, type Server, startServer, succeeds } from './support/program.ts';
 
-/** Every 171st or so: enough to see all parts of the file. */
+/** Enough to see all parts of the file; file-pool.rest.test.ts loads all of it. */
 const sample = cities.filter((_, at) => at % 171 === 0);
 
 describe('stepwell serve on a shm: pool', { timeout: 300_000 }, () => {
   const url = `shm:stepwell-cli-test-${process.pid}`;
+  const folder = mkdtempSync(join(tmpdir(), 'stepwell-cli-'));
   let first: Server;
   let second: Server;
   let clients: ReturnType<typeof createClient>[] = [];
@@ -26,6 +30,7 @@ describe('stepwell serve on a shm: pool', { timeout: 300_000 }, () => {
   after(async () => {
     for (const client of clients) client.destroy();
     await program(['destroy', url, '--force']);
+    rmSync(folder, { recursive: true });
   });
 
   it('says where it serves and how to look inside', () => {
@@ -35,9 +40,11 @@ describe('stepwell serve on a shm: pool', { timeout: 300_000 }, () => {
   });
 
   it('gives on every port what another process loads', async () => {
-    await succeeds('load', url, ...LOAD_CITIES);
+    const file = join(folder, 'cities.json');
+    writeFileSync(file, JSON.stringify(sample));
+    await succeeds('load', url, ...loadWords(file));
     for (const client of clients) {
-      assert.equal(await client.dbSize(), cities.length);
+      assert.equal(await client.dbSize(), sample.length);
       const values = await client.mGet(sample.map(keyOf));
       assert.deepEqual(
         values,

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, it } from 'node:test';
-import { cities, keyOf, LOAD_CITIES } from './support/cities.ts';
+import { cities, keyOf, loadWords } from './support/cities.ts';
 import { program, start, succeeds } from './support/program.ts';
 
 describe('stepwell on a file: pool', { timeout: 300_000 }, () => {
@@ -77,7 +77,7 @@ describe('stepwell on a file: pool', { timeout: 300_000 }, () => {
   });
 
   it('loads a published data set and dumps all of it', async () => {
-    const { out } = await succeeds('load', url, ...LOAD_CITIES, '--store', 'cities');
+    const { out } = await succeeds('load', url, ...loadWords(), '--store', 'cities');
     assert.match(out, /loaded 171,075 records .*; the store holds 171,075\n/);
     const dumped = await succeeds('dump', url, '--store', 'cities');
     const lines = dumped.out.trimEnd().split('\n');

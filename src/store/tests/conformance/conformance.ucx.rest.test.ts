@@ -5,6 +5,7 @@ import type { IndexName } from '../../api.ts';
 import { KNOWN_FAILURES } from '../support/known-failures.ts';
 import { remoteOpener } from '../support/remote.ts';
 import { conformance } from './cases/index.ts';
+import { sampled } from './cases/sampled.ts';
 
 /**
  * With `all` every case runs on every index, by tcp on one node and by posix on two; with an index
@@ -19,14 +20,6 @@ const SHARE = 20;
 
 function isChosen(chosen: string, index: string, transports: string): boolean {
   return chosen === 'all' || chosen === `${index}/${transports}`;
-}
-
-/** The registrar of a suite that takes every twentieth test, from the `first`th on. */
-function sampled(first: number): typeof test {
-  let number = 0;
-  const register = (...words: Parameters<typeof test>) =>
-    WHOLE || number++ % SHARE === first ? test(...words) : Promise.resolve();
-  return register as typeof test;
 }
 
 /**
@@ -47,7 +40,7 @@ if (missing) {
       if (WHOLE ? !isChosen(WHOLE, index, transports) : (i % 2 === 0) !== (transports === 'posix'))
         continue;
       conformance({
-        test: sampled(i),
+        test: WHOLE ? test : sampled(SHARE, i),
         name: `${index} on ${nodes} ucx: node${nodes === 1 ? '' : 's'} by ${transports}`,
         manifest,
         known: KNOWN_FAILURES,

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict';
-import { mock, test } from 'node:test';
+import { test } from 'node:test';
 import type { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
 import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { Batch } from '../../../verbs/index.ts';
 import type { IndexName, Store } from '../../api.ts';
+import { replace } from '../support/replace.ts';
 
 /**
  * The package has operations in two forms (scripts/derive.ts); these tests compare them as built.
@@ -30,20 +31,17 @@ async function batchesOf(work: () => void): Promise<string[]> {
   const fabric = await fabricOfBuild();
   const batches: string[] = [];
   const { execute } = fabric.prototype;
-  const recording = mock.method(
-    fabric.prototype,
-    'execute',
-    function (this: SharedFabric, batch: Batch) {
-      const { kind, address, bytes, length } = batch;
-      const verbs = Array.from({ length }, (_, i) => `${kind[i]} ${address[i]} ${bytes[i]}`);
-      batches.push(verbs.join(', '));
-      execute.call(this, batch);
-    },
-  );
+  const recorded = function (this: SharedFabric, batch: Batch) {
+    const { kind, address, bytes, length } = batch;
+    const verbs = Array.from({ length }, (_, i) => `${kind[i]} ${address[i]} ${bytes[i]}`);
+    batches.push(verbs.join(', '));
+    execute.call(this, batch);
+  };
+  const restore = replace(fabric.prototype, 'execute', recorded);
   try {
     work();
   } finally {
-    recording.mock.restore();
+    restore();
   }
   return batches;
 }
@@ -52,8 +50,10 @@ async function batchesOf(work: () => void): Promise<string[]> {
 function useStore({ openSync }: Library, index: IndexName): void {
   const prng = Prng.fromSeed(7);
   // What a client tells once a second is told by no call.
-  const time = mock.method(performance, 'now', () => 0);
-  const draw = mock.method(Math, 'random', () => prng.below(2 ** 31) / 2 ** 31);
+  const restore = [
+    replace(performance, 'now', () => 0),
+    replace(Math, 'random', () => prng.below(2 ** 31) / 2 ** 31),
+  ];
   try {
     const store = openSync('memory:', { store: 'forms', index, size: 2 ** 26 });
     for (let i = 0; i < OPERATIONS; i++) useOnce(store, prng, i);
@@ -63,8 +63,7 @@ function useStore({ openSync }: Library, index: IndexName): void {
     if (index === 'chime') store.loadSorted([['a', 'b']]);
     store.close();
   } finally {
-    draw.mock.restore();
-    time.mock.restore();
+    for (const one of restore) one();
   }
 }
 
@@ -109,18 +108,17 @@ for (const { manifest } of INDEX_KINDS) {
     const prototype = Object.getPrototypeOf(Object.getPrototypeOf((function* () {})()));
     const { next } = prototype;
     let calls = 0;
-    // No mock: it would remember each of a million calls.
-    prototype.next = function (this: Generator, value: unknown) {
+    const restore = replace(prototype, 'next', function (this: Generator, value: unknown) {
       calls++;
       return next.call(this, value);
-    };
+    });
     try {
       useStore(await form(''), name);
       assert.equal(calls, 0);
       useStore(await form('generators/'), name);
       assert.ok(calls > OPERATIONS, 'the other form runs them');
     } finally {
-      prototype.next = next;
+      restore();
     }
   });
 }

@@ -8,6 +8,7 @@ import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { IndexChoice, IndexName, Key, ParametersOf, Store, Value } from '../../api.ts';
 import { checkSync, openAloneSync, openSync } from '../../open.ts';
 import { SMALL } from '../support/pools.ts';
+import { replace } from '../support/replace.ts';
 
 /**
  * Random operations against a Map, by two clients of one pool in turn. Tables are so small that
@@ -413,13 +414,13 @@ function runModel(index: IndexChoice, list: Call[]): void {
 
 for (const [name, shapes] of Object.entries(SHAPES)) {
   const kind = name as IndexName;
-  test(`${kind}: random operations of two clients agree with a Map`, (t) => {
+  test(`${kind}: random operations of two clients agree with a Map`, () => {
     const property = fc.property(fc.nat(), shapes, calls, (seed, shape, list) => {
-      const mocked = t.mock.method(Math, 'random', seeded(seed));
+      const restore = replace(Math, 'random', seeded(seed));
       try {
         runModel({ kind, ...shape } as IndexChoice, list);
       } finally {
-        mocked.mock.restore();
+        restore();
       }
     });
     fc.assert(property, {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { rounds } from '../../../random/tests/support/rounds.ts';
 import type { OpenOptions, Store } from '../../api.ts';
 import { checkSync } from '../../open.ts';
 import { freshStore, type Scope } from '../support/pools.ts';
@@ -15,7 +16,7 @@ const TRIES_MAX = 100_000;
 const name = (i: number) => `key ${String(i).padStart(5, '0')}`;
 
 /** The rounds in which the keys that stay were written last. */
-function rounds(store: Store<string>, keys: readonly string[]): number[] {
+function roundsOf(store: Store<string>, keys: readonly string[]): number[] {
   return store.getMany(keys).map((value, i) => roundOf(keys[i], value));
 }
 
@@ -29,9 +30,9 @@ function roundOf(key: string, value: string | undefined): number {
  * between the beginning and the end of the scan.
  */
 function assertConsistent(store: Store<string>, stay: readonly string[], reverse: boolean): void {
-  const before = rounds(store, stay);
+  const before = roundsOf(store, stay);
   const found = store.scan({ gte: 'key ', lt: 'key z', reverse }).nextMany(1_000_000);
-  const after = rounds(store, stay);
+  const after = roundsOf(store, stay);
   for (let i = 1; i < found.length; i++) {
     const [low, high] = reverse ? [i, i - 1] : [i - 1, i];
     assert.ok(found[low][0] < found[high][0], `${found[low][0]} and ${found[high][0]}`);
@@ -51,7 +52,7 @@ const SHAPES: readonly OpenOptions[] = [
   { index: { kind: 'hstore', buckets: 64, log: 2 } },
 ];
 
-for (const options of SHAPES) {
+for (const options of SHAPES.slice(0, rounds(2, SHAPES.length))) {
   const shape = JSON.stringify(options);
   test(`scans while other threads write: ${shape}`, (t) => scanBesideWriters(t, options));
 }
@@ -79,12 +80,12 @@ async function scanBesideWriters(t: Scope, options: OpenOptions): Promise<void> 
   });
   try {
     // Both have begun.
-    for (let tries = 0; rounds(store, stay.slice(0, 2)).includes(0); tries++) {
+    for (let tries = 0; roundsOf(store, stay.slice(0, 2)).includes(0); tries++) {
       assert.ok(tries < TRIES_MAX, 'the writers do not begin');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
-    const start = rounds(store, stay);
-    const allChanged = () => rounds(store, stay).every((round, i) => round > start[i]);
+    const start = roundsOf(store, stay);
+    const allChanged = () => roundsOf(store, stay).every((round, i) => round > start[i]);
     for (let i = 0; i < SCANS || !allChanged(); i++) {
       assert.ok(i < SCANS_MAX, 'the writers went on meanwhile');
       assertConsistent(store, stay, i % 2 === 1);

@@ -1,4 +1,3 @@
-import type { TestContext } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
 import { CATALOG_OFFSET, CHUNK_BYTES, PoolLayout } from '../../../pool/layout.ts';
@@ -6,6 +5,8 @@ import type { Prng } from '../../../random/prng.ts';
 import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
 import type { IndexChoice, IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
 import { checkSync, inspectSync, openSync } from '../../open.ts';
+import type { Scope } from './pools.ts';
+import { replace } from './replace.ts';
 
 /** Limits of a call on a pool of a few MiB: 100,000 batches take less than half a second. */
 const BATCHES_MAX = 100_000;
@@ -19,30 +20,24 @@ export class Work {
   #paused = 0;
   /** Bytes of the largest local buffer that a verb named. */
   largest = 0;
-  /** The mocks remember each call, which would fill the memory of a long test. */
-  readonly #forget: () => void;
   /** Called with each word that is read by a short READ, or changed. */
   onWord: ((address: number) => void) | undefined;
 
-  constructor(t: TestContext) {
+  constructor(t: Scope) {
     const work = this;
     const { now } = performance;
     // Pauses take no real time but advance the clock, so that a wait for a lock holder ends.
-    t.mock.method(performance, 'now', () => now.call(performance) + work.#paused / 1000);
+    const later = () => now.call(performance) + work.#paused / 1000;
+    t.after(replace(performance, 'now', later));
     const { execute } = SharedFabric.prototype;
-    const counted = t.mock.method(
-      SharedFabric.prototype,
-      'execute',
-      function (this: SharedFabric, batch: Batch) {
-        work.#count(batch);
-        execute.call(this, batch);
-      },
-    );
-    this.#forget = () => counted.mock.resetCalls();
+    const counted = function (this: SharedFabric, batch: Batch) {
+      work.#count(batch);
+      execute.call(this, batch);
+    };
+    t.after(replace(SharedFabric.prototype, 'execute', counted));
   }
 
   begin(): void {
-    this.#forget();
     this.batches = 0;
     this.pauses = 0;
     this.largest = 0;

@@ -1,10 +1,10 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TestContext } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
 import type { OpenOptions, Store, Value } from '../../api.ts';
 import { destroySync, openAloneSync, openSync } from '../../open.ts';
+import { replace } from './replace.ts';
 
 /** The part of node:test's context that is used: `after` runs also when the test failed. */
 export interface Scope {
@@ -82,9 +82,9 @@ export function pathOf(url: string): string {
  * Hashes and versions are the same in each run of the test. How much a small pool holds depends on
  * them: in which chunks the last records lie decides whether one comes free for another size.
  */
-export function fixChances({ mock }: TestContext, seed = 1): void {
+export function fixChances(scope: Scope, seed = 1): void {
   const prng = Prng.fromSeed(seed);
-  mock.method(Math, 'random', () => prng.nextDouble());
+  scope.after(replace(Math, 'random', () => prng.nextDouble()));
 }
 
 /** Bytes that differ from position to position and from seed to seed. */

@@ -8,7 +8,7 @@ import { freshStore } from '../../../tests/support/pools.ts';
 
 const MIB = 2 ** 20;
 const POOL_BYTES = 8 * MIB;
-const PHASES = [[100], [1000], [60, 100, 180, 300, 500, 800, 1300, 2100, 3400, 5500], [100]];
+const PHASES = [[300], [1000], [60, 100, 180, 300, 500, 800, 1300, 2100, 3400, 5500], [100]];
 
 for (const { manifest } of INDEX_KINDS) {
   const index = manifest.name as IndexName;

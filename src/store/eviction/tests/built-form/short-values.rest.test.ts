@@ -3,10 +3,11 @@ import '../../../../../scripts/fresh-build.mjs';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { INDEX_KINDS } from '../../../../indexes/kinds.ts';
+import { rounds } from '../../../../random/tests/support/rounds.ts';
 import type { IndexName } from '../../../api.ts';
 import { freshStore } from '../../../tests/support/pools.ts';
 
-const WRITES = 60_000;
+const WRITES = rounds(20_000, 60_000);
 
 for (const { manifest } of INDEX_KINDS) {
   const index = manifest.name as IndexName;

@@ -3,10 +3,16 @@ import { INDEX_KINDS } from '../../../../indexes/kinds.ts';
 import type { IndexName } from '../../../api.ts';
 import { KNOWN_FAILURES } from '../../support/known-failures.ts';
 import { remoteOpener } from '../../support/remote.ts';
+import { someIndexes } from '../../support/some-indexes.ts';
 import { conformance } from './index.ts';
+import { sampled } from './sampled.ts';
 
 /** Each case takes seconds over a network: one index, and the one whose servers remove. */
 const BOUNDED: readonly IndexName[] = ['race', 'hstore'];
+
+/** In a test run, the others run one case in so many, and each another one. */
+const WHOLE = someIndexes('race', 'chime');
+const SHARE = 3;
 
 /**
  * How many nodes: SHARD places its parts by them, and the fabric is another one with many. HStore's
@@ -23,11 +29,11 @@ const NODES: Record<IndexName, number> = {
 
 /** The suite over TCP, of the indexes that it tries on so many memory nodes. */
 export function conformanceOnNodes(nodes: number): void {
-  for (const { manifest } of INDEX_KINDS) {
+  for (const [i, { manifest }] of INDEX_KINDS.entries()) {
     const index = manifest.name as IndexName;
     if (NODES[index] !== nodes) continue;
     conformance({
-      test,
+      test: WHOLE.includes(index) ? test : sampled(SHARE, i % SHARE),
       name: `${index} on ${nodes} tcp: node${nodes === 1 ? '' : 's'}`,
       manifest,
       known: KNOWN_FAILURES,

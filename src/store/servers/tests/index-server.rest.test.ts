@@ -9,7 +9,7 @@ import { ServerProcess, startServer } from '../../tests/support/processes/index-
 import { openIndexServer, serveIndex } from '../index-server.ts';
 import { startMemoryNode } from '../memory-node.ts';
 
-const ROUNDS = 3;
+const ROUNDS = 2;
 
 test('server processes are killed again and again: nothing is lost, scans go on', async (t) => {
   const store = freshStore(t, 'shm', { index: { kind: 'hstore', log: 64 } }) as Store<string>;

@@ -42,17 +42,17 @@ test("a pool's default maximum is the size of a small file system", (t) => {
 /** As Docker's /dev/shm: with the bound that a pool has there by default, and with a larger one. */
 for (const size of [undefined, 8 * 2 ** 30]) {
   test(`a full file system that is cleared takes values of other sizes (size ${size})`, async (t) => {
-    const directory = smallFileSystem(t, 24);
+    const directory = smallFileSystem(t, 16);
     if (directory === undefined) return t.skip(NO_MOUNTS);
     const url = `file:${directory}/pool`;
     const child = new Child(t);
     for (const valueBytes of [1000, 5000, 200, 60_000]) {
       const stored = await child.ask({ kind: 'refill', url, options: { size }, valueBytes });
-      assert.ok(Number(stored) * valueBytes > 12 * MIB, `${stored} values of ${valueBytes} bytes`);
+      assert.ok(Number(stored) * valueBytes > 8 * MIB, `${stored} values of ${valueBytes} bytes`);
     }
     assert.equal(await child.ask({ kind: 'close' }), 'closed');
     const later = await child.ask({ kind: 'refill', url, options: {}, valueBytes: 3000 });
-    assert.ok(Number(later) * 3000 > 12 * MIB, `${later} values after reopening`);
+    assert.ok(Number(later) * 3000 > 8 * MIB, `${later} values after reopening`);
     assert.equal(await child.ask({ kind: 'close' }), 'closed');
     assert.deepEqual(checkSync(url).problems, []);
   });

@@ -1,0 +1,2 @@
+/** With a round of every index. */
+import './torture.rest.test.ts';
