@@ -34,7 +34,7 @@ function isWhole(reader: Client): boolean {
   }
 }
 
-/** A repairer dies after one in so many of its verbs, and other ones for each verb of the writer. */
+/** A repairer dies after one in so many of its verbs: other ones for each verb of the writer. */
 const STRIDE = rounds(6, 3);
 
 /** A writer dies after any verb of its operation, and a repairer after some of its own. */
