@@ -13,7 +13,7 @@ export interface MemoryNodeUse extends NicUse {
   calls: number;
 }
 
-/** Utilization while a network was measured: the resource nearest 1 is the bottleneck. */
+/** Utilisation during a measurement: the resource nearest to 1 is the bottleneck. */
 export interface MeasuredUse {
   ns: number;
   memoryNodes: MemoryNodeUse[];

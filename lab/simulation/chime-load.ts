@@ -8,12 +8,12 @@ import { doubled, type IndexKind, type TimedIndex } from './index-kind.ts';
 import { registeredKind } from './registered-kind.ts';
 import { type Saturation, saturate } from './saturation.ts';
 
-/** From CHIME section 5.1: compute nodes, then the sizes of keys, values and leaves. */
+/** CHIME section 5.1: compute nodes, sizes of keys and values, parameters of the tree. */
 const COMPUTE_NODES = 10;
 export const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
 const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 };
 export const CHIME_HARDWARE: string = CONNECTX6.name;
-/** Enough for hundreds of clients, each of which keeps chunks for several block sizes. */
+/** Enough for hundreds of clients, each of which holds chunks for several block sizes. */
 const POOL_BYTES = 2 ** 30;
 /** The paper loads 60 million. */
 export const RECORDS = 60_000;
@@ -21,13 +21,13 @@ export const RECORDS = 60_000;
 export const HOTSPOTS = 2048;
 export const ZIPF = 0.99;
 
-/** What varies from run to run. */
+/** What the experiments vary. */
 export interface ChimeLoad {
   clients: number;
   coroutines?: number;
   /** Parameters of the tree. */
   wishes?: Readonly<Record<string, number>>;
-  /** Search with a test double instead of the tree itself. */
+  /** Searches with this test double instead of the tree itself. */
   plain?: PlainReads;
   /** Keys in the hotspot buffer. All clients share one; in the paper, each compute node has one. */
   hotspots?: number;
@@ -37,7 +37,7 @@ export interface ChimeLoad {
   valueBytes?: number;
 }
 
-/** A loaded pool on the paper's machines. */
+/** A cluster like the paper's, with its records loaded. */
 export function chimeCluster<I extends TimedIndex>(
   { model, seed }: Settings,
   kind: IndexKind<I>,

@@ -9,7 +9,7 @@ export const RECORDS = 20_000;
 const COMPUTE_NODES = 4;
 const POOL_BYTES = 2 ** 27;
 
-/** An index, and where its servers run if it has any. */
+/** An index, and where its servers run, if it has servers. */
 export interface System {
   name: string;
   index: string;
@@ -17,7 +17,7 @@ export interface System {
   deployment?: Deployment;
 }
 
-/** A cluster with `RECORDS` records, its clients, and the servers of the index if it has any. */
+/** A cluster with `RECORDS` records, its clients, and the index's servers, if it has servers. */
 export interface DeployedCluster<I extends Index> {
   cluster: SimulatedCluster<I>;
   clients: PoolClient<I>[];

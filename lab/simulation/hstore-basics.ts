@@ -16,9 +16,9 @@ import type { PoolClient } from './pool-client.ts';
 const CLIENTS = [4, 32] as const;
 /** Keys of a SCAN (section 5.2). */
 const SCAN_KEYS = 100;
-/** SCANs take long, so this many times fewer of them are measured. */
+/** SCANs are slow, so the experiment measures this many times fewer of them. */
 const SCANS_SHARE = 20;
-/** Operations of each client before the measurement, and the fewest during it. */
+/** Operations of each client before the measurement, and at least during it. */
 const WARM_UP = 8;
 const PER_CLIENT_MIN = 10;
 const KINDS = ['PUT', 'GET', 'SCAN'] as const;
@@ -28,14 +28,14 @@ type Kind = (typeof KINDS)[number];
 interface Measured {
   /** Operations per second of virtual time. */
   rate: number;
-  /** Round trips of an operation, with the client's housekeeping. */
+  /** Round trips per operation, including the client's housekeeping. */
   trips: number;
   latencies: Histogram;
   phases: Phases;
   put: PutPhases;
 }
 
-/** PUT, GET and SCAN by 4 and 32 clients: HStore with servers in several places, and rivals. */
+/** PUT, GET and SCAN by 4 and 32 clients: rivals, and HStore with servers in several places. */
 export const hstoreBasics: Experiment = {
   name: 'hstore',
   run(settings) {
@@ -61,7 +61,7 @@ const RIVALS: readonly System[] = [
   { name: 'RACE, for Clover', index: 'race', wishes: {} },
 ];
 
-/** HStore section 5.2: async is up to 22.9 % faster. It does not say with how many clients. */
+/** HStore section 5.2: async is up to 22.9 % faster; with how many clients it does not say. */
 const PUBLISHED_MOST = 1.229;
 
 function rowsOfHStore(settings: Settings, deployment: Deployment): Row[] {
@@ -129,7 +129,7 @@ function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
   return PUT ? [...shares, waitingForOthers(name, PUT.put)] : shares;
 }
 
-/** Our server answers all requests of a turn together; the paper's workers, one after the other. */
+/** Our server answers all requests of a round together; the paper's workers, one by one. */
 function waitingForOthers(name: string, { forOthers, ...phases }: PutPhases): Row {
   const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
   const ours = (100 * (phases.queueWait + forOthers)) / whole;
@@ -165,7 +165,7 @@ export function measureAll(
       const share = kind === 'SCAN' ? SCANS_SHARE : 1;
       const operations = Math.max(PER_CLIENT_MIN * count, settings.operations / share);
       const work = (times: number) => measure(settings, kind, times, cluster, clients, servers);
-      // Not measured: each client claims its rows of the mailboxes with its first requests.
+      // Warm-up: with its first requests, each client claims its rows of the mailboxes.
       work(count * WARM_UP * (deployment?.pairs ?? 1));
       return [kind, work(Math.ceil(operations))];
     }),

@@ -14,10 +14,10 @@ const CLIENTS = 16;
 const HSTORE = { buckets: 8192, rows: 64 };
 
 const WARM_UP: YcsbWorkload = { name: 'warm-up', other: 50, steps: ['read', 'update'] };
-/** For each client and pair. */
+/** Warm-up operations for each client and pair. */
 const WARM_UPS = 8;
 
-/** HStore, and the systems of the paper's comparison, or their substitutes here. */
+/** HStore, and substitutes for the systems that the paper compares it with. */
 const SYSTEMS: readonly System[] = [
   ...DEPLOYMENTS.flatMap((deployment) =>
     [0, 1].map((sync): System => {
@@ -54,7 +54,7 @@ export const hstoreYcsb: Experiment = {
   },
 };
 
-/** Operations a second of virtual time; undefined when the index has no scans. */
+/** Operations per second of virtual time; undefined if the workload scans and the index cannot. */
 function measure(settings: Settings, system: System, workload: YcsbWorkload): number | undefined {
   const { cluster, clients, servers } = deployedCluster<Index>(settings, system, CLIENTS);
   if (workload.name === 'E' && !isOrdered(clients[0].index)) return undefined;
@@ -64,7 +64,7 @@ function measure(settings: Settings, system: System, workload: YcsbWorkload): nu
   const work = new YcsbWork({ ...common, workload, prng });
   const run = (work: YcsbWork<Index>, operations: number) =>
     runWork(operations, work, cluster, clients, servers);
-  // Not measured: each client claims its rows of the mailboxes with its first requests.
+  // Warm-up: with its first requests, each client claims its rows of the mailboxes.
   run(
     new YcsbWork({ ...common, workload: WARM_UP, prng: prng.fork(3) }),
     WARM_UPS * CLIENTS * (system.deployment?.pairs ?? 1),

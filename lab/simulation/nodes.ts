@@ -4,7 +4,7 @@ import type { Experiment, Row, Settings } from './experiment.ts';
 import { raceKind } from './index-kind.ts';
 import { saturate } from './saturation.ts';
 
-/** So many subtables that their chunks are spread evenly over the memory nodes. */
+/** Enough subtables to spread their chunks evenly over the memory nodes. */
 const SHAPE: RaceShape = { associativity: 7, groups: 64, initialDepth: 10, maxDepth: 12, seed: 1 };
 const RECORDS = 100_000;
 const CLIENTS = 256;
@@ -12,7 +12,7 @@ const COMPUTE_NODES = 8;
 const POOL_BYTES = 2 ** 29;
 const MEMORY_NODES = [1, 2, 4] as const;
 
-/** The same clients with more memory nodes: what is gained, and what keeping the order costs. */
+/** The same clients with more memory nodes: the gain, and what the order across nodes costs. */
 export const nodes: Experiment = {
   name: 'nodes',
   run(settings) {

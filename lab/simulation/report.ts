@@ -13,7 +13,7 @@ export function printed({ title, rows, notes }: Outcome): string {
   return [title, '', table(header, cells), ...notes.map((note) => `  ${note}`)].join('\n');
 }
 
-/** How far our figure is from the paper's, in percent of the latter. */
+/** How much our figure differs from the paper's, in percent. */
 export function difference({ ours, published }: Row): string {
   if (published === undefined) return '-';
   const percent = 100 * (ours / published - 1);

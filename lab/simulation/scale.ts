@@ -12,7 +12,7 @@ const LOADS = [
   { kind: 'update', coroutines: 1 },
 ] as const;
 
-/** More and more clients of one memory node, until something of it is always busy. */
+/** More and more clients of one memory node, until one of its resources is saturated. */
 export const scale: Experiment = {
   name: 'scale',
   run(settings) {

@@ -13,10 +13,10 @@ const RACE = { associativity: 8, groups: 64, initialDepth: 5, maxDepth: MAX_DEPT
 interface Setting {
   name: string;
   clients: number;
-  /** Records that are there at first, and new keys that are put. */
+  /** Records that are loaded, and new keys that are put. */
   loaded?: number;
   puts: number;
-  /** What is not as in `sephash-techniques`. */
+  /** Differences from `sephash-techniques`. */
   sephash?: Readonly<Record<string, number>>;
   race?: Readonly<Record<string, number>>;
   /** Multiplies the NICs' message rate. */
@@ -47,7 +47,7 @@ const SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** Ratios of Figure 20 with segments whose splits read no records, and with such as read all. */
+/** Ratios of Figure 20, with splits that read no records, and with splits that read all. */
 const RATIOS: readonly { ratio: number; records: number; depth: number; what: string }[] = [
   { ratio: 64, records: 100_000, depth: 4, what: 'splits read nothing' },
   { ratio: 32, records: 100_000, depth: 5, what: 'splits read nothing' },

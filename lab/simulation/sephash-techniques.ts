@@ -5,13 +5,13 @@ import { type Puts, runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
 import { runSearches, type Searches } from './searches.ts';
 
-/** As many clients as the paper has at the most. */
+/** The most clients that the paper has. */
 const CLIENTS = 128;
 const POOL_BYTES = 2 ** 29;
 
 /**
- * Writing: MainSegments of 8 CurSegments, so that a short run sees every segment split; and about
- * as many entries of RACE at first.
+ * Writing: MainSegments of 8 CurSegments, so that every segment splits within a short run. RACE
+ * starts with about as many entries.
  */
 const WRITING = { ratio: 8, initialDepth: 6, maxDepth: 12 };
 const RACE_WRITING = { associativity: 8, groups: 64, initialDepth: 5, maxDepth: 12 };

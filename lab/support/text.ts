@@ -1,4 +1,4 @@
-/** Columns as wide as their widest cell; the first `left` are aligned left, the others right. */
+/** A text table. The first `left` columns are left-aligned, the others right-aligned. */
 export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
@@ -23,7 +23,7 @@ export function grouped(value: number): string {
     .replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Three significant digits or so: 0.123, 12.3, 1,234. */
+/** About three significant digits: 0.123, 12.3, 1,234. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return '-';
   const size = Math.abs(value);
