@@ -1,6 +1,6 @@
 const INITIAL_CAPACITY = 1024;
 /** Bounds of an event's fields, so that two 32-bit words hold all of them except the time. */
-export const KINDS_MAX = 16;
+const KINDS_MAX = 16;
 export const PARTS_MAX = 65_536;
 
 /**

@@ -2,13 +2,13 @@ import type { ClientThread } from './client-thread.ts';
 import type { MemoryNode, Nic } from './nodes.ts';
 
 /** Shares of the measured time in which a NIC's parts were busy. */
-export interface NicUse {
+interface NicUse {
   messages: number;
   inbound: number;
   outbound: number;
 }
 
-export interface MemoryNodeUse extends NicUse {
+interface MemoryNodeUse extends NicUse {
   atomics: number;
   calls: number;
 }

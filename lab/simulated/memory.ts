@@ -27,7 +27,7 @@ class Region {
 /** Answers a call on a memory node's CPU: writes the reply over the request. */
 export type CallHandler = (scratch: Scratch, offset: number) => void;
 
-export interface MemoryShape {
+interface MemoryShape {
   regions: number;
   regionBytes: number;
   /**

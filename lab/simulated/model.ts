@@ -86,7 +86,7 @@ export const CONNECTX6: NetworkModel = {
 };
 
 /** Node sockets on the loopback device, as measured from Node. */
-export const LOOPBACK_TCP: NetworkModel = {
+const LOOPBACK_TCP: NetworkModel = {
   name: 'tcp',
   // 80-95 us for one verb, with everything below.
   roundTripNs: 82_000,

@@ -44,7 +44,7 @@ const AWAIT_TIMES_OUT = 8;
 const NS_PER_SECOND = 1e9;
 const BITS_PER_BYTE = 8;
 
-export interface NetworkOptions {
+interface NetworkOptions {
   model: NetworkModel;
   memory: SimulatedMemory;
   computeNodes?: number;

@@ -15,7 +15,7 @@ import { KeyGenerator, ShortKeyGenerator, ValueGenerator } from '../workloads/in
 import type { IndexKind, TimedIndex } from './index-kind.ts';
 import { PoolClient } from './pool-client.ts';
 
-export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
+interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   model: NetworkModel;
   seed: number;
   kind: IndexKind<I>;

@@ -1,3 +1,4 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
@@ -31,7 +32,7 @@ export const coroutines: Experiment = {
         published: 1,
       })),
     );
-    const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${(100 * cpu).toFixed(0)} %`);
+    const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${percent(cpu, 0)}`);
     const notes = [
       `CPU of the client thread while it deletes, by coroutines: ${busy.join(', ')}.`,
       'The CPU costs are fitted to this figure and the paper’s numbers of verbs. Differences come',

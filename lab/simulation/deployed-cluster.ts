@@ -1,4 +1,6 @@
 import type { Index } from '../../src/indexes/contract.ts';
+import type { Request } from '../../src/indexes/substrates/request.ts';
+import type { Operation } from '../../src/verbs/index.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Settings } from './experiment.ts';
 import { type Deployment, HStoreServers, localModelOf } from './hstore-deployment.ts';
@@ -22,6 +24,36 @@ export interface DeployedCluster<I extends Index> {
   cluster: SimulatedCluster<I>;
   clients: PoolClient<I>[];
   servers: HStoreServers | undefined;
+}
+
+/**
+ * The clients run `count` operations together while `serve` lets servers serve until they are done.
+ * Returns the nanoseconds of virtual time that the operations took.
+ */
+export function runOperations<I extends Index>(
+  { cluster: { network }, clients }: Pick<DeployedCluster<I>, 'cluster' | 'clients'>,
+  count: number,
+  next: (client: PoolClient<I>, request: Request) => Operation<unknown>,
+  serve?: (isOver: () => boolean) => void,
+  ended?: (latencyNs: number) => void,
+): number {
+  const began = network.now;
+  let lastEnd = began;
+  let left = count;
+  let working = count;
+  for (const client of clients) {
+    client.begin({
+      next: (request) => (left-- > 0 ? next(client, request) : undefined),
+      ended: (_, latencyNs) => {
+        working--;
+        lastEnd = network.now;
+        ended?.(latencyNs);
+      },
+    });
+  }
+  serve?.(() => working === 0);
+  network.run();
+  return lastEnd - began;
 }
 
 export function deployedCluster<I extends Index>(

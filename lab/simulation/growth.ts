@@ -8,7 +8,7 @@ import type { IndexKind } from './index-kind.ts';
 import { mustHaveWorked, operationOn } from './operations.ts';
 import type { PoolClient } from './pool-client.ts';
 
-export interface GrowthOptions<I extends Index = Index> {
+interface GrowthOptions<I extends Index = Index> {
   kind: IndexKind<I>;
   clients: number;
   /** New keys, inserted by all clients together. */
@@ -76,7 +76,7 @@ function sumOf(rows: readonly Float64Array[]): TrafficCounters['rows'] {
   return sum.map((_, i) => rows.reduce((total, row) => total + row[i], 0));
 }
 
-export interface Dips {
+interface Dips {
   /** Median of the intervals, and the worst interval as a share of it. */
   median: number;
   worst: number;

@@ -12,7 +12,7 @@ export const HALF_FULL_RECORDS = SLOTS / 2;
 
 export const RACE_TABLE = raceKind(SHAPE);
 
-export interface HalfFullOptions {
+interface HalfFullOptions {
   kind?: IndexKind;
   clients?: number;
   computeNodes?: number;

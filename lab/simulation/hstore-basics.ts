@@ -5,12 +5,19 @@ import { Prng } from '../../src/random/prng.ts';
 import { type Operation, ROUND_TRIPS } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
 import type { SimulatedCluster } from './cluster.ts';
-import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
+import {
+  type DeployedCluster,
+  deployedCluster,
+  RECORDS,
+  runOperations,
+  type System,
+} from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type Deployment, type HStoreServers } from './hstore-deployment.ts';
+import { DEPLOYMENTS, type Deployment } from './hstore-deployment.ts';
 import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts';
 import { type PutPhases, PutTimes } from './hstore-put-times.ts';
 import type { PoolClient } from './pool-client.ts';
+import { scanOf } from './ycsb-work.ts';
 
 /** The fewest and the most clients of HStore's Figures 7 and 8. */
 const CLIENTS = [4, 32] as const;
@@ -149,7 +156,7 @@ function putShares(phases: PutPhases | undefined): Record<string, number> {
   };
 }
 
-export type Measurements = Partial<Record<Kind, Measured>>;
+type Measurements = Partial<Record<Kind, Measured>>;
 
 export function measureAll(
   settings: Settings,
@@ -158,13 +165,14 @@ export function measureAll(
   wanted: readonly Kind[] = KINDS,
 ): Measurements {
   const { deployment } = system;
-  const { cluster, clients, servers } = deployedCluster<Index>(settings, system, count);
-  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(clients[0].index));
+  const deployed = deployedCluster<Index>(settings, system, count);
+  const { index } = deployed.clients[0];
+  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(index));
   return Object.fromEntries(
     kinds.map((kind) => {
       const share = kind === 'SCAN' ? SCANS_SHARE : 1;
       const operations = Math.max(PER_CLIENT_MIN * count, settings.operations / share);
-      const work = (times: number) => measure(settings, kind, times, cluster, clients, servers);
+      const work = (times: number) => measure(settings, kind, times, deployed);
       // Warm-up: with its first requests, each client claims its rows of the mailboxes.
       work(count * WARM_UP * (deployment?.pairs ?? 1));
       return [kind, work(Math.ceil(operations))];
@@ -176,42 +184,26 @@ function measure(
   settings: Settings,
   kind: Kind,
   operations: number,
-  cluster: SimulatedCluster<Index>,
-  clients: readonly PoolClient<Index>[],
-  servers: HStoreServers | undefined,
+  deployed: DeployedCluster<Index>,
 ): Measured {
+  const { cluster, clients, servers } = deployed;
   const now = () => cluster.network.now;
   const puts = new PutTimes(geometriesOf(clients[0].index), now, cluster.network.awaitedSince);
   const latencies = new Histogram();
   const phases: Phases = {};
   const prng = Prng.fromSeed(settings.seed).fork(kind.length);
   const tripsOf = () => clients.reduce((sum, { pool }) => sum + roundTripsOf(pool), 0);
-  const [began, tripsBefore] = [now(), tripsOf()];
-  let ended = began;
-  let left = operations;
-  let working = operations;
-  for (const client of clients) {
-    client.begin({
-      next: (request) => {
-        if (left-- <= 0) return undefined;
-        const record = prng.below(RECORDS - SCAN_KEYS);
-        const operation = operationOf(kind, cluster, client, request, record);
-        if (kind === 'PUT') return puts.put(operation);
-        return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
-      },
-      ended: (_, ns) => {
-        latencies.record(ns);
-        working--;
-        ended = now();
-      },
-    });
-  }
-  servers?.begin(
-    () => working === 0,
-    (role, round) => (role === 'hash' ? puts.serve(round) : round),
-  );
-  cluster.network.run();
-  const rate = (operations * 1e9) / (ended - began);
+  const tripsBefore = tripsOf();
+  const next = (client: PoolClient<Index>, request: Request) => {
+    const record = prng.below(RECORDS - SCAN_KEYS);
+    const operation = operationOf(kind, cluster, client, request, record);
+    if (kind === 'PUT') return puts.put(operation);
+    return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
+  };
+  const serve = (isOver: () => boolean) =>
+    servers?.begin(isOver, (role, round) => (role === 'hash' ? puts.serve(round) : round));
+  const ns = runOperations(deployed, operations, next, serve, (each) => latencies.record(each));
+  const rate = (operations * 1e9) / ns;
   const trips = (tripsOf() - tripsBefore) / operations;
   return { rate, trips, latencies, phases, put: puts.phases };
 }
@@ -232,22 +224,11 @@ function operationOf(
   record: number,
 ): Operation<unknown> {
   const key = keys.bytes(record);
-  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice());
+  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice(), SCAN_KEYS);
   if (kind === 'GET') {
     request.setKey(key, index.records.seed);
     return index.search(request);
   }
   records.encode(request, key, values.buffer(record, 1), 0);
   return index.write(request, ALWAYS);
-}
-
-function* scanOf(index: OrderedIndex, key: Uint8Array): Operation<number> {
-  const scan = index.scan({ lower: { key, inclusive: true }, limit: SCAN_KEYS });
-  let found = 0;
-  while (!scan.done) {
-    yield* scan.next(() => {
-      found++;
-    });
-  }
-  return found;
 }

@@ -5,7 +5,7 @@ import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
 import type { SimulatedCluster } from './cluster.ts';
-import { deployedCluster, RECORDS } from './deployed-cluster.ts';
+import { deployedCluster, RECORDS, runOperations } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { DEPLOYMENTS, type Deployment } from './hstore-deployment.ts';
 import type { PoolClient } from './pool-client.ts';
@@ -68,24 +68,14 @@ function rowsOf(settings: Settings, deployment: Deployment, clients: number): Ro
 function measure(settings: Settings, deployment: Deployment, count: number): Gets {
   const wishes = { buckets: 8192, rows: 64, pairs: 1 };
   const system = { name: deployment.name, index: 'hstore', wishes, deployment };
-  const { cluster, clients, servers } = deployedCluster<HStoreIndex>(settings, system, count);
+  const deployed = deployedCluster<HStoreIndex>(settings, system, count);
+  const { cluster, clients, servers } = deployed;
   invariant(servers !== undefined, 'HStore has servers');
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const gets = (operations: number, serve: (isOver: () => boolean) => void) => {
     const latencies = new Histogram();
-    let left = operations;
-    let working = operations;
-    for (const client of clients) {
-      client.begin({
-        next: () => (left-- > 0 ? getOf(cluster, client, prng.below(RECORDS)) : undefined),
-        ended: (_, ns) => {
-          latencies.record(ns);
-          working--;
-        },
-      });
-    }
-    serve(() => working === 0);
-    cluster.network.run();
+    const next = (client: Client) => getOf(cluster, client, prng.below(RECORDS));
+    runOperations(deployed, operations, next, serve, (ns) => latencies.record(ns));
     return latencies.mean;
   };
   const { operations } = settings;

@@ -1,4 +1,5 @@
 import type { RaceShape } from '../../src/indexes/race/geometry.ts';
+import { percent } from '../support/text.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { raceKind } from './index-kind.ts';
@@ -51,7 +52,7 @@ function runOf(
 
 function busyRow(settings: Settings, kind: 'search' | 'update', memoryNodes: number): Row {
   const { rate, use } = runOf(settings, kind, memoryNodes, CLIENTS);
-  const shares = use.memoryNodes.map(({ messages }) => `${(100 * messages).toFixed(0)} %`);
+  const shares = use.memoryNodes.map(({ messages }) => percent(messages, 0));
   return {
     what: `${kind}, ${memoryNodes} memory nodes, ${CLIENTS} clients`,
     ours: rate / 1e6,

@@ -11,7 +11,7 @@ export interface Phase {
   rate: number;
 }
 
-export interface PhaseOptions {
+interface PhaseOptions {
   kind: Kind;
   /** Records [from, from + count), each once, in random order, by whichever client is free. */
   from: number;

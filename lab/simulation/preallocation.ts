@@ -1,3 +1,4 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { HALF_FULL_RECORDS, halfFullCluster, RACE_TABLE } from './half-full.ts';
 import { doubled, type IndexKind } from './index-kind.ts';
@@ -44,7 +45,7 @@ function rowsOf(settings: Settings, clients: number, published?: number): Row[] 
     published,
     detail:
       `${remote[kind].toFixed(2)} and ${ahead[kind].toFixed(2)} us; ` +
-      `call thread busy ${(100 * remote.calls).toFixed(0)} %`,
+      `call thread busy ${percent(remote.calls, 0)}`,
   }));
 }
 

@@ -8,7 +8,7 @@ import type { Settings } from './experiment.ts';
 import type { IndexKind } from './index-kind.ts';
 import type { PoolClient } from './pool-client.ts';
 
-export interface PutsOptions {
+interface PutsOptions {
   kind: IndexKind<Index>;
   clients: number;
   /** Keys that are loaded before the clock starts, and new keys that the clients put. */

@@ -1,3 +1,4 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -90,11 +91,10 @@ function ratesOf(settings: Settings, index: string, wishes: Record<string, numbe
     puts: RECORDS,
   });
   const [node] = puts.use.memoryNodes;
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   const resizes = Object.entries(puts.resizes).map(([name, count]) => `${name} ${count}`);
   const detail = [
-    `link in ${percent(node.inbound)}, out ${percent(node.outbound)}`,
-    `messages ${percent(node.messages)}`,
+    `link in ${percent(node.inbound, 0)}, out ${percent(node.outbound, 0)}`,
+    `messages ${percent(node.messages, 0)}`,
     `p99 ${(puts.latencies.quantile(0.99) / 1000).toFixed(0)} us`,
     resizes.join(', '),
   ].join('; ');

@@ -1,5 +1,6 @@
 import { SEPHASH_TECHNIQUES } from '../../src/indexes/sephash/geometry.ts';
 import { without } from '../../src/indexes/substrates/parameters.ts';
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -93,7 +94,7 @@ function beside({ model, ...settings }: Settings, setting: Setting): Row[] {
       what: `${name}: SepHash`,
       ours: ours.rate / 1e6,
       unit: 'M/s',
-      detail: `messages ${percent(node.messages)}, atomics ${percent(node.atomics)}`,
+      detail: `messages ${percent(node.messages, 0)}, atomics ${percent(node.atomics, 0)}`,
       figures: { ...ours.resizes, ...ours.retries },
     },
     { what: `${name}: to RACE`, ours: ours.rate / theirs.rate, unit: 'x' },
@@ -110,11 +111,7 @@ function withRatio(settings: Settings, { ratio, records, depth, what }: (typeof 
     what: `ratio ${ratio}, ${records} records, ${what}`,
     ours: rate / 1e6,
     unit: 'M/s',
-    detail: `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
+    detail: `messages ${percent(node.messages, 0)}, link out ${percent(node.outbound, 0)}`,
     figures: { ...resizes, ...retries },
   } satisfies Row;
-}
-
-function percent(share: number): string {
-  return `${(100 * share).toFixed(0)} %`;
 }

@@ -84,11 +84,12 @@ function* readModifyWrite(
   return yield* index.write(request, ALWAYS);
 }
 
-function* scanOf(
+/** Scans `limit` records from the key on. */
+export function* scanOf(
   index: OrderedIndex,
   key: Uint8Array,
   limit: number,
-  width: number | undefined,
+  width?: number,
 ): Operation<void> {
   const scan = index.scan({ lower: { key, inclusive: true }, limit, width });
   while (!scan.done) yield* scan.next(() => {});

@@ -30,7 +30,7 @@ export function describeMachine(): Machine {
 }
 
 /** Bytes that can be allocated without swapping. */
-export function availableMemory(): number {
+function availableMemory(): number {
   const match = /^MemAvailable:\s+(\d+) kB/m.exec(readOr('/proc/meminfo', ''));
   return match === null ? totalmem() / 2 : Number(match[1]) * 1024;
 }

@@ -16,7 +16,7 @@ interface FlagOption {
   help: string;
 }
 type Option = IntegerOption | TextOption | FlagOption;
-export type OptionSpec = Readonly<Record<string, Option>>;
+type OptionSpec = Readonly<Record<string, Option>>;
 
 type ValueOf<O extends Option> = O extends IntegerOption
   ? number

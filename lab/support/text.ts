@@ -35,6 +35,13 @@ export function mebibytes(bytes: number): string {
   return `${figure(bytes / 2 ** 20)} MiB`;
 }
 
-export function percent(share: number): string {
-  return Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : '-';
+/** A share in percent, with one decimal or as many as `digits`. */
+export function percent(share: number, digits = 1): string {
+  return Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : '-';
+}
+
+/** How much `ours` differs from `published`, in percent of it. */
+export function difference(ours: number, published: number): string {
+  const percents = 100 * (ours / published - 1);
+  return `${percents >= 0 ? '+' : ''}${percents.toFixed(1)} %`;
 }

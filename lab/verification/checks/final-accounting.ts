@@ -9,7 +9,7 @@ import type { CallRecord } from './history.ts';
 import type { ReclamationOracle } from './reclamation-oracle.ts';
 
 /** A run in which nobody does anything any more. */
-export interface EndedRun {
+interface EndedRun {
   scenario: Scenario;
   clients: readonly SimulatedClient[];
   deaths: Deaths;

@@ -16,7 +16,7 @@ export interface Coverage {
   failure: ScopeFailure | undefined;
 }
 
-export interface ScopeFailure {
+interface ScopeFailure {
   text: string;
   schedule: number[];
   crash: Crash | undefined;

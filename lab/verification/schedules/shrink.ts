@@ -10,13 +10,13 @@ import {
 /** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
 const SCHEDULES_TRIED = 150;
 
-export interface Shrunk {
+interface Shrunk {
   options: RunOptions;
   report: RunReport;
 }
 
 /** What a search for a smaller program may cost. */
-export interface ShrinkBounds {
+interface ShrinkBounds {
   /** No limit when left out; the search ends by itself. */
   milliseconds?: number;
   /** Schedules tried for each smaller program. */
