@@ -1,6 +1,6 @@
 #!/bin/sh
 # A memory node on one machine and YCSB on another, over RDMA. Both are reached by ssh, and have Node
-# and a clone of Stepwell in the same folder, after `npm ci && npm run build`. No test runs this,
+# and a clone of Stepwell in the same folder, after `npm ci`. No test runs this,
 # because it needs RDMA cards.
 #
 #   examples/rdma/both-ends.sh NODE CLIENT [DEVICE [TRANSPORTS]]
