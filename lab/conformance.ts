@@ -1,4 +1,6 @@
-/** The conformance suite on stores in memory, in the form that the build has derived. */
+/**
+ * Runs the conformance suite on `memory:` stores, with the plain functions that the build derives.
+ */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { INDEX_NAMES } from '../src/indexes/kinds.ts';

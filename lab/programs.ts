@@ -1,21 +1,21 @@
-/** A program of the workbench; it reads the words behind its name. */
+/** A program of the workbench. `main` gets the words after the program's name. */
 interface Program {
   about: string;
   load(): Promise<{ main(words: string[]): Promise<void> }>;
 }
 
-/** In the order of the help. main.ts adds `verify`. */
+/** In the order in which `--help` lists them. main.ts adds `verify`. */
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   conformance: {
-    about: 'What every store must do, whatever its index',
+    about: 'The conformance suite that every index must pass',
     load: () => import('./conformance.ts'),
   },
   torture: {
-    about: 'Processes that share a pool and are killed and stopped meanwhile',
+    about: 'Processes share a pool while they are killed and stopped',
     load: () => import('./torture/run.ts'),
   },
   'torture-network': {
-    about: 'The same over the network, in namespaces of its own',
+    about: 'The same over a network, between network namespaces',
     load: () => import('./torture/network/run.ts'),
   },
   soak: {
@@ -79,7 +79,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     load: () => import('./experiments/load-factor.ts'),
   },
   'load-100m': {
-    about: 'RACE: many records beside the published figures',
+    about: 'RACE: 100 million records beside the published figures',
     load: () => import('./experiments/load-100m.ts'),
   },
   'sephash-growth': {
@@ -87,35 +87,35 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     load: () => import('./experiments/sephash-growth.ts'),
   },
   space: {
-    about: 'Memory of each index while records come',
+    about: 'Memory of each index as it grows',
     load: () => import('./experiments/space.ts'),
   },
   utilisation: {
-    about: 'SHARD: how full its slots are',
+    about: 'SepHash and RACE: share of entries and bytes in use, as records are inserted',
     load: () => import('./experiments/utilisation.ts'),
   },
   'resize-share': {
-    about: 'Share of an insertion’s time that growing takes',
+    about: 'RACE: share of insertion time that goes into splits',
     load: () => import('./experiments/resize-share.ts'),
   },
   'hstore-recovery': {
-    about: 'HStore: how soon a lost table or skiplist is back',
+    about: 'HStore: how long it takes to recover a lost table or skiplist',
     load: () => import('./experiments/hstore-recovery.ts'),
   },
   'ordered-costs': {
-    about: 'Processor time of a call of ordered stores',
+    about: 'Processor time per call of ordered stores',
     load: () => import('./experiments/ordered-costs.ts'),
   },
   'compare-builds': {
-    about: 'Processor time and garbage of calls, two builds by turns',
+    about: 'Processor time and garbage per call: two builds, alternating',
     load: () => import('./experiments/compare-builds.ts'),
   },
   'call-paths': {
-    about: 'Files and functions of the product that one call passes through',
+    about: 'How many files and functions of the product a call passes through',
     load: () => import('./experiments/call-paths.ts'),
   },
   refill: {
-    about: 'Capacity of a pool that is filled and emptied, with kills',
+    about: 'Whether a pool keeps its capacity when it is filled and emptied, with kills',
     load: () => import('./experiments/refill.ts'),
   },
   'hit-rates': {
@@ -123,7 +123,7 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     load: () => import('./hit-rates/run.ts'),
   },
   'write-pages': {
-    about: 'Measures anew what pages of docs/measurements say',
+    about: 'Repeats the measurements of pages in docs/measurements',
     load: () => import('./pages/run.ts'),
   },
 };

@@ -1,4 +1,4 @@
-// Express workers by node:cluster. Each of them opens the pool by its name; nothing is passed on.
+// Express workers with node:cluster. Each worker opens the pool by its name.
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { destroySync } from 'stepwell';

@@ -1,5 +1,5 @@
-// The same application under pm2. Its daemon owns the workers, so there is no parent of yours that
-// could hold their data: they find the pool by its name.
+// The same application under pm2. pm2's daemon starts the workers, so you have no parent process that
+// could hold their data. The workers find the pool by its name.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

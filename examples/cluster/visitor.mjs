@@ -1,4 +1,5 @@
-// A visitor: one session over many connections, so over several workers, and too many requests.
+// A visitor with one session over many connections, and so over several workers, who then sends too
+// many requests.
 const REQUESTS = 60;
 
 /** What workers answered at this address. */

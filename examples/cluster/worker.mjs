@@ -1,4 +1,4 @@
-// What pm2 starts several times. Workers of a cluster listen at one port; the pool tells which.
+// pm2 starts this several times. The workers share one port, and store its number in the pool.
 import { openSync } from 'stepwell';
 import { createApp } from './app.mjs';
 

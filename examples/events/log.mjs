@@ -1,5 +1,5 @@
-// An ordered log in a store with order. Event n is written only when event n - 1 is there, so a
-// reader that has seen n has missed none before it, whatever writers die.
+// A log in an ordered store. Event n is written only after event n - 1. So a reader that has seen n
+// has missed no earlier event, even if writers die.
 
 /** A log in a store of the index `chime`. */
 export class EventLog {
@@ -16,21 +16,21 @@ export class EventLog {
     return number;
   }
 
-  /** The events behind a number, in their order. */
+  /** The events after a number, in order. */
   *after(number, limit = Infinity) {
     for (const [key, event] of this.#events.scan({ gt: keyOf(number), limit })) {
       yield { number: Number(key), event };
     }
   }
 
-  /** Forgets the events up to a number, except the last one of all. */
+  /** Deletes the events up to a number, but always keeps the latest event, which has the count. */
   trim(number) {
     const last = Number(this.#events.last()?.key ?? 0);
     this.#events.clear({ lte: keyOf(Math.min(number, last - 1)) });
   }
 }
 
-/** Numbers in the order of their bytes. */
+/** Padded, so that the order of the bytes is the order of the numbers. */
 function keyOf(number) {
   return String(number).padStart(16, '0');
 }

@@ -1,4 +1,4 @@
-// Processes that append to one log, and readers that each go on where they were.
+// Several processes append to one log, while a reader follows it.
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setImmediate as turn } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-// Two processes under load. Whatever is asked for in both at once is loaded once.
+// Two processes under load. An article that many requests in both ask for is loaded once.
 import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-// Two processes share a store of a memory node. On several machines only the address differs.
+// Two processes share a store on a memory node. On several machines only the address differs.
 import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -11,7 +11,7 @@ if (role === 'client') {
   const store = await open(`${url}/shared`, { values: 'json' });
   const jobs = Array.from({ length: 100 }, (_, i) => `job:${i}`);
   const done = await Promise.all(jobs.map((job) => store.insert(job, { by: process.pid })));
-  await store.increment('done', done.filter(Boolean).length); // each job has one taker
+  await store.increment('done', done.filter(Boolean).length); // each job is taken once
   await store.close();
 } else {
   // npx stepwell memory-node --listen 127.0.0.1:0 --size 64m

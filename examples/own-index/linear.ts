@@ -1,4 +1,4 @@
-/** Linear probing as an index of Stepwell, with what verifies it: see README.md. */
+/** Linear probing as an index of Stepwell, and how to verify it: see README.md. */
 import type { Canary } from '../../lab/verification/canary.ts';
 import { claimsOf, giveUpSoon, type Subject } from '../../lab/verification/subjects/subject.ts';
 import { StepwellError } from '../../src/errors.ts';
@@ -26,7 +26,7 @@ const MANIFEST: contract.IndexManifest = {
   onlineResize: false,
   resizes: [],
 };
-/** Slots that are read at once where all of them are. */
+/** Slots that a traversal reads at once. */
 const PART = 128;
 const PENDING = 1 << 13;
 /** Nothing ever moves, so the only flag of a slot is that of a claim. */
@@ -58,7 +58,7 @@ function isLive(high: number): boolean {
   return (high & PENDING) === 0;
 }
 
-/** One client's handle of a table: what the contract asks for, and what the claims ask of it. */
+/** One client's handle of a table: the contract, and what the claims substrate needs. */
 class LinearIndex
   implements contract.Index, claims.ClaimedSlots<Request>, claims.SlotProtocol<Request>
 {
@@ -83,7 +83,7 @@ class LinearIndex
     return BUCKETS_AT + 8 * this.parameters.probes;
   }
 
-  // What claims ask for.
+  // For the claims substrate.
 
   addressOf({ hash }: Request, at: number): Address {
     return this.root + 8 * homeOf(hash, this.parameters) + at - BUCKETS_AT;
@@ -111,7 +111,7 @@ class LinearIndex
     return backOff(this.counters, request, reason, attempt);
   }
 
-  // What operations on one key are made of.
+  // The parts of an operation on one key.
 
   /** Two round trips; the first one also writes the outgoing record, if there is one. */
   *locate(request: Request): Operation<boolean> {
@@ -223,7 +223,7 @@ class LinearIndex
   }
 }
 
-/** Some slots at a time. Records stay in theirs, so a place is all that a cursor has to tell. */
+/** Reads some slots at a time. Records never move, so a cursor is just a slot's number. */
 class LinearParts implements Parts<Request> {
   readonly order: RangeOrder;
   readonly words = new verbs.Scratch(8 * PART);
@@ -270,7 +270,7 @@ export const KIND: contract.IndexKind = {
       seed,
     };
   },
-  // A span is zero at first.
+  // A new span contains zeros, so all slots are vacant.
   create({ allocator }, parameters, catalog) {
     const bytes = 8 * sizeOf(parameters as Shape);
     return allocator.spans.allocate(catalog, Math.ceil(bytes / verbs.UNIT_BYTES));
@@ -302,7 +302,7 @@ export const SUBJECT: Subject = {
   pending: claimsOf,
 };
 
-/** An insertion that does not look for another one of its key. */
+/** An insertion that ignores other insertions of its key. */
 class Blind extends LinearIndex {
   override gatherRivals(): number {
     return 0;

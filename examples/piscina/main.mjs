@@ -1,4 +1,4 @@
-// A pool of threads over one table. Each thread has a few KiB of its own: no copy is made.
+// A pool of threads that share one table. Each thread adds a few KiB, because nothing is copied.
 import { Piscina } from 'piscina';
 import { openSync } from 'stepwell';
 
@@ -16,7 +16,7 @@ const loadMs = Math.round(performance.now() - began);
 
 const pool = new Piscina({
   filename: new URL('./worker.mjs', import.meta.url).href,
-  workerData: table.handle, // a memory: pool has no name; its handle is passed on
+  workerData: table.handle, // a memory: pool has no name, so pass its handle
   minThreads: THREADS,
   maxThreads: THREADS,
 });

@@ -9,6 +9,6 @@ export default function lookUp({ seed, lookups, records }) {
     const id = (seed * 7_919 + i * 104_729) % records;
     if (table.get(`user:${id}`) === `name of ${id}`) found++;
   }
-  table.increment('lookups', lookups); // atomic: all threads count in one record
+  table.increment('lookups', lookups); // atomic: all threads add to one record
   return { thread: threadId, found };
 }

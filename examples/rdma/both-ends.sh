@@ -1,6 +1,7 @@
 #!/bin/sh
-# A memory node on one machine and YCSB on another, over RDMA; both by ssh, both with Node and a
-# clone of Stepwell at the same place, after `npm ci`. Not run by the tests: it needs the cards.
+# A memory node on one machine and YCSB on another, over RDMA. Both are reached by ssh, and have Node
+# and a clone of Stepwell in the same folder, after `npm ci`. No test runs this,
+# because it needs RDMA cards.
 #
 #   examples/rdma/both-ends.sh NODE CLIENT [DEVICE [TRANSPORTS]]
 #   examples/rdma/both-ends.sh localhost localhost lo tcp     # tries the script itself

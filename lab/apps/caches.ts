@@ -10,7 +10,7 @@ import type { Article, CachePeer, GetOrLoad } from './peer.ts';
 const TTL_MS = 3_600_000;
 const ROUND_TRIPS = 10;
 
-/** All with the same keys and values, which expire after an hour. */
+/** All peers get the same keys and values, which expire after an hour. */
 export function cachePeers(url: string, redis: string, cleanup: Cleanup): CachePeer[] {
   return [
     stepwell(url, cleanup),
@@ -48,7 +48,7 @@ function keyvRedis(redis: string, cleanup: Cleanup): CachePeer {
   return ofKeyv('keyv + redis', ROUND_TRIPS, opened);
 }
 
-/** Keyv itself has no single flight: each that finds nothing loads. */
+/** Keyv has no single flight: every caller that misses loads the value. */
 function ofKeyv(name: string, slower: number, opened: () => Keyv): CachePeer {
   const [one, two] = [opened(), opened()];
   const worker =
@@ -69,7 +69,7 @@ function ofKeyv(name: string, slower: number, opened: () => Keyv): CachePeer {
   };
 }
 
-/** In this process alone, and of objects themselves: nothing is copied. */
+/** A cache of this process alone, which keeps references to objects and copies nothing. */
 function lruCache(): CachePeer {
   type Load = () => Promise<Article>;
   const opened = () =>

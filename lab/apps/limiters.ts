@@ -10,7 +10,7 @@ const LIMIT = 2 ** 40;
 const WINDOW_MS = 3_600_000;
 const ROUND_TRIPS = 10;
 
-/** Windows of an hour, whose limit is far away. */
+/** Limiters with windows of an hour and a limit that is never reached. */
 export function limiterPeers(url: string, redis: string, cleanup: Cleanup): LimiterPeer[] {
   const store = openSync(url, { store: 'limits' });
   cleanup.add(() => store.close());

@@ -1,4 +1,4 @@
-/** A value of about a hundred bytes of JSON, as a cache of an application has. */
+/** A typical value of an application's cache: about a hundred bytes of JSON. */
 export interface Article {
   id: number;
   title: string;
@@ -9,14 +9,14 @@ export function articleOf(id: number): Article {
   return { id, title: `Article ${id} of an application`, tags: ['news', 'local', 'weather'] };
 }
 
-/** A cache of objects. What it does at once it returns at once. */
+/** A cache of objects. Synchronous caches return values, others promises. */
 export interface CachePeer {
   readonly name: string;
-  /** How many times fewer operations a run has, where each is a round trip. */
+  /** Divides the operations of a run, for peers whose operations are round trips. */
   readonly slower: number;
   get(key: string): unknown;
   set(key: string, value: Article): unknown;
-  /** Two caches, as two workers have them, that share what they share. */
+  /** The caches of two workers: separate, or shared if the peer can share. */
   readonly workers: readonly [GetOrLoad, GetOrLoad];
 }
 

@@ -1,4 +1,4 @@
-/** Caches and limiters of applications by turns, in one run: Stepwell beside what is in use. */
+/** Caches and limiters of applications: Stepwell beside common packages, in one run. */
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -21,7 +21,7 @@ const SPEC = {
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
-/** Callers that ask two workers for one absent key at once. */
+/** Callers that concurrently ask two workers for one absent key. */
 const CALLERS = 50;
 const LOAD_MS = 5;
 
@@ -95,7 +95,7 @@ function tasksOf(
   ];
 }
 
-/** One operation after the other, of keys chosen uniformly. */
+/** Runs one operation after another, on random keys. */
 async function measure([task, peer, count, step]: Task, keys: number, prng: Prng): Promise<Run> {
   const chosen = Array.from({ length: count }, () => `article:${prng.below(keys)}`);
   const began = process.hrtime.bigint();
@@ -106,7 +106,7 @@ async function measure([task, peer, count, step]: Task, keys: number, prng: Prng
   return { task, peer, nanoseconds: Number(process.hrtime.bigint() - began) / count };
 }
 
-/** How often a value is loaded for which many callers of two workers ask at once. */
+/** Counts how often a value is loaded when many callers of two workers ask for it at once. */
 async function flightOf({ name, workers }: CachePeer): Promise<Flight> {
   let loads = 0;
   const keys = 10;

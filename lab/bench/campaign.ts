@@ -22,21 +22,21 @@ import type { BenchSettings } from './settings.ts';
 
 export interface Outcome {
   samples: Sample[];
-  /** Parts that were left out, with the reason; `failed` marks those that should have run. */
+  /** Parts that did not run, with the reason; `failed` if they should have. */
   skipped: { part: string; reason: string; failed: boolean }[];
-  /** What each peer said of itself at the end. */
+  /** What each peer reported about itself at the end. */
   facts: Record<string, Record<string, unknown>>;
 }
 
 const VERIFIED = 1000;
-/** Upper bound of the bytes that a record takes in a pool: block, slots at half load, directory. */
+/** At most this many bytes of a pool per record: block, slots at half load, directory. */
 const POOL_BYTES_PER_RECORD = 160;
-/** For the other indexes, some of which need more while they grow; a file grows as it is used. */
+/** Factor for indexes that need more while they grow. Unused memory of a pool costs nothing. */
 const ROOMY = 4;
 const POOL_BASE = 256 * 2 ** 20;
 
 /**
- * Runs all parts. Peers take turns within a round, so a slow minute of the machine hits them all.
+ * Runs all parts. Peers alternate within a round, so that a slow minute of the machine affects all.
  */
 export class Campaign {
   readonly #settings: BenchSettings;
@@ -107,7 +107,7 @@ export class Campaign {
     this.#outcome.samples.push({ workload, peer, round, processes: tasks.length, ...timed });
   }
 
-  /** All peers of it at once, so that they can take turns here, too. */
+  /** Keeps all its peers open together, so that they can alternate here too. */
   async #largePart(): Promise<void> {
     const { large, url, seed } = this.#settings;
     const peers = LARGE_PEERS.filter((peer) => this.#settings.peers.includes(peer));
@@ -136,7 +136,7 @@ export class Campaign {
     }
   }
 
-  /** Starts a peer's processes and registers how to undo it; a peer that cannot start is noted. */
+  /** Starts a peer's processes, and registers their cleanup. Records a peer that cannot start. */
   async #start(peer: PeerName, large = 0): Promise<Crew | undefined> {
     const shared = peer === 'lmdb' || indexOf(peer) !== undefined;
     try {
@@ -185,7 +185,7 @@ function poolCapacity(records: number): number {
   return POOL_BASE + POOL_BYTES_PER_RECORD * records;
 }
 
-/** B+ tree pages are half to two thirds full under random inserts, and copied when written. */
+/** Random inserts leave B+ tree pages half to two thirds full, and writes copy pages. */
 function lmdbCapacity(records: number): number {
   return POOL_BASE + 512 * records;
 }

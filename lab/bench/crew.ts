@@ -5,17 +5,17 @@ import type { Answer, Order, PeerSettings, Task, Timing } from './protocol.ts';
 
 const HEAP_MIB = 6144;
 const START_DELAY_NS = 20_000_000n;
-/** A load of 20 million records takes some minutes, on a busy machine many. */
+/** Loading 20 million records takes minutes, and longer on a busy machine. */
 const ANSWER_WITHIN_MS = 60 * 60_000;
 const EXIT_WITHIN_MS = 5000;
 
-/** One worker process. It obeys one order at a time. */
+/** One worker process. It executes one order at a time. */
 export class Worker {
   readonly #child: ChildProcess;
   #waiting: ((answer: Answer) => void) | undefined;
 
   constructor() {
-    // tsx (or nothing, once compiled) comes from the parent's own arguments.
+    // Inherit the parent's arguments: with sources, they load tsx.
     const script = new URL(`./worker${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
     this.#child = fork(fileURLToPath(script), [], {
       execArgv: [...process.execArgv, '--expose-gc', `--max-old-space-size=${HEAP_MIB}`],
@@ -52,7 +52,7 @@ export class Worker {
     return timing;
   }
 
-  /** Asks the worker to close its peer and go; ends it by its id if it does not. */
+  /** Asks the worker to close its peer and exit; kills it if it does not. */
   async end(): Promise<void> {
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null || signalCode !== null) return;
@@ -84,7 +84,7 @@ export class Crew {
   static async start(settings: PeerSettings, processes: number): Promise<Crew> {
     const crew = new Crew(settings, []);
     try {
-      // One after another: the first creates the store.
+      // One at a time: the first creates the store.
       for (let i = 0; i < processes; i++) {
         const worker = new Worker();
         crew.#workers.push(worker);
@@ -98,8 +98,8 @@ export class Crew {
   }
 
   /**
-   * One task per process, all begun at the same moment of the shared clock. The time is from the
-   * first begin to the last end, so a process that waits for another costs throughput.
+   * Runs one task per process, all starting at the same moment of the shared clock. The time is
+   * from the first start to the last end, so waiting for another process costs throughput.
    */
   async run(tasks: readonly Task[]): Promise<{ operations: number; nanoseconds: number }> {
     const used = tasks.map((_, i) => this.#workers[i]);
@@ -113,7 +113,7 @@ export class Crew {
     return combine([await this.#workers[0].time({ kind: 'load' })]);
   }
 
-  /** Every process must see what was written, also by the others. */
+  /** Checks that every process sees what was written, also by others. */
   async verify(count: number, seed: number): Promise<void> {
     for (const worker of this.#workers) await worker.ask({ kind: 'verify', count, seed });
   }

@@ -10,20 +10,20 @@ import {
 } from './protocol.ts';
 
 export interface Workload {
-  /** Names its row; the wanted ratios refer to it. */
+  /** The name of its row, to which the wanted ratios refer. */
   name: string;
   operation: Operation;
   distribution: DistributionName;
   freshKeys: boolean;
   processes: number;
   peers: readonly PeerName[];
-  /** Operations of a round and process, as a share of `--operations`. */
+  /** Operations of each process in a round, as a share of `--operations`. */
   share: number;
 }
 
 const SHARED: readonly PeerName[] = ['lmdb', ...STEPWELL_PEERS];
 const SYNC: readonly PeerName[] = ['map', ...SHARED];
-/** Those that keep their keys in order. */
+/** Peers that keep their keys in order. */
 export const ORDERED: readonly PeerName[] = [
   'lmdb',
   'level',
@@ -39,7 +39,7 @@ function workload(name: string, operation: Operation, rest: Partial<Workload>): 
 export function mainWorkloads(): Workload[] {
   const zipf = { distribution: 'zipf' } as const;
   const two = { processes: 2, peers: SHARED } as const;
-  // A write of lmdb takes ten times a get: fewer of them keep a round short.
+  // In lmdb a write takes ten times as long as a get; fewer writes keep rounds short.
   const fewer = { share: 0.4 } as const;
   return [
     workload('get uniform', 'get', { peers: [...SYNC, 'level'] }),
@@ -80,8 +80,8 @@ export function largeWorkloads(): Workload[] {
 }
 
 /**
- * The tasks of one round, one per process. Peers get equal tasks; rounds, workloads and processes
- * differ in their seeds, so that no run finds the caches warmed by the same keys.
+ * The tasks of one round, one per process. All peers get the same tasks. Rounds, workloads and
+ * processes have different seeds, so that no run finds caches that the same keys have warmed.
  */
 export function tasksOf(
   workload: Workload,
@@ -103,7 +103,7 @@ export function tasksOf(
   }));
 }
 
-/** The insertion of all records, cut into as many parts as there are rounds. */
+/** The insertion of all records, split into one part per round. */
 export function loadTasks(records: number, parts: number): Task[] {
   return Array.from({ length: parts }, (_, part) => {
     const from = Math.floor((records * part) / parts);

@@ -2,7 +2,7 @@ import type { IndexKind } from '../../src/indexes/contract.ts';
 import { INDEX_KINDS } from '../../src/indexes/kinds.ts';
 import type { DistributionName } from '../workloads/index.ts';
 
-/** Stepwell with its usual index, RACE, and with each other one. */
+/** Stepwell with each index; `stepwell` is the default, RACE. */
 export const STEPWELL_PEERS = INDEX_KINDS.map(peerOf);
 /** `level` is classic-level, LevelDB for Node: one process at a time. */
 const OTHERS = ['map', 'lmdb', 'level', 'redis'] as const;
@@ -14,26 +14,26 @@ export function peerOf({ manifest }: IndexKind): PeerName {
   return manifest.name === 'race' ? 'stepwell' : manifest.name;
 }
 
-/** The index of a peer that is Stepwell. */
+/** The index of a Stepwell peer; undefined for other peers. */
 export function indexOf(peer: PeerName): string | undefined {
   return INDEX_KINDS.find((kind) => peerOf(kind) === peer)?.manifest.name;
 }
 
-/** What one worker process benchmarks, and where it finds it. */
+/** The peer that a worker process benchmarks, and where its store is. */
 export interface PeerSettings {
   peer: PeerName;
   records: number;
-  /** The store's place: a directory, a port or a pool URL, by peer; unused by Map. */
+  /** Where the store is, by peer: a directory, a port or a pool URL; unused by Map. */
   place: string;
-  /** Bytes that the store may grow to, where the peer wants to know. */
+  /** The most bytes that the store may need, for peers that must know. */
   capacity: number;
-  /** Leaves lmdb's syncs out, where its default keeps them. */
+  /** Runs lmdb with noSync, which is not its default. */
   noSync: boolean;
-  /** Whether the keys of all records are kept as strings, or made again for each use. */
+  /** Keeps the keys of all records as strings, instead of making them again for each task. */
   keepKeys: boolean;
 }
 
-/** `scan` reads SCAN_RECORDS records in order, from the key on. */
+/** `scan` reads SCAN_RECORDS records in order, starting at the key. */
 export type Operation = 'insert' | 'get' | 'set' | 'getMany' | 'pipeline' | 'scan';
 
 export const SCAN_RECORDS = 100;

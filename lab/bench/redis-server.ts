@@ -9,7 +9,7 @@ const BINARY = '/usr/bin/redis-server';
 const START_WITHIN_MS = 10_000;
 const EXIT_WITHIN_MS = 5000;
 
-export interface RedisServer {
+interface RedisServer {
   port: number;
   pid: number;
   stop(): Promise<void>;
@@ -52,7 +52,7 @@ async function untilListening(child: ChildProcess, port: number): Promise<void> 
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`redis-server ended with code ${code}`)));
   });
-  // Also settles after the race below is over; nobody listens then.
+  // It may also reject after the race below, when nothing awaits it any more.
   failed.catch(() => {});
   for (let waited = 0; waited < START_WITHIN_MS; waited += 50) {
     if (await Promise.race([failed, accepts(port)])) return;

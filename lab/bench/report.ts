@@ -21,7 +21,7 @@ export function settingsLines(settings: BenchSettings): string {
   ].join('\n');
 }
 
-/** Where the pools were, and whether the system gave them huge pages. */
+/** Where the pools are, and whether they have huge pages. */
 export function poolLines({ facts }: Outcome): string {
   return ['stepwell', 'large']
     .flatMap((part) => {

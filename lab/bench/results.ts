@@ -1,7 +1,7 @@
 import { median, type Spread, spread } from '../support/statistics.ts';
 import type { PeerName } from './protocol.ts';
 
-/** One timed run. Round 0 is the warm-up and is not kept. */
+/** One timed run. Round 0 is a warm-up and is dropped. */
 export interface Sample {
   workload: string;
   peer: PeerName;
@@ -11,13 +11,13 @@ export interface Sample {
   nanoseconds: number;
 }
 
-export interface Summary {
+interface Summary {
   workload: string;
   peer: PeerName;
   processes: number;
   rounds: number;
   operations: number;
-  /** What one operation took in its process. */
+  /** Time of one operation within its process. */
   nanosecondsPerOperation: Spread;
   /** All processes together. */
   operationsPerSecond: number;
@@ -73,8 +73,8 @@ export interface Verdict {
 }
 
 /**
- * The sides of one round ran next to each other, so the ratio is taken within each round and the
- * median over rounds: what slows the machine for a while slows both sides.
+ * The median over rounds of the ratio within a round. Both sides of a round run close together, so
+ * a disturbance of the machine affects both.
  */
 export function judge(wanted: Wanted, samples: readonly Sample[]): Verdict {
   const { claim, bound, direction } = wanted;

@@ -5,7 +5,7 @@ import type { Wanted } from './results.ts';
 /** CHIME has ratios of its own below. HStore is left out: its server executes every write. */
 const BESIDE_RACE: readonly PeerName[] = ['sephash', 'shard', 'hopscotch'];
 
-/** The ratios that the project promises, and nothing that it does not. */
+/** Exactly the ratios that the project promises. */
 export function wantedRatios(): Wanted[] {
   const rows: Wanted[] = [];
   for (const kind of ['uniform', 'zipf']) {
@@ -31,7 +31,7 @@ export function wantedRatios(): Wanted[] {
   return [...rows, ...BESIDE_RACE.flatMap(besideRace), ...ordered()];
 }
 
-/** CHIME beside lmdb, which keeps its keys in order too. */
+/** CHIME beside lmdb, which also keeps its keys in order. */
 function ordered(): Wanted[] {
   const get = 'get uniform';
   const set = 'set uniform';
@@ -62,7 +62,7 @@ function orderedAtLarge(): Wanted[] {
   ];
 }
 
-/** No other index is to take more than one and a half of RACE's time without a reason. */
+/** Other indexes should take at most 1.5 times as long as RACE. */
 function besideRace(peer: PeerName): Wanted[] {
   const rows = ['get uniform', 'get zipf', 'set uniform', 'set zipf', 'getMany(32) uniform'];
   return rows.map((workload) => ({

@@ -4,13 +4,13 @@ import { distribution, KeyGenerator, Prng, ValueGenerator } from '../workloads/i
 import type { AsyncPeer, Peer, SyncPeer } from './peers/peer.ts';
 import { type PeerSettings, SCAN_RECORDS, type Task, type Timing } from './protocol.ts';
 
-export const MANY = 32;
-export const PIPELINE = 100;
+const MANY = 32;
+const PIPELINE = 100;
 const BATCH = 1024;
-/** Operations with which the bench's own processes warm up. */
+/** Warm-up operations of a worker process. */
 export const WARM_UP = 20_000;
 
-/** Everything that a task touches, made before its clock starts. */
+/** The keys and values of a task, made before its clock starts. */
 interface Prepared {
   task: Task;
   keys: string[];
@@ -18,7 +18,7 @@ interface Prepared {
   values: Buffer[];
 }
 
-/** Runs tasks on one peer, in the process that this peer has for itself. */
+/** Runs tasks on one peer, in a process of its own. */
 export class Work {
   readonly #peer: Peer;
   readonly #settings: PeerSettings;
@@ -53,14 +53,14 @@ export class Work {
       // Every write has a value of its own, as a program's would be.
       values: writes ? records.map((record) => this.#values.buffer(record, task.seed)) : [],
     };
-    // A collection that the preparation owes must not fall into the timed part.
+    // Collect the garbage of the preparation now, not during the timed part.
     globalThis.gc?.();
     this.#warmUp(this.#prepared);
   }
 
   /**
-   * The collection throws compiled code away that was idle for some tasks; some operations untimed
-   * bring it back. Not for insertions, which cannot be repeated.
+   * The collection discards compiled code that was unused for a while; untimed operations bring it
+   * back. Insertions cannot be repeated, so they get no warm-up.
    */
   #warmUp(prepared: Prepared): void {
     const peer = this.#peer;
@@ -91,7 +91,7 @@ export class Work {
     return { begin, end, operations: prepared.keys.length };
   }
 
-  /** Loads every record by the peer's batch call, with keys made on the fly. */
+  /** Loads every record with the peer's setMany. The time includes making the keys. */
   loadAll(): Timing {
     if (this.#peer.kind !== 'sync' || this.#peer.setMany === undefined) {
       throw new Error(`${this.#settings.peer} has no batch load`);
@@ -104,7 +104,7 @@ export class Work {
     return { begin, end: this.#clock(), operations: this.#settings.records };
   }
 
-  /** Proves that the store holds what was written: right values, and no key that never was. */
+  /** Checks a sample: records have their values, and keys that were never written are absent. */
   async verify(count: number, seed: number): Promise<void> {
     const prng = Prng.fromSeed(seed);
     for (let i = 0; i < count; i++) {
@@ -147,13 +147,13 @@ function inGroups<T>(items: readonly T[], size: number): T[][] {
 }
 
 /**
- * Reads a value's first byte as a weight too small to change a count: what is used is not skipped.
+ * The value's first byte as a weight too small to change a count, so that V8 cannot skip the read.
  */
 function touch(value: Uint8Array): number {
   return value[0] * 2 ** -40;
 }
 
-/** Returns how many operations did what they should; reads touch the value that they got. */
+/** Returns how many operations succeeded; reads touch their values. */
 function runSync(peer: SyncPeer, prepared: Prepared): number {
   const { operation } = prepared.task;
   if (operation === 'get') return getEach(peer, prepared.keys);
@@ -172,7 +172,7 @@ function getEach(peer: SyncPeer, keys: readonly string[]): number {
   return Math.floor(found);
 }
 
-/** A scan counts when it found the key that it began with. */
+/** A scan counts if it found a record. */
 function scanEach(peer: SyncPeer, keys: readonly string[]): number {
   if (peer.scan === undefined) throw new Error('this peer has no order');
   let touched = 0;
@@ -248,7 +248,7 @@ async function awaitGroups(peer: AsyncPeer, groups: readonly string[][]): Promis
   return Math.floor(found);
 }
 
-/** Writes are only how records get in here, so they go as one pipeline after another. */
+/** Asynchronous peers write only to load records, so this uses pipelines. */
 async function setPipelined(peer: AsyncPeer, keys: readonly string[], values: readonly Buffer[]) {
   for (let at = 0; at < keys.length; at += BATCH) {
     const group = keys.slice(at, at + BATCH);

@@ -3,7 +3,7 @@ import { openPeer } from './peers/peers.ts';
 import type { Answer, Order } from './protocol.ts';
 import { WARM_UP, Work } from './work.ts';
 
-/** A child process of the benchmark: one peer alone in its own heap, driven by messages. */
+/** A child process of the benchmark: one peer in a heap of its own, driven by messages. */
 function serve(): void {
   let work: Work | undefined;
   const opened = (): Work => {
@@ -39,7 +39,7 @@ function serve(): void {
   });
   // A benchmark that was killed must not leave its workers behind.
   process.on('disconnect', () => process.exit(0));
-  // The terminal's interrupt reaches the whole group; the parent ends its workers in order.
+  // Ctrl-C in a terminal reaches the whole process group; the parent ends its workers.
   process.on('SIGINT', () => {});
 }
 

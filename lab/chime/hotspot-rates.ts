@@ -6,13 +6,13 @@ import { ZipfRanks } from '../workloads/index.ts';
 import { keyOf, loaded } from './loaded.ts';
 
 /**
- * Figure 19c: 30 MB of 16-byte entries for 60 million items, Zipf 0.99, hit 81.0 % of searches;
- * nearly all of them right.
+ * CHIME Figure 19c: a buffer of 30 MB of 16-byte entries for 60 million items is hit by 81.0 % of
+ * the searches (Zipf 0.99), and nearly all of these hits are right.
  */
 const PUBLISHED_SHARE = 0.0328;
 const SHARES = [0.005, PUBLISHED_SHARE, 0.1, 0.5];
 
-export interface HotspotRow {
+interface HotspotRow {
   /** Entries of the buffer by records. */
   share: number;
   entries: number;

@@ -4,7 +4,7 @@ import { Prng } from '../../src/random/prng.ts';
 import { percent, table } from '../support/text.ts';
 import { loaded, PAPERS_SHAPE } from './loaded.ts';
 
-/** CHIME, section 5.4, Figures 19a and 19b: called the maximum load factor. */
+/** CHIME section 5.4, Figures 19a and 19b: the maximum load factor. */
 const PUBLISHED: Record<string, string> = { '64/2': '37.7 %', '64/8': '88.1 %', '64/16': '99.8 %' };
 const SHAPES = [
   ...[2, 4, 8, 16].map((neighbourhood) => ({ span: 64, neighbourhood })),
@@ -12,10 +12,10 @@ const SHAPES = [
 ];
 const FRESH_LEAVES = 200;
 
-export interface LoadRow {
+interface LoadRow {
   span: number;
   neighbourhood: number;
-  /** Load of a leaf of random keys when the first one does not fit. */
+  /** Load of a leaf when the first random key does not fit. */
   fresh: number;
   /** Mean load at which leaves split while a tree grows. */
   atSplit: number;
@@ -27,7 +27,7 @@ export interface LoadRow {
 }
 
 /** Figure 3d: the maximum load factor of one table, by the entries that a search READs of it. */
-export interface TableRow {
+interface TableRow {
   entries: number;
   load: number;
   published: string;
@@ -70,7 +70,7 @@ export function measureLoad(records: number, seed: number): LoadRow[] {
   });
 }
 
-/** How full leaves are when a random key does not fit, however others hop. */
+/** Load of leaves when a random key does not fit, even after hops. */
 function fillFresh(span: number, neighbourhood: number, random: Prng): number {
   let entries = 0;
   for (let leaf = 0; leaf < FRESH_LEAVES; leaf++) {
@@ -82,7 +82,9 @@ function fillFresh(span: number, neighbourhood: number, random: Prng): number {
 
 const EMPTY = -1;
 
-/** Hopscotch insertion (section 2.3) of a key with this home into entries that say their homes. */
+/**
+ * Hopscotch insertion (section 2.3) of a key with this home; `homes` has the home of each entry.
+ */
 function placeIn(homes: number[], home: number, neighbourhood: number): boolean {
   const span = homes.length;
   let away = 0;

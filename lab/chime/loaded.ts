@@ -2,12 +2,12 @@ import { ALWAYS } from '../../src/indexes/contract.ts';
 import { type OwnIndex, ownIndex } from '../support/own-index.ts';
 import { Permutation, ShortKeyGenerator, ValueGenerator } from '../workloads/index.ts';
 
-/** Section 5.1; keys and values of 8 bytes stand in the leaf. */
+/** CHIME section 5.1: keys and values of 8 bytes are stored in the leaf. */
 export const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 } as const;
 export const KEY_BYTES = 8;
 export const VALUE_BYTES = 8;
 
-/** The key of a record, made longer by as many bytes as it takes. */
+/** The key of a record, padded to `bytes`. */
 export function keyOf(record: number, bytes: number = KEY_BYTES): Uint8Array {
   const key = new Uint8Array(bytes);
   key.set(new ShortKeyGenerator().bytes(record));

@@ -9,15 +9,15 @@ import { KEY_BYTES, keyOf, loaded, PAPERS_SHAPE, VALUE_BYTES } from './loaded.ts
 /** Figure 14: 27.6 MB of internal nodes for 60 million items in each client's cache. */
 const PUBLISHED_RECORDS = 60_000_000;
 const PUBLISHED_MB = 27.6;
-/** Section 4.5: metadata of an item: 3 + its bytes / 63 + 10 / H, of 16 and of 240 bytes. */
+/** Section 4.5: bytes of metadata of an item. */
 const publishedMetadata = (bytes: number) => 3 + bytes / 63 + 10 / PAPERS_SHAPE.neighbourhood;
-/** Sections 5.3: with keys of 256 bytes metadata without sibling-based validation are so much. */
+/** Section 5.3: by key length, how much larger metadata is without sibling-based validation. */
 const PUBLISHED_FENCES: Readonly<Record<number, string>> = { 8: '1.4 x', 256: '8.6 x' };
 const KEY_SIZES = [8, 16, 64, 256];
 const LARGE_ITEM = 240;
 const SAMPLE = 10_000;
 
-export interface MemoryFigures {
+interface MemoryFigures {
   records: number;
   height: number;
   leaves: number;
@@ -56,20 +56,20 @@ export function measureMemory(records: number, seed: number): MemoryFigures {
     })),
     leafMetadata: KEY_SIZES.map((keyBytes) => {
       const bytes = leafMetadataOf(few, keyBytes, seed);
-      // Two fence keys in place of the word that is a replica of the sibling's link.
+      // Two fence keys instead of the replicated link to the sibling.
       return { keyBytes, bytes, withFences: bytes + 2 * keyBytes };
     }),
   };
 }
 
-/** Bytes of a full leaf beside keys and values, for each of its entries. */
+/** Bytes per entry of a leaf besides key and value. */
 function metadataOf(itemBytes: number): number {
   const shape = chimeShape({ ...PAPERS_SHAPE, inlineBytes: itemBytes }, 0);
   const { leafUnits } = new ChimeGeometry(shape);
   return (leafUnits * UNIT_BYTES) / shape.span - itemBytes;
 }
 
-/** Mean bytes that a search READs, once everything is remembered. */
+/** Mean bytes that a search READs once its client has cached everything. */
 function bytesOfSearches(
   { pool, index }: ReturnType<typeof loaded>,
   records: number,
@@ -89,7 +89,7 @@ function bytesOfSearches(
   return (rows[BYTES_READ] - before) / SAMPLE;
 }
 
-/** Longer keys stand in records of their own, which are no metadata. */
+/** Longer keys are stored in separate records, which are not metadata. */
 function leafMetadataOf(records: number, keyBytes: number, seed: number): number {
   const own = loaded(records, PAPERS_SHAPE, seed, keyBytes);
   const { geometry } = (own.index as ChimeIndex).tree;

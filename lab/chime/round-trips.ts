@@ -12,14 +12,14 @@ const UNCACHED = { search: 'h+1-2', insert: 'h+3', update: 'h+3-4', delete: 'h+3
 type Kind = keyof typeof CACHED;
 const KINDS = Object.keys(CACHED) as Kind[];
 
-/** Fan-outs that make trees of 1 to 4 levels of 4,000 records. */
+/** Fan-outs with which 4,000 records make trees of 1 to 4 internal levels. */
 const SHAPES = [1024, 40, 10, 6].map((fanout) => ({ span: 16, neighbourhood: 8, fanout }));
 const RECORDS = 4000;
 const OPERATIONS = 200;
-/** Scans begin at records that are still there: a range without records is a round trip less. */
+/** Scans start at records that still exist: an empty range takes a round trip less. */
 const FIRST = { search: 0, insert: RECORDS, update: 0, delete: 0, scan: 2 * OPERATIONS };
 
-export interface TripsRow {
+interface TripsRow {
   height: number;
   kind: Kind;
   cached: Trips;
@@ -51,10 +51,10 @@ function tripsOf({ pool, index }: OwnIndex, kind: Kind, forgetful: boolean): Tri
   const { rows } = pool.fabric.traffic;
   const trips: number[] = [];
   for (let i = 0; i < OPERATIONS; i++) {
-    // Those that insert, or delete, do so with other keys the second time.
+    // The second measurement inserts and deletes other keys.
     const first = FIRST[kind];
     const record = first + i + (forgetful ? OPERATIONS : 0);
-    // Warm, and in this epoch.
+    // Fill the caches, in this epoch.
     pool.enter();
     pool.run(operationOn(index as ChimeIndex, 'search', record));
     if (forgetful) tree.cache.forget();
@@ -100,14 +100,14 @@ export function describeTrips(rows: readonly TripsRow[]): string {
   return `Round trips (CHIME, Table 1), with hops, splits and merges\n${table(head, cells, 2)}`;
 }
 
-/** How many insertions took how many round trips, in all and among those that split a leaf. */
+/** By number of round trips: how many insertions took it, and how many of those split a leaf. */
 export interface Insertions {
   records: number;
   counts: Record<number, number>;
   splits: Record<number, number>;
 }
 
-/** One client inserts new keys in random order: the paper's shape, all internal nodes cached. */
+/** One client inserts new keys into a tree like the paper's, with all internal nodes cached. */
 export function measureInsertions(records: number, seed: number): Insertions {
   const { pool, index } = loaded(records, { span: 64, neighbourhood: 8 }, seed);
   const { rows } = pool.fabric.traffic;

@@ -1,4 +1,4 @@
-/** Measures the claims of CHIME's paper that need no clock: Table 1, Figures 3d, 14, 16, 19. */
+/** CHIME's Table 1 and Figures 3d, 14, 16 and 19, none of which needs a clock. */
 import { writeFileSync } from 'node:fs';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';

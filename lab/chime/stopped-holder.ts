@@ -13,10 +13,20 @@ import { table } from '../support/text.ts';
 import type { Call, Report, Task } from './stopped-process.ts';
 
 const SPEC = {
-  milliseconds: { kind: 'integer', fallback: 3000, minimum: 100, help: 'how long it is stopped' },
-  verbs: { kind: 'integer', fallback: 1000, minimum: 1, help: 'verbs of each write at most' },
-  only: { kind: 'text', fallback: '', help: 'writes with this text in their names' },
-  probe: { kind: 'text', fallback: '', help: 'calls of others with this text in their names' },
+  milliseconds: {
+    kind: 'integer',
+    fallback: 3000,
+    minimum: 100,
+    help: 'how long the process is stopped',
+  },
+  verbs: {
+    kind: 'integer',
+    fallback: 1000,
+    minimum: 1,
+    help: 'at most this many verbs of each write',
+  },
+  only: { kind: 'text', fallback: '', help: 'only writes with this text in their names' },
+  probe: { kind: 'text', fallback: '', help: 'only probes with this text in their names' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -24,13 +34,13 @@ const PROCESS = fileURLToPath(new URL('./stopped-process.js', import.meta.url));
 const OPTIONS = { size: 16 * 2 ** 20, maxClients: 16 };
 const RECORDS = 200;
 const LOOK_MS = 2;
-/** A probe that takes less has not waited for the stopped process. */
+/** A probe that takes less than this share of the stop did not wait for the stopped process. */
 const WAITED_SHARE = 0.5;
 
 const keyOf = (i: number) => `k${String(i).padStart(4, '0')}`;
 const MIDDLE = 100;
 
-/** Calls of the other clients meanwhile, all on the same leaf except the last. */
+/** What other clients call meanwhile. All calls except the last are on the same leaf. */
 const PROBES: Readonly<Record<string, Call>> = {
   'get of the key': { kind: 'get', key: keyOf(MIDDLE) },
   'get of a neighbour': { kind: 'get', key: keyOf(MIDDLE + 1) },
@@ -40,18 +50,18 @@ const PROBES: Readonly<Record<string, Call>> = {
   'set in another leaf': { kind: 'set', key: keyOf(0) },
 };
 
-/** A write at which a process is stopped, and how the pool stands before it. */
+/** A write during which a process is stopped, and a copy of the pool before it. */
 interface Write {
   name: string;
   call: Call;
   path: string;
 }
 
-export interface StoppedRow {
+interface StoppedRow {
   write: string;
-  /** The verb behind which the process was stopped, from 1 on. */
+  /** The process stopped after this many verbs. */
   verb: number;
-  /** By probe. */
+  /** How long each probe took. */
   ms: number[];
 }
 
@@ -125,7 +135,7 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** Undefined when the write has fewer verbs. */
+/** Undefined if the write has fewer verbs. */
 async function measure(
   { name, call, path }: Write,
   verb: number,
@@ -146,7 +156,7 @@ async function measure(
     const probing = Promise.all(
       others.map(({ worker, call: one }) => worker.run({ url, call: one })),
     );
-    // When none waits any more, nothing is learnt by the rest of the time.
+    // Once no probe waits, go on: the rest of the time would show nothing.
     await Promise.race([probing, sleep(milliseconds)]);
     stopped.goOn();
     const reports = await probing;
@@ -160,7 +170,7 @@ async function measure(
   }
 }
 
-/** By name: makes a pool of which the next call is the write, and closes it, to be copied. */
+/** By name: creates and closes a pool, to be copied, and returns the call that is the write. */
 const WRITES: Readonly<Record<string, (path: string) => Call>> = {
   'an update': (path) => {
     load(path, RECORDS, -1);
@@ -188,7 +198,7 @@ function load(path: string, records: number, except: number): void {
   store.close();
 }
 
-/** Leaves the pool as it is before the call that does what the counter counts. */
+/** Makes calls until the counter rises, and restores the pool to before that call. */
 function before(
   path: string,
   counter: 'splits' | 'merges',
@@ -212,7 +222,7 @@ function before(
   throw new Error(`no ${counter} in ${records} calls`);
 }
 
-/** Verbs between which all waits are alike are one line. */
+/** One line for consecutive verbs with the same waits. */
 function describe(
   name: string,
   probes: readonly string[],

@@ -4,13 +4,13 @@ import { openSync } from '../../src/store/open.ts';
 import { Batch, CAS, FAA, PAUSE, READ } from '../../src/verbs/index.ts';
 import { monotonic } from '../support/clock.ts';
 
-/** A call: what it does, and to which key. */
+/** A call on a key. */
 export interface Call {
   kind: 'get' | 'set' | 'delete' | 'scan';
   key: string;
 }
 
-/** With `verbs` the process stops after so many verbs of the call. */
+/** With `verbs`, the process stops after this many verbs of the call. */
 export interface Task {
   url: string;
   call: Call;
@@ -52,7 +52,7 @@ function perform({ url, call, verbs = Number.POSITIVE_INFINITY }: Task): Report 
   return { ms, verbs: counting.verbs, ...(error !== undefined && { error }) };
 }
 
-/** Counts the verbs of this process, and stops it after so many. */
+/** Counts the verbs of this process, and stops it after `limit` of them. */
 class StopsAfter {
   verbs = 0;
   readonly #execute = SharedFabric.prototype.execute;
@@ -79,7 +79,7 @@ class StopsAfter {
   }
 }
 
-/** The verbs of a batch from one on. */
+/** The verbs of a batch from row `first` on. */
 function restOf(batch: Batch, first: number): Batch {
   const rest = new Batch();
   for (let row = first; row < batch.length; row++) {

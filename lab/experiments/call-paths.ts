@@ -1,6 +1,6 @@
 /**
- * How many files and functions of the product one call passes through, as V8's coverage sees it:
- * what a newcomer has to follow.
+ * Counts, with V8's coverage, the files and functions of the product that one call passes through,
+ * which is what a newcomer has to follow.
  */
 import { once } from 'node:events';
 import { Session } from 'node:inspector/promises';
@@ -13,11 +13,11 @@ import { table } from '../support/text.ts';
 import { firstMessage, startProcess } from '../tcp/processes.ts';
 
 const SPEC = {
-  names: { kind: 'flag', help: 'name the functions, too' },
+  names: { kind: 'flag', help: 'also name the functions' },
 } as const;
 
 const PRODUCT = new URL('../../src/', import.meta.url).href;
-/** Calls after which caches are filled, and calls of which the shortest path counts. */
+/** Calls that fill the caches, then calls to measure: the shortest path of these counts. */
 const WARM = 200;
 const TRIES = 60;
 const NODE_BYTES = 2 ** 26;
@@ -25,7 +25,7 @@ const SET = '*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n';
 
 interface Call {
   name: string;
-  /** Files and functions of issue 26's review, and its goal. */
+  /** Files and functions before this was first measured, and the goal set then. */
   before: string;
   goal: string;
   begin(cleanup: Cleanup): Promise<() => unknown>;
@@ -70,7 +70,7 @@ async function getOverTcp(cleanup: Cleanup): Promise<() => unknown> {
   return () => store.get('key');
 }
 
-/** Functions of the product, by file, that ran in a call: those of the shortest of some calls. */
+/** By file, the functions of the product that ran in the shortest of some calls. */
 async function pathOf(call: () => unknown): Promise<Map<string, string[]>> {
   const session = new Session();
   session.connect();
@@ -84,7 +84,7 @@ async function pathOf(call: () => unknown): Promise<Map<string, string[]>> {
     const { result } = await session.post('Profiler.takePreciseCoverage');
     const path = new Map<string, string[]>();
     for (const { url, functions } of result) {
-      // Code that runs while a module is loaded has no name and begins at 0.
+      // A module's own code, which runs when it is loaded, has no name and starts at offset 0.
       const ran = functions.filter(
         ({ functionName, ranges: [range] }) =>
           range.count > 0 && (functionName !== '' || range.startOffset > 0),

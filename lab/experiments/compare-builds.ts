@@ -1,13 +1,14 @@
 /**
- * Two builds of the package by turns: what a call of each costs on each index, in processor time
- * and in garbage. Each measurement is a process of its own, so that no build profits from code that
- * another one has warmed up.
+ * Compares two builds of the package: what a call costs on each index, in processor time and in
+ * garbage. The builds alternate. Each measurement has its own process, so that no build profits
+ * from code that the other has warmed up.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { cpuTime } from '../support/clock.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions, UsageError } from '../support/options.ts';
 import { median } from '../support/statistics.ts';
@@ -15,9 +16,9 @@ import { figure, table } from '../support/text.ts';
 import { KeyGenerator, Permutation, ValueGenerator } from '../workloads/index.ts';
 
 const SPEC = {
-  old: { kind: 'text', fallback: '', help: 'folder of a build: its dist/' },
-  new: { kind: 'text', fallback: 'dist', help: 'folder of the build that is compared with it' },
-  node: { kind: 'text', fallback: process.execPath, help: 'the node to run both with' },
+  old: { kind: 'text', fallback: '', help: 'the older build: its dist folder' },
+  new: { kind: 'text', fallback: 'dist', help: 'the newer build: its dist folder' },
+  node: { kind: 'text', fallback: process.execPath, help: 'path of the node to run both with' },
   indexes: {
     kind: 'text',
     fallback: 'race,sephash,shard,chime,hopscotch,hstore',
@@ -27,10 +28,10 @@ const SPEC = {
     kind: 'integer',
     fallback: 200_000,
     minimum: 1000,
-    help: 'calls of each kind that count',
+    help: 'calls of each kind to measure',
   },
-  rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'turns of each build' },
-  url: { kind: 'text', fallback: 'memory:', help: 'where each process makes its pool' },
+  rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'measurements of each build' },
+  url: { kind: 'text', fallback: 'memory:', help: 'where each process creates its pool' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -53,7 +54,7 @@ type Costs = Record<Call, number>;
 const CALLS = ['insert', 'set', 'get'] as const;
 type Call = (typeof CALLS)[number];
 
-/** The part of a store that both builds have; `set` was `put`. */
+/** The members of a store that both builds have. In older builds `set` is called `put`. */
 interface AnyStore {
   set?(key: string, value: Uint8Array): unknown;
   put?(key: string, value: Uint8Array): unknown;
@@ -63,13 +64,15 @@ interface AnyStore {
 
 const POOL_BYTES_A_RECORD = 4096;
 const POOL_BYTES_MIN = 256 * 2 ** 20;
-/** Calls between which garbage is counted: fewer than fill the young generation. */
+/** How many calls to count the garbage of: too few to fill the young generation. */
 const COUNTED = 20_000;
 const GARBAGE_FLAGS = ['--expose-gc', '--max-semi-space-size=256', '--min-semi-space-size=256'];
 
-/** Runs the calls of one build; the clock of a phase is `cost`. */
+/** Runs the calls of one build. */
 async function measure(task: Task): Promise<Costs> {
-  const { openSync } = await import(pathToFileURL(resolve(task.dist, 'index.js')).href);
+  const { openSync, destroySync } = await import(
+    pathToFileURL(resolve(task.dist, 'index.js')).href
+  );
   const size = Math.max(POOL_BYTES_MIN, POOL_BYTES_A_RECORD * task.records);
   const options = { size, index: task.index, keys: 'utf8', values: 'bytes' };
   const store: AnyStore = openSync(task.url, options);
@@ -79,14 +82,15 @@ async function measure(task: Task): Promise<Costs> {
   const costs = { insert: 0, set: 0, get: 0 };
   for (const call of CALLS) {
     const count = task.measures === 'time' ? task.records : COUNTED;
-    // The second turn counts: in the first one functions are compiled.
+    // The second run counts: V8 compiles the functions during the first.
     for (let turn = 0; turn < 2; turn++) costs[call] = calls[call](count);
   }
   store.close();
+  if (task.url !== 'memory:') destroySync(task.url, { force: true });
   return costs;
 }
 
-/** Each call as a phase of so many; returns what one of them costs. */
+/** By call: runs `count` of them and returns what one costs. */
 function callsOf(
   { records, seed, measures }: Task,
   store: AnyStore,
@@ -95,7 +99,7 @@ function callsOf(
   const keys = new KeyGenerator();
   const values = new ValueGenerator();
   const order = new Permutation(Math.max(records, COUNTED), seed);
-  const cost = measures === 'time' ? processorTime : garbage;
+  const cost = measures === 'time' ? () => Number(cpuTime()) : garbage;
   let inserted = 0;
   // Keys and values are made before the clock starts.
   const phase = (
@@ -126,12 +130,6 @@ function callsOf(
   };
 }
 
-/** CPU time of all threads of this process, in nanoseconds. */
-function processorTime(): number {
-  const { user, system } = process.cpuUsage();
-  return 1000 * (user + system);
-}
-
 function garbage(): number {
   return process.memoryUsage().heapUsed;
 }
@@ -148,7 +146,7 @@ function ask(node: string, task: Task): Promise<Costs> {
     const flags = task.measures === 'garbage' ? GARBAGE_FLAGS : ['--expose-gc'];
     const child: ChildProcess = fork(process.argv[1], ['compare-builds'], {
       execPath: node,
-      // Without a loader, which would compile the builds once more.
+      // Without the parent's loader, which would compile the builds again.
       execArgv: flags,
       env: { ...process.env, STEPWELL_COMPARE: '1' },
     });
@@ -181,7 +179,7 @@ async function compare(options: Options, index: string): Promise<Row[]> {
   const builds = [options.old, options.new];
   const costs: Costs[][] = [[], []];
   for (let round = 0; round < rounds; round++) {
-    // Whichever was second goes first in the next round.
+    // The build that ran second goes first in the next round.
     for (const build of round % 2 === 0 ? [0, 1] : [1, 0]) {
       costs[build].push(await ask(node, { ...task, dist: builds[build], seed: round + 1 }));
     }

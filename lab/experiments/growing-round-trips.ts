@@ -41,7 +41,7 @@ interface Row {
   /** Means by counter: of all operations, and of those in which the index did not grow. */
   all: number[];
   quiet: number[];
-  /** Share of the operations in which the index grew, and the mean round trips of those. */
+  /** Share of the operations in which the index grew, and their mean round trips. */
   growing: number;
   tripsOfGrowing: number;
 }
@@ -87,7 +87,7 @@ function measure(name: string, records: number, seed: number): Row[] {
   });
 }
 
-/** What one operation costs its client, without what the client does between operations. */
+/** Round trips, verbs and bytes of one operation, without the client's housekeeping. */
 function costOf({ pool, index }: OwnIndex, operation: () => Operation<unknown>) {
   const { rows } = pool.fabric.traffic;
   pool.enter();
@@ -120,7 +120,7 @@ function operationOn(
   }
   const value = values.buffer(record, kind === 'update' ? 1 : 0);
   index.records.encode(request, key, value, 1);
-  // SepHash appends blindly, as its paper has it; the others look first in any case.
+  // SepHash appends without a search, as in its paper; the other indexes always search first.
   if (index.manifest.name === 'sephash') return index.write(request, ALWAYS);
   return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
 }

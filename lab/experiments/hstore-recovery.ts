@@ -1,4 +1,4 @@
-/** How long HStore is without a server that was killed (the paper's Figure 11). See `--help`. */
+/** How long HStore takes to recover from the loss of a server (Figure 11 of its paper). */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { HStoreIndex } from '../../src/indexes/hstore/hstore.ts';
@@ -21,20 +21,20 @@ import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 1_000_000, minimum: 1000, help: 'in the store' },
-  rounds: { kind: 'integer', fallback: 3, minimum: 1, help: 'each server is lost so often' },
+  rounds: { kind: 'integer', fallback: 3, minimum: 1, help: 'how often each server is lost' },
 } as const;
 
-/** HStore section 5.5: seconds at 1 M records, and how much more GETs take without its server. */
+/** HStore section 5.5: seconds to recover each server, or both, with 1 M records. */
 const PUBLISHED = { hash: 0.98, skiplist: 1.56, both: 2.77 } as const;
 const MAIN = fileURLToPath(new URL('../../src/cli/main.js', import.meta.url));
 const PER_BATCH = 128;
 const GETS = 20_000;
-/** GETs between two looks whether the table is there again. */
+/** GETs between two checks whether the table has been rebuilt. */
 const GETS_PER_LOOK = 50;
 
 const milliseconds = (since: bigint) => Number(monotonic() - since) / 1e6;
 
-/** A server process; `says` waits until it has said something. */
+/** A server process; `says` waits until it has printed these words. */
 class Server {
   readonly #child: ChildProcess;
   #text = '';
@@ -69,7 +69,7 @@ class Server {
   }
 }
 
-/** The memory of the table, as a client that loses it sees it. */
+/** The table's memory, through a client that can overwrite it. */
 class TableMemory {
   readonly #client: LocalClient;
   readonly #index: HStoreIndex;
@@ -89,7 +89,7 @@ class TableMemory {
     return this.#client.pool.run(readState({ geometry: this.#geometry })).table.generation;
   }
 
-  /** As a memory node that comes back without its memory. */
+  /** Simulates a memory node that restarts with empty memory. */
   lose(): void {
     const { pool } = this.#client;
     pool.run(loadSegments(this.#geometry));
@@ -100,8 +100,8 @@ class TableMemory {
   }
 
   /**
-   * Loads many records soon: writes them, marked as current, and lets the table be built from them
-   * as after a loss. (By PUTs 10 M records take longer than all that is measured.)
+   * Loads many records quickly: writes them, marks them as current, and empties the table, so that
+   * a server builds it from the records. (10 M PUTs would take longer than the whole measurement.)
    */
   load(records: number): void {
     const { pool } = this.#client;
@@ -142,7 +142,7 @@ function getMicroseconds(store: Store, records: number): number {
   return (1000 * milliseconds(began)) / GETS;
 }
 
-/** Mean time of a GET until the table is there again, and how many there were. */
+/** Mean time of a GET until the table has been rebuilt, and how many GETs ran until then. */
 async function degradedGets(
   store: Store,
   records: number,
@@ -156,7 +156,7 @@ async function degradedGets(
     for (let i = 0; i < GETS_PER_LOOK; i++) {
       store.get(keys.bytes((gets++ * 7919) % records).slice());
     }
-    // A signal is only heard when the event loop turns.
+    // Let the event loop handle signals.
     await new Promise((resolve) => setImmediate(resolve));
   }
   return { gets, microseconds: (1000 * milliseconds(began)) / gets };
@@ -191,7 +191,7 @@ async function measure(
     firstKey(store);
     note('GET, both servers up, us', getMicroseconds(store, records));
 
-    // The hash server and its table.
+    // Lose the hash server and its table.
     const generation = memory.generation;
     let began = monotonic();
     await hash.kill();
@@ -202,8 +202,8 @@ async function measure(
     note('GET meanwhile, by the skiplist server, us', microseconds);
     note('GETs meanwhile', gets);
 
-    // The skiplist server. Another one stands by, so that no start of a process is measured; it
-    // says that it holds the lease when it has built its skiplist.
+    // Lose the skiplist server. Another one stands by, so that starting a process is not part of
+    // the time. It says that it holds the lease once it has built its skiplist.
     const next = await start('skiplist', 'standing by');
     began = monotonic();
     await skiplist.kill();
@@ -214,7 +214,7 @@ async function measure(
     await next.kill();
     note('GET, skiplist server gone, us', getMicroseconds(store, records));
 
-    // Both, and the table: all comes from the records.
+    // Lose both and the table: only the records are left.
     const again = await start('skiplist', 'holds');
     const last = await start('skiplist', 'standing by');
     began = monotonic();

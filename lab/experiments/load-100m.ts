@@ -1,4 +1,4 @@
-/** Loads many records into one pool and sets what came of it beside the published figures. */
+/** Loads many records into one pool and compares the result with the published figures. */
 import { writeFileSync } from 'node:fs';
 import { setImmediate } from 'node:timers/promises';
 import type { RaceParameters, Store, StoreStats } from '../../src/store/api.ts';
@@ -26,16 +26,16 @@ const SPEC = {
 type LoadOptions = Options<typeof SPEC>;
 
 const PROGRESS = 5_000_000;
-/** How often the load lets signals in. */
+/** Records between two turns of the event loop, which handles signals. */
 const PAUSE = 500_000;
 const SEARCHES = 100_000;
 
 interface Outcome {
   seconds: number;
-  /** What making the keys and values took of it, measured alone. */
+  /** The part of it that making the keys and values took, measured separately. */
   generatorSeconds: number;
   stats: StoreStats;
-  /** Reads and round trips of a search, over many at random after the load. */
+  /** READs and round trips of a search: means over random searches after the load. */
   search: { reads: number; roundTrips: number; found: number };
   chunkBytes: number;
   hugePages: boolean;
@@ -118,7 +118,7 @@ function passes(step: number, from: number, to: number): boolean {
   return Math.floor(to / step) > Math.floor(from / step);
 }
 
-/** The same loop without a store, scaled up: what the load owes to its generators. */
+/** Runs the loop without a store and scales up the time: the generators' part of the load. */
 function generate(sampled: number, { records, batch: size }: LoadOptions): number {
   const batch = new Batch(size);
   const keys = new KeyGenerator();
@@ -162,7 +162,7 @@ function report(outcome: Outcome, options: LoadOptions): void {
   ] as const;
   const cells = bytes.map(([what, n]) => [what, mebibytes(n), figure(n / records)]);
   console.log(`\n${table(['memory', 'total', 'bytes a record'], cells)}\n`);
-  console.log(table(['row', 'what', 'here', 'published RACE', 'source'], comparison(outcome), 2));
+  console.log(table(['', 'here', 'published RACE', 'source'], comparison(outcome)));
   const shape =
     records === RACE_AT_100M.records ? '' : ' Rows compare at 100,000,000 records only.';
   console.log(`Published: SepHash's port of RACE, 8 entries a bucket.${shape}`);
@@ -189,5 +189,5 @@ function comparison({ stats, search }: Outcome): string[][] {
     [published.total, mebibytes(memory.subtables + memory.directory)],
     [published.depth, String(stats.globalDepth)],
   ] as const;
-  return here.map(([row, mine]) => [String(row.row), row.what, mine, row.published, row.source]);
+  return here.map(([row, mine]) => [row.what, mine, row.published, row.source]);
 }

@@ -1,4 +1,4 @@
-/** How full one RACE subtable gets before an insert finds no free slot, by associativity. */
+/** How full a RACE subtable is when an insert first finds no free slot, by associativity. */
 import { writeFileSync } from 'node:fs';
 import { hasCode } from '../../src/errors.ts';
 import type { Store } from '../../src/store/api.ts';

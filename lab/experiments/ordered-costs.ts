@@ -1,6 +1,6 @@
 /**
- * Measures the processor time of an ordered store's operations, to find out why they are slow;
- * `stepwell-lab bench` says how slow. One process, one peer after the other, the same keys.
+ * Measures processor time, verbs and bytes per operation of ordered stores, to explain the times
+ * that `stepwell-lab bench` measures. One process runs one peer after another, with the same keys.
  */
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,8 +20,13 @@ import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 300_000, minimum: 1000, help: 'records of each store' },
-  operations: { kind: 'integer', fallback: 200_000, minimum: 100, help: 'gets; others a share' },
-  rounds: { kind: 'integer', fallback: 3, minimum: 1, help: 'of each row; the least counts' },
+  operations: {
+    kind: 'integer',
+    fallback: 200_000,
+    minimum: 100,
+    help: 'gets; of other operations, a share of it',
+  },
+  rounds: { kind: 'integer', fallback: 3, minimum: 1, help: 'of each row; the fastest counts' },
   only: { kind: 'text', fallback: 'lmdb,chime', help: 'some of the synchronous peers' },
   url: { kind: 'text', fallback: '', help: 'pool to use; default shm:ordered-<pid>' },
   seed: { kind: 'integer', fallback: 1, help: 'seed of the requests' },
@@ -36,13 +41,13 @@ const SCAN_SHARE = 0.02;
 interface Row {
   peer: string;
   operation: string;
-  /** CPU time of this process, so that another program's time does not count. */
+  /** CPU time of this process, which does not include that of other programs. */
   cpuNanoseconds: number;
   /** Per operation; undefined where the peer does not count it. */
   traffic: Traffic | undefined;
 }
 
-/** One operation on the i-th of some keys. */
+/** An operation, and the keys to run it on. */
 interface Course {
   operation: string;
   keys: readonly string[];
@@ -150,7 +155,7 @@ export async function main(argv: string[]): Promise<void> {
       const place = placeOf(peer, options.url, cleanup);
       const settings = { records: options.records, place, capacity, noSync: false };
       const opened = await openPeer({ peer, ...settings, keepKeys: true });
-      if (opened.kind !== 'sync') throw new UsageError(`${name} does not answer at once`);
+      if (opened.kind !== 'sync') throw new UsageError(`${name} is not a synchronous peer`);
       try {
         for (const course of list) {
           const isScan = course.operation.startsWith('scan');

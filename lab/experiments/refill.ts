@@ -1,7 +1,7 @@
 /**
- * Capacity by round: clients in processes of their own fill a pool, delete everything in shuffled
- * order and begin again with new keys. With `--kill` clients are killed at random meanwhile and
- * others take their place.
+ * Checks that a pool keeps its capacity. In each round, client processes fill the pool with new
+ * keys and delete all of them in random order. With `--kill`, clients are killed at random and
+ * replaced.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,6 +10,7 @@ import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
 import { Prng } from '../../src/random/prng.ts';
 import type { IndexName, Store, Value } from '../../src/store/api.ts';
 import { checkSync, createSync, destroySync, openSync } from '../../src/store/open.ts';
+import { Cleanup } from '../support/cleanup.ts';
 import { describeMemory } from '../support/memory-report.ts';
 import { parseOptions } from '../support/options.ts';
 
@@ -19,12 +20,12 @@ const SPEC = {
   bytes: { kind: 'text', fallback: '500', help: 'of values: one size, or several with commas' },
   rounds: { kind: 'integer', fallback: 4, minimum: 1, help: 'of filling and emptying' },
   clients: { kind: 'integer', fallback: 1, minimum: 1, help: 'processes' },
-  kill: { kind: 'flag', help: 'kill a client now and then, and begin another' },
-  memory: { kind: 'flag', help: 'after each round, where the memory of the empty pool is' },
+  kill: { kind: 'flag', help: 'kill clients at random, and replace them' },
+  memory: { kind: 'flag', help: 'after each round, print what the empty pool uses its memory for' },
   clear: { kind: 'flag', help: 'empty with clear() instead of deletions' },
   seed: { kind: 'integer', fallback: 1, help: 'of the first run' },
   seeds: { kind: 'integer', fallback: 1, minimum: 1, help: 'runs, each with the next seed' },
-  minutes: { kind: 'integer', fallback: 10, minimum: 1, help: 'end with an error after so long' },
+  minutes: { kind: 'integer', fallback: 10, minimum: 1, help: 'fail after this time' },
 } as const;
 
 type Options = ReturnType<typeof parseOptions<typeof SPEC>>;
@@ -39,7 +40,7 @@ interface Task {
 
 interface Answer {
   done: number;
-  /** What was refused for want of memory. */
+  /** Calls that the store refused because the pool was full. */
   refused: number;
 }
 
@@ -47,10 +48,10 @@ const BURST = 200;
 /** Between two kills, at most. */
 const KILL_MS = 150;
 const KILLS_PER_PHASE = 4;
-/** A client sends this when it begins: killing one that still loads its program tests nothing. */
+/** A client sends this when it starts to work. Killing it earlier would test nothing. */
 const WORKING = 'working';
 
-/** Lets the event loop turn, so that this client holds back no other one. */
+/** Lets the event loop turn, so that this client does not delay the reuse of memory. */
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
 async function perform({ url, seed, sizes, does }: Task): Promise<Answer> {
@@ -82,7 +83,7 @@ async function fill(store: Store<Value>, seed: number, sizes: number[]): Promise
   }
 }
 
-/** All keys in shuffled order; other clients delete them too. */
+/** Deletes all keys in random order, while other clients delete them too. */
 async function empty(store: Store<Value>, seed: number): Promise<Answer> {
   const prng = Prng.fromSeed(seed);
   const keys = [...store.keys()];
@@ -107,7 +108,7 @@ function isFull(error: unknown): boolean {
   return hasCode(error, 'SW_POOL_FULL');
 }
 
-/** A run: the capacities of its rounds. */
+/** One run, which prints the capacity of each round. */
 class Run {
   readonly #options: Options;
   readonly #url: string;
@@ -122,10 +123,11 @@ class Run {
     this.#sizes = options.bytes.split(',').map(Number);
   }
 
-  async rounds(): Promise<void> {
+  async rounds(cleanup: Cleanup): Promise<void> {
     const { index, mebibytes, rounds, clear } = this.#options;
     const size = mebibytes * 2 ** 20;
     createSync(this.#url, { size, regionSize: size, maxClients: 64 });
+    cleanup.add(() => destroySync(this.#url, { force: true }));
     try {
       const kind = kindNamed(index).manifest.name as IndexName;
       openSync(this.#url, { store: 'refill', index: kind, client: 'refill' }).close();
@@ -149,7 +151,7 @@ class Run {
         for (const text of describeMemory(this.#url, 'refill', isLast)) console.log(`  ${text}`);
       }
     } finally {
-      destroySync(this.#url, { force: true });
+      await cleanup.run();
     }
   }
 
@@ -162,7 +164,7 @@ class Run {
     }
   }
 
-  /** All clients do the same; one that is killed is followed by another. */
+  /** All clients perform the same task; a killed client is replaced. */
   async #all(does: Task['does']): Promise<Answer> {
     const { clients, kill } = this.#options;
     const total: Answer = { done: 0, refused: 0 };
@@ -193,7 +195,9 @@ class Run {
   }
 }
 
-/** What a process of its own answers; undefined when it was killed. `running` are those at work. */
+/**
+ * Performs a task in a new process. Undefined if it was killed; `running` has the busy processes.
+ */
 function ask(task: Task, running: Set<ChildProcess>): Promise<Answer | undefined> {
   return new Promise((resolve, reject) => {
     const child = fork(process.argv[1], ['refill'], {
@@ -229,7 +233,7 @@ export async function main(argv: string[]): Promise<void> {
   }, 60_000 * options.minutes);
   for (let seed = options.seed; seed < options.seed + options.seeds; seed++) {
     console.log(`${options.index}, values of ${options.bytes} bytes, seed ${seed}`);
-    await new Run(options, seed).rounds();
+    await new Run(options, seed).rounds(new Cleanup());
   }
   clearTimeout(tooLong);
 }

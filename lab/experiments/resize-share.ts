@@ -1,4 +1,4 @@
-/** Which share of the time of inserts goes into resizing: into those that split a subtable. */
+/** RACE: the share of insertion time that goes into inserts that split a subtable. */
 import { writeFileSync } from 'node:fs';
 import { invariant } from '../../src/errors.ts';
 import { ALWAYS } from '../../src/indexes/contract.ts';

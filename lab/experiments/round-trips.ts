@@ -1,6 +1,6 @@
 /**
- * Round trips and verbs of each operation of each index, without conflicts: from an empty index on,
- * with what growing costs and without it, beside what the papers say.
+ * Round trips and verbs of every operation of every index without conflicts, starting with an empty
+ * index: with and without the costs of growing, beside the papers' figures.
  */
 import { writeFileSync } from 'node:fs';
 import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
@@ -27,7 +27,7 @@ const SPEC = {
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
-/** The order in which each call finds what it needs: the record absent, then present. */
+/** In this order every call finds its record in the state that it needs. */
 const TURNS: readonly Call[] = ['insert', 'search', 'update', 'put', 'delete'];
 
 interface Row {
@@ -35,7 +35,7 @@ interface Row {
   call: Call;
   /** Operations by number of round trips, without those in which this client resized. */
   counts: Record<number, number>;
-  /** Means of the same operations, by counter, as in verbs/traffic.ts. */
+  /** Means of the same operations, by counter of verbs/traffic.ts. */
   quiet: number[];
   /** Means of all operations. */
   all: number[];
@@ -56,7 +56,7 @@ export async function main(argv: string[]): Promise<void> {
   if (!rows.every(isAsPublished)) process.exitCode = 1;
 }
 
-/** All calls on every key of an index that is empty at first and has its default parameters. */
+/** Runs all calls on every key of an initially empty index with default parameters. */
 function rowsOf(name: string, count: number, seed: number): Row[] {
   const client = new LabClient(kindNamed(name), {}, count);
   try {
@@ -109,7 +109,7 @@ function measure(
   };
 }
 
-/** What most operations take is what the paper says. */
+/** Whether most operations take as many round trips as the paper says. */
 function isAsPublished({ index, call, counts }: Row): boolean {
   const published = publishedTrips(index, call);
   return published === undefined || mostOften(counts) === published;

@@ -6,7 +6,7 @@ import { LabClient } from '../support/lab-client.ts';
 import { describeMachine } from '../support/machine.ts';
 import { parseOptions } from '../support/options.ts';
 import { censusOf, type SepHashCensus } from '../support/sephash-census.ts';
-import { figure, grouped, percent, table } from '../support/text.ts';
+import { difference, figure, grouped, percent, table } from '../support/text.ts';
 import { PAPER_SHAPE } from './published.ts';
 
 const SPEC = {
@@ -138,7 +138,7 @@ Its naive table has a byte a fingerprint (288 bytes an entry of the directory), 
 Skew: mean distance of a fingerprint's count from the average (paper: less than 18 % at 64).`);
 }
 
-/** A count that grows with the records; `atFirst` corrects for the size at the start. */
+/** A count that grows with the records; `atFirst` corrects for the initial size. */
 function countRow(what: string, count: number, factor: number, paper: number, atFirst = 0) {
   const scaled = count * factor + atFirst;
   return [what, grouped(count), grouped(scaled), grouped(paper), difference(scaled, paper)];
@@ -159,9 +159,4 @@ function megabytesRow(what: string, bytes: number, factor: number, paper?: numbe
 function totalOf(census: SepHashCensus): number {
   const { headers, fpTables, currentSegments, mainSegments, directory } = census;
   return headers + fpTables + currentSegments + mainSegments + directory;
-}
-
-function difference(ours: number, paper: number): string {
-  const percents = 100 * (ours / paper - 1);
-  return `${percents >= 0 ? '+' : ''}${percents.toFixed(1)} %`;
 }

@@ -1,6 +1,6 @@
 /**
- * Measures the space that indexes take as they grow: entries and bytes a key, the client's cache,
- * and the share of SHARD's levels. SHARD's Table 4 and the 97 % of its section 2.3.
+ * Measures the space that indexes take as they grow: entries and bytes per key, the client's cache,
+ * and the share of keys in each level of SHARD (SHARD, Table 4 and the 97 % of section 2.3).
  */
 import { writeFileSync } from 'node:fs';
 import { IF_ABSENT } from '../../src/indexes/contract.ts';
@@ -19,12 +19,12 @@ import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 400_000, minimum: 1000, help: 'keys to insert' },
-  looks: { kind: 'integer', fallback: 24, minimum: 2, help: 'times to look in the last doubling' },
+  looks: { kind: 'integer', fallback: 24, minimum: 2, help: 'samples during the last doubling' },
   indexes: { kind: 'text', fallback: 'race,sephash,shard', help: 'names, with commas' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
-/** Table 4: entries, and MB of cache, of an index with 4 Ti keys. */
+/** SHARD Table 4: entries per key, and MB of cache, of an index with 4 Ti keys. */
 const PUBLISHED: Record<string, { entriesPerKey: number; cacheMb: number }> = {
   race: { entriesPerKey: 6.44 / 4, cacheMb: 108 },
   sephash: { entriesPerKey: 7.82 / 4, cacheMb: 326.05 },
@@ -32,7 +32,7 @@ const PUBLISHED: Record<string, { entriesPerKey: number; cacheMb: number }> = {
 };
 const ENTRY_BYTES = 8;
 const ADDRESS_BYTES = 8;
-/** SHARD: a segment's address, and where its three levels begin. */
+/** SHARD: a segment's address, and the start of each of its three levels. */
 const WORDS_A_SEGMENT = 4;
 
 interface Look {
@@ -59,7 +59,7 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** Inserts all records; looks at even steps of the last doubling of their number. */
+/** Inserts all records, and takes samples at even steps while their number last doubles. */
 function grow(name: string, records: number, looks: number): Look[] {
   const own = ownIndex(name, records);
   const { pool, index } = own;

@@ -1,4 +1,4 @@
-/** Entry and space utilisation while the first records come, as in SepHash's Figure 18. */
+/** Entry and space utilisation as the first records are inserted (SepHash, Figure 18). */
 import { writeFileSync } from 'node:fs';
 import { RACE, type RaceIndex } from '../../src/indexes/race/race.ts';
 import { SEPHASH, type SepHashIndex } from '../../src/indexes/sephash/sephash.ts';
@@ -11,18 +11,18 @@ import { PAPER_SHAPE } from './published.ts';
 
 const SPEC = {
   records: { kind: 'integer', fallback: 10_000, minimum: 1, help: 'records to insert' },
-  step: { kind: 'integer', fallback: 1000, minimum: 1, help: 'records between two looks' },
+  step: { kind: 'integer', fallback: 1000, minimum: 1, help: 'records between two samples' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
 const ENTRY_BYTES = 8;
-/** Subtables of 1,344 slots: about as many slots at first as the paper's SepHash has. */
+/** Subtables of 1,536 slots: initially about as many slots as the paper's SepHash has. */
 const RACE_SHAPE = { ...PAPER_SHAPE, initialDepth: 3, maxDepth: 16 };
 
 interface Look {
   records: number;
   entries: number;
-  /** Bytes of the index, and of the blocks that it is in; records are in neither. */
+  /** Bytes of the index, and of the blocks that contain it; neither includes records. */
   bytes: number;
   blocks: number;
 }

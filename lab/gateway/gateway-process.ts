@@ -10,20 +10,20 @@ import { freePort } from '../bench/redis-server.ts';
 const EXTENSION = extname(import.meta.url);
 const RUNTIME = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] : [];
 const MAIN = fileURLToPath(new URL(`../../src/cli/main${EXTENSION}`, import.meta.url));
-/** The system counts processor time in ticks of 10 ms. */
+/** Linux counts processor time in ticks of 10 ms. */
 const TICKS_PER_SECOND = 100;
 
 export interface CommandProcess {
-  /** That it said it listens on; NaN when it said none. */
+  /** The port that it printed; NaN if it printed none. */
   readonly port: number;
   readonly pid: number;
-  /** Ends the process, which may finish what it does. */
+  /** Ends the process with SIGTERM, so that it can shut down. */
   stop(): Promise<void>;
-  /** By SIGKILL. */
+  /** Ends it with SIGKILL. */
   kill(): Promise<void>;
 }
 
-/** A command of stepwell in a process of its own, once it has said that it is `ready`. */
+/** Starts a `stepwell` command, and waits until its output matches `ready`. */
 export async function startCommand(
   command: readonly string[],
   ready: RegExp,
@@ -47,7 +47,9 @@ export async function startCommand(
   return { port: Number(port), pid: child.pid, stop, kill };
 }
 
-/** Runs a command. Its exit code is undefined when it had to be killed after `limitMs`. */
+/**
+ * Runs a command to its end. `code` is undefined if it was killed, after `limitMs` for instance.
+ */
 export async function runCommand(
   command: readonly string[],
   limitMs: number,
@@ -65,7 +67,7 @@ export async function runCommand(
   return { code: code ?? undefined, output };
 }
 
-/** `stepwell serve` of a pool on this machine, on a free port; `stop` removes the pool, too. */
+/** `stepwell serve` of a pool on this machine, on a free port; `stop` also removes the pool. */
 export async function startGateway(url: string): Promise<CommandProcess> {
   const gateway = await startCommand(['serve', url, '--port', '0', '--size', '2g'], /Ctrl-C/);
   invariant(gateway.port > 0, 'stepwell serve said no port');
@@ -93,7 +95,7 @@ export async function startGatewayOfNode(): Promise<CommandProcess> {
   };
 }
 
-/** What a process and its threads have used so far. */
+/** Processor seconds that a process and its threads have used. */
 export function processorSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');

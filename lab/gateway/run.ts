@@ -1,4 +1,4 @@
-/** redis-benchmark against gateways and redis-server by turns, in one run. */
+/** redis-benchmark against gateways and redis-server, alternating, in one run. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -21,7 +21,7 @@ const SPEC = {
   },
   clients: { kind: 'integer', fallback: 50, minimum: 1, help: 'connections' },
   tests: { kind: 'text', fallback: 'set,get,incr', help: 'commands of redis-benchmark' },
-  pipelines: { kind: 'text', fallback: '1,16', help: 'requests under way of a connection' },
+  pipelines: { kind: 'text', fallback: '1,16', help: 'requests in flight on each connection' },
   peers: {
     kind: 'text',
     fallback: 'mapped,redis',
@@ -62,7 +62,7 @@ export async function main(argv: string[]): Promise<void> {
     for (let round = 0; round < options.rounds; round++) {
       for (const pipeline of options.pipelines.split(',').map(Number)) {
         for (const test of options.tests.split(',')) {
-          // By turns from either end: what comes second finds other caches.
+          // Reverse the order every round, because later peers find other contents in the caches.
           const order = round % 2 === 0 ? peers : peers.toReversed();
           for (const peer of order) runs.push(await measure(peer, test, pipeline, options));
         }

@@ -5,22 +5,22 @@ import type { Eviction } from '../../src/store/api.ts';
 import { Experts, LFU, LRU } from '../../src/store/eviction/experts.ts';
 import type { Trace } from './traces.ts';
 
-/** A cache whose hits are counted: a request that misses brings its key in. */
-export interface CountedCache {
+/** A cache whose hits are counted. A request that misses inserts its key. */
+interface CountedCache {
   /** Whether the key was there. */
   request(key: number): boolean;
 }
 
-/** Which key goes next from a cache that knows every use of every key. */
+/** An eviction order with full knowledge of every use of every key. */
 interface Order {
-  /** The key that is to go; there is one. */
+  /** The key to evict next. The cache is not empty. */
   readonly victim: number;
-  /** The key was used; it may be new. */
+  /** Records a use of a key, which may be new. */
   use(key: number): void;
   remove(key: number): void;
 }
 
-/** A Map keeps its keys in the order in which they were put. */
+/** Least recently used first: a Map keeps its keys in insertion order. */
 class Recency implements Order {
   readonly #keys = new Map<number, true>();
 
@@ -39,8 +39,8 @@ class Recency implements Order {
 }
 
 /**
- * The key goes that was requested least often since it came, of those the one whose last request is
- * the longest ago. A list of keys for each frequency.
+ * Evicts the key with the fewest requests since it was inserted; among several, the least recently
+ * used. It keeps a list of keys for each frequency.
  */
 class Frequency implements Order {
   readonly #frequencies = new Map<number, number>();
@@ -93,23 +93,23 @@ class ExactCache implements CountedCache {
   }
 }
 
-export class ExactLru extends ExactCache {
+class ExactLru extends ExactCache {
   constructor(capacity: number) {
     super(capacity, new Recency());
   }
 }
 
-export class ExactLfu extends ExactCache {
+class ExactLfu extends ExactCache {
   constructor(capacity: number) {
     super(capacity, new Frequency());
   }
 }
 
 /**
- * Adaptive eviction whose experts know every use, and whose history forgets nothing too early. The
- * weights are the store's.
+ * Adaptive eviction whose experts know every use, and whose history loses no entry early. It learns
+ * its weights as the store does.
  */
-export class ExactAdaptive implements CountedCache {
+class ExactAdaptive implements CountedCache {
   readonly #keys = new Set<number>();
   readonly #recency = new Recency();
   readonly #frequency = new Frequency();
@@ -157,7 +157,7 @@ export class ExactAdaptive implements CountedCache {
   }
 }
 
-/** The cache that evicts by a store's policy, and knows every use of every key. */
+/** A cache with a store's eviction policy and full knowledge of every use of every key. */
 export function exactOf(eviction: Eviction, capacity: number, seed: number): CountedCache {
   if (eviction === 'lru') return new ExactLru(capacity);
   if (eviction === 'lfu') return new ExactLfu(capacity);
@@ -165,10 +165,10 @@ export function exactOf(eviction: Eviction, capacity: number, seed: number): Cou
   return new ExactAdaptive(capacity, () => prng.nextDouble());
 }
 
-/** Not counted, as a share of the requests: the caches are not full yet. */
+/** Share of the requests that do not count, because the caches are not full yet. */
 export const WARM_UP = 0.2;
 
-/** Hits in percent of the requests that count. */
+/** Hits, in percent of the requests that count. */
 export function hitRateOf({ requests }: Trace, cache: CountedCache): number {
   const first = Math.floor(WARM_UP * requests.length);
   let hits = 0;
@@ -178,7 +178,7 @@ export function hitRateOf({ requests }: Trace, cache: CountedCache): number {
   return (100 * hits) / (requests.length - first);
 }
 
-/** What a service has in each of its processes today. */
+/** The package lru-cache, which many services use in each process. */
 export class LruPackage implements CountedCache {
   readonly #cache: LRUCache<number, true>;
 

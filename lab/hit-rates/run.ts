@@ -1,7 +1,7 @@
 /**
- * Hit rates of bounded stores, beside caches that know exactly which key was used least recently or
- * least often, and beside the package lru-cache. A miss inserts its key. All get the same requests;
- * the first fifth of them is not counted.
+ * Hit rates of bounded stores, beside caches with exact LRU and LFU orders, and beside the package
+ * lru-cache. All get the same requests, and insert a key that misses. The first fifth of the
+ * requests does not count.
  */
 import { writeFileSync } from 'node:fs';
 import { Prng } from '../../src/random/prng.ts';
@@ -21,7 +21,12 @@ const SPEC = {
   keys: { kind: 'integer', fallback: 10_000, minimum: 100, help: 'of each trace' },
   requests: { kind: 'integer', fallback: 300_000, minimum: 1000, help: 'of each trace' },
   shares: { kind: 'text', fallback: '1,10,50', help: 'room, in percent of the keys' },
-  clients: { kind: 'integer', fallback: 1, minimum: 1, help: 'that send the requests in turn' },
+  clients: {
+    kind: 'integer',
+    fallback: 1,
+    minimum: 1,
+    help: 'clients that take turns with the requests',
+  },
   near: {
     kind: 'integer',
     fallback: 0,
@@ -102,7 +107,7 @@ function ofStore(
   let number = 0;
   const request = (key: number) => {
     const store = stores[number++ % stores.length];
-    // The clock goes as fast as if a hundred requests took a millisecond.
+    // A hundred requests take a millisecond of this clock.
     if (number % 100 === 0) time.now++;
     if (store.get(String(key)) !== undefined) return true;
     store.set(String(key), VALUE);

@@ -17,13 +17,13 @@ export function zipf(keys: number, length: number, seed: number): Trace {
   return { name: 'zipf-0.99', keys, requests };
 }
 
-/** Each so many requests by Zipf's law a scan follows. */
+/** Requests by Zipf's law between two scans, as a multiple of the keys. */
 const SCAN_PERIOD = 0.5;
 /** Length of a scan, as a share of the keys. */
 const SCAN_SHARE = 0.25;
 
 /**
- * Zipf's law over half of the keys; the other half is read by scans only, each from where the last
+ * Zipf's law over half of the keys. Only scans read the other half; each one starts where the last
  * one ended.
  */
 export function scans(keys: number, length: number, seed: number): Trace {
@@ -40,10 +40,10 @@ export function scans(keys: number, length: number, seed: number): Trace {
   return { name: 'scans', keys, requests };
 }
 
-/** Requests, in keys, after which others are the hot ones. */
+/** Requests between two changes of the hot keys, as a multiple of the keys. */
 const SHIFT_PERIOD = 4;
 
-/** Zipf's law, whose hot keys are others from time to time. */
+/** Zipf's law with hot keys that change from time to time. */
 export function shifting(keys: number, length: number, seed: number): Trace {
   const ranks = new ZipfRanks(keys, Prng.fromSeed(seed));
   const period = SHIFT_PERIOD * keys;

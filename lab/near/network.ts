@@ -1,6 +1,6 @@
 /**
- * Reads with a near cache over the network: their time, round trips and bytes beside those of the
- * same store without one, by the counters of the clients' fabrics.
+ * Reads with a near cache over a network, beside reads of the same store without one: time, and
+ * round trips and bytes as the clients' fabrics count them.
  */
 import { loadavg } from 'node:os';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -25,13 +25,13 @@ const SPEC = {
 type Settings = ReturnType<typeof parseOptions<typeof SPEC>>;
 
 const NODE_BYTES = 2 ** 27;
-/** Writes of other keys that make their client advance the epoch: it retires a block by each. */
+/** Writes of other keys, each of which retires a block, so that their client advances the epoch. */
 const WRITES_BETWEEN = 300;
-/** After so long a client without operations announces no epoch, and then the current one. */
+/** A client without operations for this long is idle, and announces the current epoch next time. */
 const IDLE_MS = 100;
-/** Entries of the near cache for each key, so that none of them waits for room. */
+/** Near cache entries per key: more than enough room for all. */
 const ROOM = 10;
-/** After these all values are kept, and the code is compiled. */
+/** Rounds after which the near cache has all values, and the code is compiled. */
 const WARMING = 10;
 
 type Texts = Pick<AsyncStore<unknown>, 'get' | 'set' | 'counters'>;
@@ -42,7 +42,7 @@ interface Setting {
   readonly bytes: number;
 }
 
-/** What a read of each key took, on average. */
+/** Mean costs of a read. */
 interface Cost {
   readonly micros: number;
   readonly roundTrips: number;
@@ -79,7 +79,7 @@ async function measure(setting: Setting, settings: Settings): Promise<string[][]
     const url = `${fabric}://${ports.map((port) => `127.0.0.1:${port}`).join(',')}/near`;
     const opened = async (options: OpenOptions = {}) => {
       const index = settings.index as IndexName;
-      // A client of its own, whose counters are about its reads alone.
+      // A separate client, whose counters count only its own reads.
       const store = await openRemote(url, { index, ...options }, new RemoteClients());
       cleanup.add(() => store.close());
       return store;
@@ -127,7 +127,7 @@ async function changeEpoch(plain: Texts): Promise<void> {
   await plain.set('other', 'v');
 }
 
-/** Reads every key once, one after the other. */
+/** Reads every key once, one after another. */
 async function pass(store: Texts, keys: readonly string[]): Promise<Cost> {
   const { traffic: before } = await store.counters();
   const began = performance.now();

@@ -5,19 +5,19 @@ import type { IndexName, OpenOptions, Store } from '../../src/store/api.ts';
 import { openSync } from '../../src/store/open.ts';
 import { contentOf, keysOf, type PeerName, type Place } from './plan.ts';
 
-/** A peer as a reading process uses it: what answers at once returns no promise. */
+/** A peer in the reading process. Synchronous peers return values, others promises. */
 export interface Reader {
   get(key: string): unknown;
   close(): unknown;
 }
 
-/** A peer as the process uses it that fills it and changes its keys. */
+/** A peer in the process that fills it and changes its keys. */
 export interface Writer {
   set(key: string, value: unknown): unknown;
   close(): unknown;
 }
 
-/** Room for all records several times over, so that no peer evicts or grows. */
+/** Several times what the records need, so that no peer evicts or grows. */
 const CAPACITY = 512 * 2 ** 20;
 
 export async function openReader(peer: PeerName, place: Place): Promise<Reader> {
@@ -37,7 +37,7 @@ export async function openWriter(peer: PeerName, place: Place): Promise<Writer |
   return { set: (key, value) => store.set(key, value), close: () => store.close() };
 }
 
-/** In this process alone, and of objects themselves. */
+/** A cache of this process alone, which keeps references to objects. */
 function privateCache({ keys, values }: Place): Reader {
   const cache = new LRUCache<string, object | string>({ max: keys });
   keysOf(keys).forEach((key, id) => {
@@ -79,7 +79,7 @@ function lmdbWriter(place: Place): Writer {
   };
 }
 
-/** node-redis with its client-side cache, which keeps replies: a document is parsed each time. */
+/** node-redis with its client-side cache. It keeps replies, so each read parses its document. */
 async function redis({ redisPort, values, keys }: Place): Promise<Reader> {
   const client = await createClient({
     RESP: 3,

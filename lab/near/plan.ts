@@ -13,7 +13,7 @@ export const PEER_NAMES = [
 ] as const;
 export type PeerName = (typeof PEER_NAMES)[number];
 
-/** Where the peers keep their data, and what it is. */
+/** Where the peers keep their data, and what the data is. */
 export interface Place {
   readonly url: string;
   readonly index: string;
@@ -25,14 +25,14 @@ export interface Place {
   readonly keys: number;
 }
 
-/** Reads of one peer, in a process of its own. */
+/** Reads of one peer, in its own process. */
 export interface ReadTask {
   readonly distribution: 'uniform' | 'zipf';
-  /** Whether the caller holds its keys; otherwise each read has a string of its own. */
+  /** Whether reads use the same key strings again; otherwise each read has a new string. */
   readonly heldKeys: boolean;
   readonly reads: number;
   readonly seed: number;
-  /** Whether to compare each value with what was acknowledged before; such reads are not timed. */
+  /** Whether to check that values are not stale. Such reads are not timed. */
   readonly checked: boolean;
 }
 
@@ -43,13 +43,13 @@ export interface ReadResult {
 }
 
 /**
- * Reads of a near cache's process, by handles that share its heap: nanoseconds by what is read and
- * by whom.
+ * Nanoseconds per read, by kind of read and by handle. All handles are in the process that has the
+ * near cache.
  */
 export type ColdResult = Readonly<Record<string, Readonly<Record<string, number>>>>;
 
 /** A document; `version` counts how often its key was written. */
-export interface Document {
+interface Document {
   readonly id: number;
   readonly version: number;
   readonly title: string;
@@ -58,7 +58,7 @@ export interface Document {
   readonly body: string;
 }
 
-export function documentOf(id: number, version: number): Document {
+function documentOf(id: number, version: number): Document {
   return {
     id,
     version,
@@ -79,7 +79,7 @@ export function contentOf(values: ValueKind, id: number, version: number): Docum
   return values === 'json' ? documentOf(id, version) : textOf(version);
 }
 
-/** The version that a value says it is of. */
+/** The version that a value contains. */
 export function versionOf(value: unknown): number {
   if (typeof value === 'string') return Number.parseInt(value, 10);
   return (value as Document).version;

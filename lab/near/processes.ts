@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Answers what the parent asks, one message after the other, and ends with the parent. */
+/** Answers the parent's messages one by one, and ends with the parent. */
 export function serve<M>(handle: (message: M) => Promise<object>): void {
   process.on('message', async (message: M) => {
     try {
@@ -15,7 +15,7 @@ export function serve<M>(handle: (message: M) => Promise<object>): void {
   process.on('disconnect', () => process.exit());
 }
 
-/** A process of this program, asked one thing at a time. */
+/** A child process that answers one message at a time. */
 export class Asked<M extends object, A extends object> {
   readonly #child: ChildProcess;
 

@@ -30,7 +30,7 @@ interface Opened {
   reader: Reader;
 }
 
-/** A near cache admits a value when it is read for the second time. */
+/** A near cache admits a value at its second read. */
 const WARMING = 3;
 
 /** The first message opens a peer for those that follow. */
@@ -50,7 +50,7 @@ async function open(peer: PeerName, place: Place): Promise<Opened> {
   const versions = Versions.attach(place.versions, place.keys);
   const reader = await openReader(peer, place);
   const keys = keysOf(place.keys);
-  // Caches have all keys from here on, and the code is compiled.
+  // After this, caches have all keys, and the code is compiled.
   for (let pass = 0; pass < WARMING; pass++) await timed(reader, keys);
   return { peer, place, keys, versions, reader };
 }
@@ -65,7 +65,7 @@ async function read({ reader, keys, versions }: Opened, task: ReadTask): Promise
   return { nanoseconds: await timed(reader, asked), stale: 0 };
 }
 
-/** Nanoseconds a read, one after the other. */
+/** Mean nanoseconds of a read, one after another. */
 async function timed(
   reader: Pick<Reader, 'get'>,
   asked: readonly string[],
@@ -98,8 +98,8 @@ async function countStale(
 }
 
 /**
- * Times reads that a near cache does not answer, beside those of a handle without one. All have the
- * same heap and code, none has read before, and none pays for the garbage of the one before.
+ * Times reads that a near cache cannot answer, beside those of a handle without one. All handles
+ * use the same heap and code, none has read before, and each starts after a garbage collection.
  */
 async function cold({ place, keys }: Opened): Promise<ColdResult> {
   const warming = openStore(place);
@@ -136,7 +136,7 @@ async function cold({ place, keys }: Opened): Promise<ColdResult> {
   }
 }
 
-/** Near reads of a store that notes their uses in the pool, beside those of one that does not. */
+/** Near reads of a bounded store, which records their uses in the pool, and of an unbounded one. */
 async function bounded(
   place: Place,
   keys: readonly string[],
@@ -159,7 +159,7 @@ async function bounded(
       await timed(near, keys);
       await timed(unbounded, keys);
     }
-    // Not all entries are at their eighth use at the same time.
+    // Random reads, so that the entries do not reach their eighth use together.
     for (let pass = 0; pass < WARMING; pass++) await timed(near, chosen());
     const asked = chosen();
     collectGarbage();

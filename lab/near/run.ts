@@ -1,7 +1,7 @@
 /**
- * Reads of objects that a process keeps near: Stepwell with `nearCache` beside lru-cache, lmdb and
+ * Reads of objects that a process caches: Stepwell with `nearCache` beside lru-cache, lmdb and
  * node-redis with its client-side cache. Other processes change keys meanwhile, and an oracle
- * counts the reads that are stale.
+ * counts stale reads.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg } from 'node:os';
@@ -41,7 +41,7 @@ const SPEC = {
   changes: {
     kind: 'text',
     fallback: '0,1,10',
-    help: "percent of the keys that another process changes in a second; '' times misses alone",
+    help: "percent of the keys that another process changes per second; '' times only misses",
   },
   peers: { kind: 'text', fallback: PEER_NAMES.join(','), help: 'names, with commas' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
@@ -49,7 +49,7 @@ const SPEC = {
 
 type Options = ReturnType<typeof parseOptions<typeof SPEC>>;
 
-/** node-redis awaits every read, also those that its cache answers. */
+/** node-redis awaits every read, even one that its cache answers. */
 const FEWER_READS_OF_REDIS = 5;
 
 interface Peer {
@@ -103,7 +103,7 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** Each peer has a store of its own, filled, and a process that has read all of it. */
+/** Gives each peer a filled store of its own, and a process that has read all of it. */
 async function startPeers(values: ValueKind, options: Options, cleanup: Cleanup): Promise<Peer[]> {
   const folder = mkdtempSync('/dev/shm/stepwell-near-');
   cleanup.add(() => rmSync(folder, { recursive: true, force: true }));

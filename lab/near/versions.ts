@@ -2,8 +2,8 @@ import { closeSync, ftruncateSync, openSync, unlinkSync } from 'node:fs';
 import { loadLibc } from '../../src/fabrics/shared/libc.ts';
 
 /**
- * The channel beside the stores: for each key the last version that its writer was told is stored.
- * A reader that looks here first and then reads an older version has read a stale value.
+ * The oracle, beside the stores: the latest version of each key whose write was acknowledged. A
+ * reader that looks here first, and then reads an older version, has read a stale value.
  */
 export class Versions {
   readonly #words: Int32Array;
@@ -16,7 +16,7 @@ export class Versions {
     this.#close = () => libc.release(mapping);
   }
 
-  /** Makes the file, with version 1 of every key. */
+  /** Creates the file, with version 1 of every key. */
   static create(path: string, keys: number): Versions {
     const fd = openSync(path, 'wx+', 0o600);
     try {

@@ -1,4 +1,4 @@
-/** A process that fills one peer, then changes its keys at a steady rate until it is to rest. */
+/** A process that fills one peer, and changes its keys at a steady rate while told to. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { Prng } from '../workloads/index.ts';
 import { openWriter, type Writer } from './peers.ts';
@@ -43,7 +43,7 @@ function writing(): (message: WriterMessage) => Promise<object> {
   };
 }
 
-/** Version 1 of every key. */
+/** Opens the peer and writes version 1 of every key. */
 async function open(peer: PeerName, place: Place): Promise<Opened> {
   const versions = Versions.attach(place.versions, place.keys);
   const writer = await openWriter(peer, place);
@@ -52,7 +52,7 @@ async function open(peer: PeerName, place: Place): Promise<Opened> {
   return opened;
 }
 
-/** The version is acknowledged once the peer says that it is stored. */
+/** Writes a version, and acknowledges it once the peer has stored it. */
 async function write(of: Opened, id: number, version: number): Promise<void> {
   const { writer, keys, place, versions } = of;
   if (writer === undefined) return;
@@ -61,7 +61,7 @@ async function write(of: Opened, id: number, version: number): Promise<void> {
   versions.acknowledge(id, version);
 }
 
-/** Changes keys by chance; returns how many. */
+/** Changes random keys; returns how many. */
 async function change(of: Opened, perSecond: number, resting: AbortSignal): Promise<number> {
   const began = performance.now();
   let changes = 0;

@@ -1,5 +1,5 @@
 /**
- * Blocks of a page that a program of the workbench writes:
+ * Blocks of a page whose contents a program of the workbench writes:
  *
  *     <!-- measured: round-trips --index hstore -->
  *     (where and when it ran, and what it printed)
@@ -16,7 +16,7 @@ export interface MeasuredBlock {
 const BEGIN = /^<!-- measured: ([^>]*\S) -->$/;
 const END = '<!-- end of measured -->';
 
-/** The blocks of a page, first to last. Raises an Error that names the line of a lone mark. */
+/** The blocks of a page, first to last. Throws an Error that names the line of an unpaired mark. */
 export function measuredBlocks(lines: readonly string[]): MeasuredBlock[] {
   const blocks: MeasuredBlock[] = [];
   let open: { words: string[]; from: number } | undefined;
@@ -24,7 +24,7 @@ export function measuredBlocks(lines: readonly string[]): MeasuredBlock[] {
     const command = BEGIN.exec(line)?.[1];
     if (command === undefined && line !== END) return;
     if ((command === undefined) !== (open !== undefined)) {
-      throw new Error(`line ${at + 1}: blocks begin and end in turn`);
+      throw new Error(`line ${at + 1}: a block begins inside another one, or ends outside of any`);
     }
     if (open !== undefined) blocks.push({ ...open, end: at });
     open = command === undefined ? undefined : { words: command.split(/\s+/), from: at + 1 };

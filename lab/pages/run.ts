@@ -7,7 +7,7 @@ import { type MeasuredBlock, measuredBlocks } from './measured-blocks.ts';
 
 const COMMAND = 'stepwell-lab write-pages PAGE...';
 const SPEC = {
-  only: { kind: 'text', fallback: '', help: 'blocks whose command has this text in it' },
+  only: { kind: 'text', fallback: '', help: 'only blocks whose command contains this text' },
 } as const;
 const BUFFER_BYTES = 2 ** 26;
 
@@ -33,7 +33,7 @@ function writePage(page: string, only: string): void {
       maxBuffer: BUFFER_BYTES,
       stdio: ['ignore', 'pipe', 'inherit'],
     });
-    // The page is read again: a run may take an hour, and its reader may have edited meanwhile.
+    // Read the page again: the run may have taken an hour, and someone may have edited the page.
     replaceBlock(page, blocksOf(page)[i], measuredText(command, machine, printed));
   }
 }
@@ -72,7 +72,7 @@ function measuredText(command: string, machine: Machine, printed: string): strin
   ];
 }
 
-/** The measured commit, marked if the code has changes that are not committed. */
+/** The commit that is measured, marked when the code has uncommitted changes. */
 function commit(): string {
   const git = (...words: string[]) => execFileSync('git', words, { encoding: 'utf8' }).trim();
   const isChanged = git('status', '--porcelain', '--', 'src', 'lab', 'scripts') !== '';

@@ -1,12 +1,9 @@
 import { type Address, type Batch, CALL, type Scratch } from '../../src/verbs/index.ts';
 
 /**
- * A two-sided call: a request that a core of the memory node answers. Here it exists for baselines
- * that need it and stands alone in its batch.
+ * Posts a two-sided call, which a core of the memory node of `address` answers: for baselines that
+ * need one. Request and reply are the `bytes` at `offset`. A call stands alone in its batch.
  */
-export { CALL };
-
-/** Posts a call to the node of `address`; request and reply are the `bytes` at `offset`. */
 export function postCall(
   batch: Batch,
   address: Address,

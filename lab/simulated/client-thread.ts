@@ -13,7 +13,7 @@ export interface Ended {
   ended: number;
 }
 
-/** The batch of one coroutine on its way. */
+/** A coroutine's operation, and its batch that is under way. */
 export class Flight {
   readonly id: number;
   readonly coroutine: number;
@@ -24,13 +24,13 @@ export class Flight {
   error: unknown;
   failed = false;
   began = 0;
-  /** Rows [row, end) are under way; the verbs among them that are not answered yet. */
+  /** Rows [row, end) are under way; `outstanding` of their verbs are not answered yet. */
   row = 0;
   end = 0;
   outstanding = 0;
-  /** When the last answer so far is in the client's memory. */
+  /** When the latest answer so far reaches the client's memory. */
   doneAt = 0;
-  /** By row: arrival at the memory node, and lines that have not been touched yet. */
+  /** By row: when the verb arrives at the memory node, and how many lines it has yet to touch. */
   arrival = new Float64Array(16);
   linesLeft = new Int32Array(16);
 
@@ -47,15 +47,15 @@ export class Flight {
   }
 }
 
-/** What a thread needs of the network around it. */
+/** The network, as a thread uses it. */
 export interface Surroundings {
   readonly now: number;
-  /** CPU time of a step that posts this batch, if any. */
+  /** CPU time of a step, which posts `batch` if there is one. */
   cpuNs(thread: ClientThread, batch: Batch | undefined): number;
-  /** The step that a thread is in takes so long. */
+  /** Ends the thread's current step after `ns`. */
   stepTakes(thread: ClientThread, ns: number): void;
   post(flight: Flight): void;
-  /** A flight more of a thread, for a batch that no coroutine waits for. */
+  /** Adds a flight to a thread, for a batch that no coroutine waits for. */
   newFlight(thread: ClientThread): Flight;
 }
 
@@ -63,26 +63,26 @@ export interface Surroundings {
 export const NO_COROUTINE = -1;
 
 /**
- * A thread of a compute node, or of a memory node's machine, that runs coroutines. It resumes one
- * at a time, in the order in which they became ready, and every step takes CPU time: enough
- * coroutines keep it busy (RACE 4.1).
+ * A thread that runs coroutines, on a compute node or on a memory node's machine. It resumes them
+ * one at a time, in the order in which they became ready. Every step takes CPU time, so enough
+ * coroutines keep the thread busy (RACE 4.1).
  */
 export class ClientThread {
   readonly id: number;
   readonly nic: Nic;
-  /** To memory of its own machine, if that is a memory node. */
+  /** Access to the memory of its own machine, if that is a memory node. */
   readonly door: LocalDoor | undefined;
   readonly traffic: TrafficCounters;
   readonly queuePairs: readonly QueuePair[];
   readonly flights: readonly Flight[];
   readonly #network: Surroundings;
   readonly #onEnded: (ended: Ended) => void;
-  /** A ring of ready coroutines; each is in it at most once. */
+  /** A ring of the coroutines that are ready, each at most once. */
   readonly #ready: Int32Array;
   #first = 0;
   #waiting = 0;
   #running: Flight | undefined;
-  /** Flights for batches that are not waited for, and are not under way. */
+  /** Idle flights for batches that no coroutine waits for. */
   readonly #loose: Flight[] = [];
   busyNs = 0;
 
@@ -109,7 +109,7 @@ export class ClientThread {
     this.#ready = new Int32Array(shape.coroutines);
   }
 
-  /** Gives an idle coroutine an operation; the maker of the thread is told of its end. */
+  /** Starts an operation on an idle coroutine; `onEnded` is called when it has ended. */
   start(coroutine: number, operation: Operation<unknown>): void {
     const flight = this.flights[coroutine];
     invariant(flight.operation === undefined, 'a coroutine runs one operation at a time');
@@ -119,7 +119,7 @@ export class ClientThread {
     this.resume(flight);
   }
 
-  /** The coroutine can go on as soon as the CPU is free. */
+  /** The coroutine may continue as soon as the CPU is free. */
   resume(flight: Flight): void {
     if (flight.coroutine === NO_COROUTINE) {
       (flight.batch as UnwaitedWrite).completed(flight.error);
@@ -142,7 +142,7 @@ export class ClientThread {
     this.#network.stepTakes(this, ns);
   }
 
-  /** Runs the operation up to its next batch. What it throws is its result. */
+  /** Runs the operation up to its next batch. An error that it throws becomes its result. */
   #advance(flight: Flight): void {
     const operation = flight.operation as Operation<unknown>;
     const { failed, error } = flight;
@@ -159,7 +159,7 @@ export class ClientThread {
     }
   }
 
-  /** The CPU is done with the step: the batch goes out, or the operation has ended. */
+  /** The CPU has finished the step: posts the batch, or ends the operation. */
   endStep(): void {
     const flight = this.#running as Flight;
     if (flight.batch === undefined) this.#end(flight);
@@ -169,7 +169,7 @@ export class ClientThread {
     if (this.#waiting > 0) this.#step();
   }
 
-  /** The WRITE goes out on the same queue pair, and the coroutine goes on at once. */
+  /** Posts the WRITE on the same queue pair; the coroutine continues at once. */
   #postUnwaited(flight: Flight, write: UnwaitedWrite): void {
     const loose = this.#loose.pop() ?? this.#network.newFlight(this);
     write.isUnderWay = true;

@@ -1,11 +1,11 @@
 const INITIAL_CAPACITY = 1024;
-/** Bounds of an event's fields, so that two 32-bit words hold all but its time. */
-export const KINDS_MAX = 16;
+/** Bounds of an event's fields, so that two 32-bit words hold all of them except the time. */
+const KINDS_MAX = 16;
 export const PARTS_MAX = 65_536;
 
 /**
- * Events by time, those of one time in the order in which they were pushed, so that one seed gives
- * one run. A binary heap over typed arrays: nothing is allocated per event.
+ * Events in order of time. Events of the same time come out in the order in which they were pushed,
+ * so that a seed determines the run. A binary heap in typed arrays: no allocation per event.
  */
 export class EventQueue {
   #times = new Float64Array(INITIAL_CAPACITY);
@@ -15,7 +15,7 @@ export class EventQueue {
   #details = new Uint32Array(INITIAL_CAPACITY);
   #length = 0;
   #pushed = 0;
-  /** The event that was popped last. */
+  /** The event that `pop` took last. */
   time = 0;
   kind = 0;
   owner = 0;
@@ -38,7 +38,7 @@ export class EventQueue {
     let hole = this.#length++;
     while (hole > 0) {
       const parent = (hole - 1) >> 1;
-      // An event that is pushed later comes after one of the same time.
+      // Of two events of the same time, the one that was pushed later comes later.
       if (this.#times[parent] <= time) break;
       this.#move(parent, hole);
       hole = parent;
@@ -46,7 +46,7 @@ export class EventQueue {
     this.#put(hole, time, order, owner * KINDS_MAX + kind, row * PARTS_MAX + part);
   }
 
-  /** Takes the earliest event into the fields; false when there is none. */
+  /** Moves the earliest event into the fields; false when the queue is empty. */
   pop(): boolean {
     if (this.#length === 0) return false;
     this.time = this.#times[0];
@@ -61,7 +61,7 @@ export class EventQueue {
     return true;
   }
 
-  /** Puts the event at `last` where the root was, or below. */
+  /** Moves the event at `last` to the root, then down to its position. */
   #sink(last: number): void {
     const times = this.#times;
     const orders = this.#orders;

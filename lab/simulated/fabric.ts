@@ -2,6 +2,7 @@ import {
   type Address,
   AWAIT,
   type Batch,
+  CALL,
   CAS,
   FAA,
   type Fabric,
@@ -10,13 +11,13 @@ import {
   TrafficCounters,
   WRITE,
 } from '../../src/verbs/index.ts';
-import { CALL } from './call.ts';
 import type { SimulatedMemory } from './memory.ts';
 import { countBatch } from './traffic.ts';
 
 /**
- * The simulated memory without time: for what happens before the clock starts (creating a pool,
- * joining, loading). Each client has its own; its counters also count what it does in time.
+ * Executes verbs on the simulated memory in no virtual time: for everything before the clock starts
+ * (creating a pool, joining, loading). Each client has one. Its counters also count the verbs that
+ * the client runs in virtual time.
  */
 export class SimulatedFabric implements Fabric {
   readonly traffic = new TrafficCounters();

@@ -1,8 +1,8 @@
-/** Values of one power of two are told apart in so many steps: an error below 1/64. */
+/** Buckets between two powers of two: the error of a quantile is below 1/64. */
 const STEPS = 32;
 const POWERS = 48;
 
-/** Counts of non-negative values by their logarithm, for latencies over many orders. */
+/** A logarithmic histogram of non-negative values, for latencies of many orders of magnitude. */
 export class Histogram {
   readonly #counts = new Float64Array(STEPS * POWERS);
   count = 0;
@@ -22,7 +22,9 @@ export class Histogram {
     return this.sum / this.count;
   }
 
-  /** The value that a share of all values do not exceed, to within a step; NaN for none. */
+  /**
+   * The smallest value that `share` of the values do not exceed, to within a bucket; NaN if empty.
+   */
   quantile(share: number): number {
     if (this.count === 0) return Number.NaN;
     const rank = Math.max(1, Math.ceil(share * this.count));

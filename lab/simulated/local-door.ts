@@ -18,7 +18,7 @@ export interface LocalModel
   readonly atomics: 'coherent' | 'loopback';
 }
 
-/** As measured between processes that share memory, on a device that promises IBV_ATOMIC_GLOB. */
+/** Costs as measured between processes that share memory; the device promises IBV_ATOMIC_GLOB. */
 export const SHARED_WITH_NIC: LocalModel = { ...SHARED_MEMORY, atomics: 'coherent' };
 
 /** How one thread on the machine of a memory node reaches that node's memory without the NIC. */
@@ -26,9 +26,9 @@ export class LocalDoor {
   readonly node: MemoryNode;
   readonly model: LocalModel;
   readonly #memory: SimulatedMemory;
-  /** Until something is where the CPU has it, and as much until it goes on. */
+  /** Time until a verb reaches the memory, and again until the thread has its result. */
   readonly oneWayNs: number;
-  /** When the last line of this thread's last verb has been touched. */
+  /** When this thread's latest verb touches its last line. */
   doneAt = 0;
 
   constructor(node: MemoryNode, memory: SimulatedMemory, model: LocalModel) {
@@ -38,7 +38,7 @@ export class LocalDoor {
     this.oneWayNs = model.roundTripNs / 2;
   }
 
-  /** Whether the verb is the CPU's; else the NIC's, to another node or to this one. */
+  /** Whether the CPU executes the verb; otherwise a NIC does, even if on this node. */
   leadsTo({ kind, address }: Batch, row: number): boolean {
     if (this.#memory.nodeOf(address[row]) !== this.node.id) return false;
     if (kind[row] === READ || kind[row] === WRITE || kind[row] === AWAIT) return true;

@@ -2,18 +2,18 @@ import type { ClientThread } from './client-thread.ts';
 import type { MemoryNode, Nic } from './nodes.ts';
 
 /** Shares of the measured time in which a NIC's parts were busy. */
-export interface NicUse {
+interface NicUse {
   messages: number;
   inbound: number;
   outbound: number;
 }
 
-export interface MemoryNodeUse extends NicUse {
+interface MemoryNodeUse extends NicUse {
   atomics: number;
   calls: number;
 }
 
-/** Utilization while a network was measured: the resource nearest 1 is the bottleneck. */
+/** Utilisation during a measurement: the resource nearest to 1 is the bottleneck. */
 export interface MeasuredUse {
   ns: number;
   memoryNodes: MemoryNodeUse[];

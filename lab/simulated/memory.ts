@@ -24,22 +24,24 @@ class Region {
   }
 }
 
-/** Handles a call on the CPU of a memory node: the reply replaces the request. */
+/** Answers a call on a memory node's CPU: writes the reply over the request. */
 export type CallHandler = (scratch: Scratch, offset: number) => void;
 
-export interface MemoryShape {
+interface MemoryShape {
   regions: number;
   regionBytes: number;
-  /** Memory nodes; region r is on node r modulo their number unless `nodeOf` says otherwise. */
+  /**
+   * Number of memory nodes. Region r is on node r modulo `nodes`, unless `nodeOf` says otherwise.
+   */
   nodes?: number;
   nodeOf?: (region: number) => number;
 }
 
-/** The real bytes of the memory nodes. Everything runs on one thread, so a line is atomic. */
+/** The bytes of the memory nodes. One thread runs everything, so accesses to a line are atomic. */
 export class SimulatedMemory {
   readonly nodes: number;
   readonly regionBytes: number;
-  /** By node: the server of its calls. */
+  /** By node: what answers its calls. */
   readonly handlers: (CallHandler | undefined)[] = [];
   readonly #regions: readonly Region[];
   readonly #nodes: readonly number[];
@@ -56,7 +58,7 @@ export class SimulatedMemory {
     this.#nodes = this.#regions.map((_, region) => nodeOf(region));
   }
 
-  /** All regions exist from the start; a pool takes them into use one by one. */
+  /** All regions exist from the start; a pool starts to use them one by one. */
   extend(regions: number): void {
     if (regions <= this.#regions.length) return;
     throw new StepwellError('SW_POOL_FULL', 'the pool is full: all regions are in use');
@@ -107,7 +109,7 @@ export class SimulatedMemory {
     for (let i = 0; i < bytes >> 3; i++) region.f64[to + i] = scratch.f64[from + i];
   }
 
-  /** By halves: a BigInt would be allocated. */
+  /** In 32-bit halves: a BigInt would be an allocation. */
   compareAndSwap(address: Address, { i32 }: Scratch, local: number): void {
     const memory = this.#regions[regionOf(address)].i32;
     const at = offsetOf(address) >>> 2;

@@ -4,6 +4,7 @@ import {
   type Address,
   AWAIT,
   type Batch,
+  CALL,
   CAS,
   FAA,
   PAUSE,
@@ -12,7 +13,6 @@ import {
   type TrafficCounters,
   WRITE,
 } from '../../src/verbs/index.ts';
-import { CALL } from './call.ts';
 import {
   ClientThread,
   type Ended,
@@ -30,7 +30,7 @@ import { sameDoorEnd, segmentEnd } from './segments.ts';
 import { countBatch } from './traffic.ts';
 import { awaitEnd, inboundBytes, outboundBytes, performLine } from './verb-parts.ts';
 
-/** Events: what they belong to is the thread's or the flight's number. */
+/** Kinds of events. The owner of STEP_ENDS is a thread; that of every other kind is a flight. */
 const STEP_ENDS = 0;
 const VERB_ARRIVES = 1;
 const LINE_TOUCHED = 2;
@@ -44,7 +44,7 @@ const AWAIT_TIMES_OUT = 8;
 const NS_PER_SECOND = 1e9;
 const BITS_PER_BYTE = 8;
 
-export interface NetworkOptions {
+interface NetworkOptions {
   model: NetworkModel;
   memory: SimulatedMemory;
   computeNodes?: number;
@@ -83,7 +83,7 @@ export class SimulatedNetwork implements Surroundings {
   readonly #atomicNs: number;
   readonly #oneWayNs: number;
   readonly #local: LocalModel;
-  /** Which flights wait for a change of a word, in which row, and for how long at most. */
+  /** Flights that wait for a word to change: the row of the AWAIT, and when it times out. */
   readonly #awaits = new Map<Flight, { row: number; until: number }>();
   readonly #word = new Scratch(8);
   /** By word: when the last wait for a change of it began. */
@@ -110,7 +110,7 @@ export class SimulatedNetwork implements Surroundings {
     this.#oneWayNs = model.roundTripNs / 2;
   }
 
-  /** A client thread. `onEnded` hears of each operation that has ended. */
+  /** Adds a client thread. It calls `onEnded` for each operation that has ended. */
   addThread(
     place: Place,
     coroutines: number,
@@ -129,7 +129,7 @@ export class SimulatedNetwork implements Surroundings {
     return thread;
   }
 
-  /** The NIC of a thread's machine, and its door to memory that the machine has. */
+  /** The NIC of a thread's machine, and its access to that machine's memory, if it has any. */
   #machineAt(place: Place): { nic: Nic; door: LocalDoor | undefined } {
     if (typeof place === 'number') {
       const nic = this.computeNics[place];
@@ -141,12 +141,12 @@ export class SimulatedNetwork implements Surroundings {
     return { nic: node.nic, door: new LocalDoor(node, this.memory, this.#local) };
   }
 
-  /** Runs until nothing is left to happen, `until` is reached, or `stop` is called. */
+  /** Runs until no event is left, `until` is reached, or `stop` is called. */
   run(until = Number.POSITIVE_INFINITY): void {
     this.#stopped = false;
     const events = this.#events;
     while (!this.#stopped && events.nextTime <= until && events.pop()) {
-      // Time does not pass for the sake of a wait that was answered.
+      // The timeout of a wait that was answered does not advance the clock.
       if (events.kind === AWAIT_TIMES_OUT && !this.#isOverdue(events.owner, events.time)) continue;
       this.now = events.time;
       this.#happen(events.kind, events.owner, events.row, events.part);
@@ -162,7 +162,7 @@ export class SimulatedNetwork implements Surroundings {
     this.#stopped = true;
   }
 
-  /** Counts what resources do from now on. */
+  /** Starts to measure how busy the resources are. */
   beginMeasurement(): void {
     this.#measuredSince = this.now;
     for (const nic of this.computeNics) nic.clear();
@@ -174,7 +174,7 @@ export class SimulatedNetwork implements Surroundings {
     return measuredUse(this, this.now - this.#measuredSince);
   }
 
-  /** CPU time of a step that posts this batch, if any. Letting time pass costs a step, no verb. */
+  /** CPU time of a step, which posts `batch` if there is one. A pause costs a step but no verb. */
   cpuNs({ door }: ClientThread, batch: Batch | undefined): number {
     const { stepNs, verbNs } = this.model;
     let ns = stepNs;
@@ -221,7 +221,7 @@ export class SimulatedNetwork implements Surroundings {
     else this.#issue(flight);
   }
 
-  /** Sends the next verbs of the batch, or lets the coroutine go on after the last ones. */
+  /** Sends the next verbs of the batch, or resumes the coroutine after the last ones. */
   #issue(flight: Flight): void {
     const { thread, end } = flight;
     const batch = batchOf(flight);
@@ -237,7 +237,7 @@ export class SimulatedNetwork implements Surroundings {
     }
     const { nic, door } = thread;
     if (batch.kind[end] === AWAIT && door?.leadsTo(batch, end)) {
-      // A CPU polls its own memory.
+      // A thread beside the memory polls the word itself instead of waiting.
       flight.end = end + 1;
       this.#events.push(this.now, PAUSE_ENDS, flight.id);
       return;
@@ -262,7 +262,7 @@ export class SimulatedNetwork implements Surroundings {
     this.#events.push(flight.arrival[end], VERB_ARRIVES, flight.id, end);
   }
 
-  /** A verb has reached its memory node. Those behind it follow one by one. */
+  /** A verb reaches its memory node. The next one of its segment arrives after it. */
   #arrive(flight: Flight, row: number): void {
     const batch = batchOf(flight);
     const address = batch.address[row];
@@ -300,7 +300,7 @@ export class SimulatedNetwork implements Surroundings {
     } else invariant(false, `a verb of kind ${kind}`);
   }
 
-  /** A CPU does one after the other, and an atomic when nobody has the word, by either door. */
+  /** The CPU executes verbs in order; an atomic waits until neither CPU nor NIC locks its word. */
   #performLocally(flight: Flight, row: number, door: LocalDoor): void {
     const { kind, address } = batchOf(flight);
     const { readWindowNs, writeWindowNs, wordNs } = door.model;
@@ -312,13 +312,13 @@ export class SimulatedNetwork implements Surroundings {
     if (row + 1 < flight.end) this.#events.push(door.doneAt, VERB_ARRIVES, flight.id, row + 1);
   }
 
-  /** A READ waits for every verb in front of it on its queue pair. */
+  /** A READ waits for all verbs ahead of it on its queue pair. */
   #read(flight: Flight, row: number, ready: number, queuePair: QueuePair): void {
     const start = Math.max(ready, queuePair.readDone, queuePair.writeDone);
     queuePair.readDone = this.#scatter(flight, row, start, this.model.readWindowNs);
   }
 
-  /** A WRITE waits for the WRITEs in front of it only: it may overtake READs and atomics. */
+  /** A WRITE waits only for WRITEs ahead of it: it may overtake READs and atomics. */
   #write(flight: Flight, row: number, ready: number, queuePair: QueuePair): void {
     const start = Math.max(ready, queuePair.writeDone);
     queuePair.writeDone = this.#scatter(flight, row, start, this.model.writeWindowNs);
@@ -342,7 +342,7 @@ export class SimulatedNetwork implements Surroundings {
     queuePair.readDone = this.#scatter(flight, row, start, this.model.writeWindowNs);
   }
 
-  /** Gives each line of a verb a time of its own; returns the last one. */
+  /** Schedules each line of a verb at a random time; returns the latest. */
   #scatter(
     flight: Flight,
     row: number,
@@ -390,7 +390,7 @@ export class SimulatedNetwork implements Surroundings {
     this.#sendAnswer(flight, row);
   }
 
-  /** Waits that are over, or whose time is up: a core of the node answers each. */
+  /** Ends waits whose word has changed or that time out; a core of the node answers each. */
   #endAwaits(): void {
     for (const [flight, { row, until }] of this.#awaits) {
       const { address, scratch, offset } = batchOf(flight);
@@ -406,7 +406,7 @@ export class SimulatedNetwork implements Surroundings {
     }
   }
 
-  /** The core READs one line after the other. */
+  /** The core executes the READs behind the AWAIT, one line after another. */
   #answerAwait(flight: Flight, row: number): void {
     const batch = batchOf(flight);
     for (let read = row + 1; read < flight.end; read++) {
@@ -441,7 +441,7 @@ export class SimulatedNetwork implements Surroundings {
     else this.#issue(flight);
   }
 
-  /** The node refuses a verb; those behind it are not executed. The operation hears of it. */
+  /** The node refuses a verb and those behind it. The operation gets the error. */
   #refuse(flight: Flight, row: number, error: unknown): void {
     flight.failed = true;
     flight.error = error;
@@ -450,7 +450,7 @@ export class SimulatedNetwork implements Surroundings {
   }
 }
 
-/** One past the rows that are messages of their own: the READs behind an AWAIT are not. */
+/** End of the rows that are sent as separate messages: an AWAIT carries the READs behind it. */
 function sentEnd({ kind }: Batch, first: number, end: number): number {
   for (let row = first; row < end; row++) if (kind[row] === AWAIT) return row + 1;
   return end;

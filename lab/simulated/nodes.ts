@@ -2,7 +2,7 @@ import type { Address } from '../../src/verbs/index.ts';
 import type { NetworkModel } from './model.ts';
 import { Server, ServerGroup } from './server.ts';
 
-/** A NIC: what it processes of messages, and both directions of its link. */
+/** A NIC: its message processing and both directions of its link. */
 export class Nic {
   readonly messages = new Server();
   readonly inbound = new Server();
@@ -13,7 +13,7 @@ export class Nic {
   }
 }
 
-/** NICs lock words by a hash of their addresses; a simulation needs no more than they have. */
+/** NICs lock words by a hash of the address; this many locks, as on a real device. */
 const WORD_LOCKS = 4096;
 
 export class MemoryNode {
@@ -21,7 +21,7 @@ export class MemoryNode {
   readonly nic = new Nic();
   readonly atomics = new Server();
   readonly cores: ServerGroup;
-  /** By hash of the address: when the word is free again. */
+  /** By hash of the address: when the word is unlocked. */
   readonly #wordFreeAt = new Float64Array(WORD_LOCKS);
 
   constructor(id: number, model: NetworkModel) {
@@ -29,7 +29,7 @@ export class MemoryNode {
     this.cores = new ServerGroup(model.callCores);
   }
 
-  /** When the word can be had from `now` on; it is locked for `lockNs` from then on. */
+  /** Locks the word for `lockNs`, as soon as it is free; returns when that is. */
   lockWord(address: Address, now: number, lockNs: number): number {
     const lock = (Math.imul(address / 8, 0x9e3779b1) >>> 20) & (WORD_LOCKS - 1);
     const start = Math.max(now, this.#wordFreeAt[lock]);
@@ -44,9 +44,9 @@ export class MemoryNode {
   }
 }
 
-/** One client's connection to one memory node, with the ends of what was executed on it so far. */
+/** One client's connection to one memory node, and when the verbs posted on it so far end. */
 export class QueuePair {
-  /** When the last line of a READ or an atomic has been, and of a WRITE. */
+  /** When the last READ or atomic touches its last line, and when the last WRITE does. */
   readDone = 0;
   writeDone = 0;
 }

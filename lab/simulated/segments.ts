@@ -7,9 +7,9 @@ const NOWHERE = -1;
 const SEVERAL = -2;
 
 /**
- * Where the verbs end that can be sent together from row `first` on. A pause ends them, and with
- * `ordered` also a verb that the contract orders behind one on another memory node: no queue pair
- * orders the two, so the client must wait for the first.
+ * The end of the rows that can be sent together, starting with `first`. A pause ends them. With
+ * `ordered`, so does a verb that the contract orders behind a verb on another memory node: no queue
+ * pair orders the two, so the client must wait for the first.
  */
 export function segmentEnd(
   batch: Batch,
@@ -33,9 +33,9 @@ export function segmentEnd(
 }
 
 /**
- * The same for a thread with a door to memory of its own machine. Its CPU does its verbs in order:
- * it starts one only after the NIC has done the verbs before it, and the NIC starts only after the
- * CPU is done. So only verbs that take the same path are sent together.
+ * The same for a thread beside a memory node's memory. CPU and NIC take turns: neither starts its
+ * verbs before the other has finished those ahead of them. So only verbs of one of the two, on one
+ * node, are sent together.
  */
 export function sameDoorEnd(
   batch: Batch,

@@ -1,10 +1,10 @@
-/** A resource that serves one thing after the other, in the order of arrival. */
+/** A resource that serves requests one at a time, in the order of arrival. */
 export class Server {
   freeAt = 0;
-  /** How long it has served since the last measurement began. */
+  /** How long it has been busy since the last measurement began. */
   busyNs = 0;
 
-  /** When something that arrives now and takes `serviceNs` has been served. */
+  /** When a request that arrives now and takes `serviceNs` is done. */
   serve(now: number, serviceNs: number): number {
     const start = now > this.freeAt ? now : this.freeAt;
     this.freeAt = start + serviceNs;
@@ -13,8 +13,8 @@ export class Server {
   }
 
   /**
-   * When the receiving end of a link has a message whose last byte arrives now: the switch passes
-   * bytes on as they come, so an idle link adds nothing.
+   * When the receiver of a link has a message whose last byte arrives now. Switches forward bytes
+   * as they arrive, so an idle link adds no time.
    */
   receive(now: number, serviceNs: number): number {
     const queued = this.freeAt + serviceNs;
@@ -23,7 +23,7 @@ export class Server {
     return this.freeAt;
   }
 
-  /** When something may begin that occupies the server, but does not wait for the end of it. */
+  /** Like `serve`, but returns when the service begins. */
   begin(now: number, serviceNs: number): number {
     return this.serve(now, serviceNs) - serviceNs;
   }

@@ -1,4 +1,4 @@
-/** How many things ended in each interval of virtual time. */
+/** Counts events by interval of virtual time. */
 export class Timeline {
   readonly intervalNs: number;
   readonly #start: number;
@@ -15,7 +15,7 @@ export class Timeline {
     this.#counts[interval]++;
   }
 
-  /** By interval: things a second. */
+  /** By interval: events per second. */
   rates(): number[] {
     return this.#counts.map((count) => (count * 1e9) / this.intervalNs);
   }

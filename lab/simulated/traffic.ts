@@ -14,7 +14,7 @@ import {
   WRITES,
 } from '../../src/verbs/index.ts';
 
-/** Counts a batch as every fabric does: as one round trip, if it is waited for. */
+/** Counts a batch as every fabric does. A batch that is waited for is one round trip. */
 export function countBatch({ rows }: TrafficCounters, batch: Batch): void {
   const { length, kind, bytes } = batch;
   if (batch.isWaitedFor) rows[ROUND_TRIPS]++;

@@ -1,15 +1,14 @@
-import { AWAIT, type Batch, CAS, FAA, offsetOf, READ, WRITE } from '../../src/verbs/index.ts';
-import { CALL } from './call.ts';
+import { AWAIT, type Batch, CALL, CAS, FAA, offsetOf, READ, WRITE } from '../../src/verbs/index.ts';
 import { LINE_BYTES, type SimulatedMemory } from './memory.ts';
 
 const CAS_OPERAND_BYTES = 16;
 const FAA_OPERAND_BYTES = 8;
 const WORD_BYTES = 8;
 
-/** An AWAIT on its way: microseconds, the word as it was, and a word for each READ. */
+/** Bytes of an AWAIT besides a word for each READ behind it: the timeout, address and old word. */
 const AWAIT_HEAD_BYTES = 24;
 
-/** One past the READs of its node behind an AWAIT: they go in its message and its answer. */
+/** The end of the READs that an AWAIT's message and answer carry: those behind it on its node. */
 export function awaitEnd(batch: Batch, first: number, memory: SimulatedMemory): number {
   const { kind, address, length } = batch;
   const node = memory.nodeOf(address[first]);
@@ -18,7 +17,7 @@ export function awaitEnd(batch: Batch, first: number, memory: SimulatedMemory): 
   return row;
 }
 
-/** Payload on the way to the memory node. */
+/** Payload bytes to the memory node. */
 export function outboundBytes(batch: Batch, row: number, memory: SimulatedMemory): number {
   const { kind, bytes } = batch;
   if (kind[row] === AWAIT) {
@@ -29,7 +28,7 @@ export function outboundBytes(batch: Batch, row: number, memory: SimulatedMemory
   return kind[row] === FAA ? FAA_OPERAND_BYTES : 0;
 }
 
-/** Payload on the way back. */
+/** Payload bytes of the answer. */
 export function inboundBytes(batch: Batch, row: number, memory: SimulatedMemory): number {
   const { kind, bytes } = batch;
   if (kind[row] === AWAIT) {
@@ -41,7 +40,7 @@ export function inboundBytes(batch: Batch, row: number, memory: SimulatedMemory)
   return kind[row] === WRITE ? 0 : WORD_BYTES;
 }
 
-/** Lets one 64-byte line of a verb happen; lines are those of the memory. */
+/** Executes the part of a verb that falls in one 64-byte line of the memory. */
 export function performLine(
   memory: SimulatedMemory,
   batch: Batch,

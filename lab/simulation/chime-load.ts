@@ -1,6 +1,7 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
 import { Hotspots } from '../../src/indexes/substrates/leaf/hotspots.ts';
 import { CONNECTX6 } from '../simulated/model.ts';
+import { percent } from '../support/text.ts';
 import { PlainlyReadTree, type PlainReads } from './chime-reads.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Row, Settings } from './experiment.ts';
@@ -8,26 +9,26 @@ import { doubled, type IndexKind, type TimedIndex } from './index-kind.ts';
 import { registeredKind } from './registered-kind.ts';
 import { type Saturation, saturate } from './saturation.ts';
 
-/** From CHIME section 5.1: compute nodes, then the sizes of keys, values and leaves. */
+/** CHIME section 5.1: compute nodes, sizes of keys and values, parameters of the tree. */
 const COMPUTE_NODES = 10;
-export const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
+const PAPERS = { keyBytes: 8, valueBytes: 8 } as const;
 const PAPERS_SHAPE = { span: 64, neighbourhood: 8, inlineBytes: 16 };
 export const CHIME_HARDWARE: string = CONNECTX6.name;
-/** Enough for hundreds of clients, each of which keeps chunks for several block sizes. */
+/** Enough for hundreds of clients, each of which holds chunks for several block sizes. */
 const POOL_BYTES = 2 ** 30;
 /** The paper loads 60 million. */
 export const RECORDS = 60_000;
 /** The paper's 30 MB hold 16-byte entries for 3.3 % of its records. */
 export const HOTSPOTS = 2048;
-export const ZIPF = 0.99;
+const ZIPF = 0.99;
 
-/** What varies from run to run. */
+/** What the experiments vary. */
 export interface ChimeLoad {
   clients: number;
   coroutines?: number;
   /** Parameters of the tree. */
   wishes?: Readonly<Record<string, number>>;
-  /** Search with a test double instead of the tree itself. */
+  /** Searches with this test double instead of the tree itself. */
   plain?: PlainReads;
   /** Keys in the hotspot buffer. All clients share one; in the paper, each compute node has one. */
   hotspots?: number;
@@ -37,7 +38,7 @@ export interface ChimeLoad {
   valueBytes?: number;
 }
 
-/** A loaded pool on the paper's machines. */
+/** A cluster like the paper's, with its records loaded. */
 export function chimeCluster<I extends TimedIndex>(
   { model, seed }: Settings,
   kind: IndexKind<I>,
@@ -86,10 +87,9 @@ export function rateRow(what: string, { rate, use, latencies }: Saturation): Row
     p50: latencies.quantile(0.5) / 1000,
     p99: latencies.quantile(0.99) / 1000,
   };
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   const detail = [
-    `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
-    `atomics ${percent(node.atomics)}`,
+    `messages ${percent(node.messages, 0)}, link out ${percent(node.outbound, 0)}`,
+    `atomics ${percent(node.atomics, 0)}`,
     `p50 ${figures.p50.toFixed(1)}, p99 ${figures.p99.toFixed(1)} us`,
   ].join('; ');
   return { what, ours: rate / 1e6, unit: 'M/s', detail, figures };

@@ -19,7 +19,7 @@ import type { Operation } from '../../src/verbs/index.ts';
 export interface PlainReads {
   /** Reads the whole leaf, as a B+ tree does (Sherman); otherwise only the key's neighbourhood. */
   whole: boolean;
-  /** Reads the header in a separate round trip, as if it were not stored next to the entries. */
+  /** Reads the header in a round trip of its own, as if it were not next to the entries. */
   apart: boolean;
 }
 

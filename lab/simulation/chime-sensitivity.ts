@@ -16,7 +16,7 @@ const WHOLE = { whole: true, apart: false };
 interface Sweep {
   title: string;
   cases: readonly (Partial<ChimeLoad> & { name: string })[];
-  /** The last case to the first, where the paper's text says so. */
+  /** Throughput of the last case relative to the first, where the paper's text gives it. */
   published?: number;
 }
 
@@ -81,7 +81,7 @@ const SWEEPS: readonly Sweep[] = [
   },
 ];
 
-/** Throughput of CHIME by the parameters of the tree and of the workload. */
+/** How CHIME's throughput depends on the parameters of the tree and of the workload. */
 export const chimeSensitivity: Experiment = {
   name: 'chime-sensitivity',
   hardware: CHIME_HARDWARE,

@@ -2,12 +2,12 @@ import { CHIME_HARDWARE, HOTSPOTS, RECORDS, rateRow, ratioRow, runChime } from '
 import type { Experiment } from './experiment.ts';
 
 const CLIENTS = [80, 320, 640] as const;
-/** Section 5.3: up to 1.2 times with more than 500 clients, little below. */
+/** Section 5.3: a gain of up to 1.2 times with more than 500 clients, little with fewer. */
 const PUBLISHED: Readonly<Record<number, number>> = { 320: 1, 640: 1.2 };
-/** Figure 19c; the paper's 10 to 50 MB of 60 million keys. */
+/** Keys in the buffer (Figure 19c): the shares of the paper's 10 to 50 MB for 60 million keys. */
 const SIZES = [512, 1024, 2048, 4096] as const;
 
-/** Speculative reads with more and more clients, and with larger and larger buffers. */
+/** Speculative reads, by number of clients and by size of the buffer. */
 export const chimeSpeculation: Experiment = {
   name: 'chime-speculation',
   hardware: CHIME_HARDWARE,

@@ -8,7 +8,7 @@ interface Step {
   name: string;
   plain?: PlainReads;
   hotspots?: number;
-  /** To the step before, in the paper's YCSB C. */
+  /** Throughput relative to the previous step, in the paper's YCSB C. */
   published?: number;
 }
 
@@ -20,7 +20,7 @@ const STEPS: readonly Step[] = [
   { name: '+ speculative read', hotspots: HOTSPOTS, published: 1 },
 ];
 
-/** The techniques of a search, one added to the other. */
+/** The techniques of a search, added one after another. */
 export const chimeSteps: Experiment = {
   name: 'chime-steps',
   hardware: CHIME_HARDWARE,

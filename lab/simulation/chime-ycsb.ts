@@ -13,21 +13,21 @@ import type { Experiment, Settings } from './experiment.ts';
 import type { Saturation } from './saturation.ts';
 import { YCSB, YcsbWork, type YcsbWorkload } from './ycsb-work.ts';
 
-/** Leaves in a doorbell: as many as 100 items may take. */
+/** Leaves per doorbell: enough for 100 items. */
 const SCAN_WIDTH = 4;
 const NS_PER_OPERATION = 500;
 const NS_PER_CLIENT = 4000;
 
-/** CHIME's authors load the records as an experiment of its own, and leave F out. */
+/** CHIME's authors measure the loading as a workload of its own, and leave out F. */
 const WORKLOADS: readonly YcsbWorkload[] = [
   { name: 'LOAD', steps: ['insert', 'insert'], other: 0 },
   ...YCSB.filter(({ name }) => name !== 'F'),
 ];
 
-/** YCSB as CHIME's authors ran it; the paper's rates are only drawn. */
+/** YCSB as CHIME's authors ran it. The paper only plots its rates. */
 export const chimeYcsb: Experiment = ycsb('chime-ycsb', [80, 320, 640], {}, 8, 'Figure 12');
 
-/** The same with all items behind pointers: "CHIME-Indirect", 32-byte values. */
+/** The same with values of 32 bytes, all outside the leaves ("CHIME-Indirect"). */
 export const chimeIndirect: Experiment = ycsb(
   'chime-indirect',
   [320],

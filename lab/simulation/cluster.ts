@@ -15,7 +15,7 @@ import { KeyGenerator, ShortKeyGenerator, ValueGenerator } from '../workloads/in
 import type { IndexKind, TimedIndex } from './index-kind.ts';
 import { PoolClient } from './pool-client.ts';
 
-export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
+interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   model: NetworkModel;
   seed: number;
   kind: IndexKind<I>;
@@ -25,7 +25,7 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
   memoryNodes?: number;
   computeNodes?: number;
   acrossNodes?: 'ordered' | 'unordered';
-  /** How clients beside the memory of a memory node reach it. */
+  /** How clients on a memory node's machine access its memory. */
   local?: LocalModel;
   /** Default: 32, so that a record takes one line. */
   valueBytes?: number;
@@ -34,14 +34,14 @@ export interface ClusterOptions<I extends TimedIndex = TimedIndex> {
 }
 
 const DEFAULT_POOL_BYTES = 2 ** 27;
-/** A pool takes chunk after chunk: small regions by turns spread it over several memory nodes. */
+/** A pool fills region after region. Small ones, dealt out in turn, spread it over the nodes. */
 const TURN_BYTES = 2 ** 20;
-/** Blocks that the loader lets wait. */
+/** How many retired blocks the loader accumulates before it reclaims them. */
 const LOADER_RETIRES = 16;
 /** Header, a key of 16 bytes and a value of 32. */
 const RECORD_UNITS = 1;
 
-/** A pool on simulated memory nodes with one index in it, and clients on compute nodes. */
+/** A pool with one index on simulated memory nodes, and clients on compute nodes. */
 export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   readonly network: SimulatedNetwork;
   readonly keys: KeyGenerator;
@@ -94,10 +94,10 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     }
     this.#reclaim();
     pool.run(pool.reclamation.goOffline());
-    invariant(pool.reclamation.retired === 0, 'what was retired while loading is free');
+    invariant(pool.reclamation.retired === 0, 'every block that was retired while loading is free');
   }
 
-  /** The loader is alone, so it waits for no other client. */
+  /** The loader is the only client, so it need not wait for others. */
   #reclaim(): void {
     const { reclamation } = this.#loader;
     this.#loader.run(reclamation.quiesce());
@@ -105,8 +105,8 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
   }
 
   /**
-   * A client thread on a compute node, or beside the memory of a memory node, with the index open.
-   * It claims blocks as it does in the middle of a burst of writes, many at once and ahead of need.
+   * A client that has the index open, on a compute node or on a memory node's machine. From the
+   * start it claims blocks as in the middle of a burst of writes: many at once, ahead of need.
    */
   addClient(place: Place = 0, coroutines = 1): PoolClient<I> {
     const pool = this.#join();
@@ -124,7 +124,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     return new RecordIo(pool, this.#entry.id, records.seed);
   }
 
-  /** As LocalPool.join, without asking the system about the others: they all are in this thread. */
+  /** Like LocalPool.join, but without process checks: all clients are in this thread. */
   #join(): LocalPool {
     const fabric = new SimulatedFabric(this.#memory);
     const thread = { ...currentThread(), tid: 1 + this.#joined };

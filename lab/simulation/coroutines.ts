@@ -1,14 +1,15 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
 import type { Kind } from './operations.ts';
 
-/** RACE Figure 21: speedup of 16 coroutines over one. Throughput is flat from 8 coroutines on. */
+/** RACE Figure 21: speedup of 16 coroutines over one. From 8 on, throughput stays the same. */
 const GAIN_OF_16: Record<Kind, number> = { insert: 2.2, search: 2.6, delete: 2.7, update: 2.4 };
 
 const COROUTINES = [1, 2, 4, 8, 16] as const;
 
-/** One client thread with an increasing number of coroutines. */
+/** One client thread with 1 to 16 coroutines. */
 export const coroutines: Experiment = {
   name: 'coroutines',
   run(settings) {
@@ -31,11 +32,11 @@ export const coroutines: Experiment = {
         published: 1,
       })),
     );
-    const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${(100 * cpu).toFixed(0)} %`);
+    const busy = runs.map(({ cpu }, i) => `${COROUTINES[i]}: ${percent(cpu, 0)}`);
     const notes = [
       `CPU of the client thread while it deletes, by coroutines: ${busy.join(', ')}.`,
-      'The CPU costs are fitted to this very figure, with the paper’s numbers of verbs: what is',
-      'left is what our operations do more. Figures 17, 18 and 22 are not fitted.',
+      'The CPU costs are fitted to this figure and the paper’s numbers of verbs. Differences come',
+      'from additional verbs of our operations. Figures 17, 18 and 22 are not fitted.',
     ];
     return { title: 'Coroutines of one client thread (Figure 21)', rows, notes };
   },

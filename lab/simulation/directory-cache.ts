@@ -5,12 +5,12 @@ import { doubled, type IndexKind } from './index-kind.ts';
 import type { Kind } from './operations.ts';
 import { UncachedRace } from './uncached-directory.ts';
 
-/** RACE Figure 17: how much of the latency the client's directory cache takes away. */
+/** RACE Figure 17: how much latency the client's directory cache saves, in percent. */
 const SAVED_PERCENT: Record<Kind, number> = { insert: 23, search: 32, delete: 24, update: 23 };
 
 const UNCACHED = doubled(RACE_TABLE, (race) => new UncachedRace(race));
 
-/** What reading the directory entry before each operation would cost. */
+/** The cost of reading the directory entry before each operation. */
 export const directoryCache: Experiment = {
   name: 'cache',
   run(settings) {

@@ -3,32 +3,32 @@ import type { NetworkModel } from '../simulated/model.ts';
 export interface Settings {
   model: NetworkModel;
   seed: number;
-  /** Operations of each kind that are measured at least. */
+  /** How many operations of each kind to measure, at least. */
   operations: number;
 }
 
-/** One figure of ours, beside the paper's where its text gives one. */
+/** A figure of ours, beside the paper's where its text gives one. */
 export interface Row {
   what: string;
   ours: number;
   unit: string;
   published?: number;
-  /** What a figure is made of. */
+  /** Explains the figure, in words. */
   detail?: string;
-  /** The same as numbers, for --json. */
+  /** The figures behind it, for --json. */
   figures?: Record<string, number | number[]>;
 }
 
 export interface Outcome {
   title: string;
   rows: Row[];
-  /** Set-up, and where it is not the paper's. */
+  /** The set-up, and how it differs from the paper's. */
   notes: string[];
 }
 
 export interface Experiment {
   name: string;
-  /** Name of the model of the paper's hardware, beside which alone its figures stand. */
+  /** The preset of the paper's hardware. The paper's figures are shown for no other preset. */
   hardware?: string;
   run(settings: Settings): Outcome;
 }

@@ -5,7 +5,7 @@ import { KINDS, type Kind } from './operations.ts';
 import { type Phase, runPhase } from './phases.ts';
 import type { PoolClient } from './pool-client.ts';
 
-/** Inserts new records, searches, updates and deletes them, in that order, all by `clients`. */
+/** `clients` insert new records, then search, update and delete them. */
 export function fourPhases(
   cluster: SimulatedCluster,
   clients: readonly PoolClient[],

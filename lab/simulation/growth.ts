@@ -8,7 +8,7 @@ import type { IndexKind } from './index-kind.ts';
 import { mustHaveWorked, operationOn } from './operations.ts';
 import type { PoolClient } from './pool-client.ts';
 
-export interface GrowthOptions<I extends Index = Index> {
+interface GrowthOptions<I extends Index = Index> {
   kind: IndexKind<I>;
   clients: number;
   /** New keys, inserted by all clients together. */
@@ -16,12 +16,12 @@ export interface GrowthOptions<I extends Index = Index> {
   computeNodes?: number;
   poolBytes?: number;
   intervalNs?: number;
-  /** Hears of every insertion that has ended. */
+  /** Called after every insertion. */
   observe?(client: PoolClient<I>): void;
 }
 
 export interface Growth<I extends Index = Index> {
-  /** Insertions a second of virtual time, over all of it and by interval. */
+  /** Insertions per second of virtual time: overall and by interval. */
   rate: number;
   overTime: number[];
   latencies: Histogram;
@@ -33,7 +33,7 @@ export interface Growth<I extends Index = Index> {
 const POOL_BYTES = 2 ** 28;
 const INTERVAL_NS = 1_000_000;
 
-/** Clients insert keys into an empty index, which grows as it must, and nothing else happens. */
+/** Clients insert keys into an empty index, which grows as needed. Nothing else runs. */
 export function grow<I extends Index>(settings: Settings, options: GrowthOptions<I>): Growth<I> {
   const { kind, inserts, computeNodes = 3, intervalNs = INTERVAL_NS } = options;
   const { model, seed } = settings;
@@ -76,15 +76,15 @@ function sumOf(rows: readonly Float64Array[]): TrafficCounters['rows'] {
   return sum.map((_, i) => rows.reduce((total, row) => total + row[i], 0));
 }
 
-export interface Dips {
-  /** Median over the intervals, and the worst of them, as a share of it. */
+interface Dips {
+  /** Median of the intervals, and the worst interval as a share of it. */
   median: number;
   worst: number;
-  /** Milliseconds of intervals with less than half of the median. */
+  /** Total milliseconds of intervals with less than half of the median. */
   below: number;
 }
 
-/** How steady a rate is; the first and the last interval are not whole. */
+/** How steady a rate is. The first and the last interval are incomplete, so they do not count. */
 export function dipsOf(overTime: readonly number[], intervalNs = INTERVAL_NS): Dips {
   const whole = overTime.slice(1, -1);
   const sorted = whole.toSorted((a, b) => a - b);

@@ -5,20 +5,27 @@ import { Prng } from '../../src/random/prng.ts';
 import { type Operation, ROUND_TRIPS } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
 import type { SimulatedCluster } from './cluster.ts';
-import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
+import {
+  type DeployedCluster,
+  deployedCluster,
+  RECORDS,
+  runOperations,
+  type System,
+} from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type Deployment, type HStoreServers } from './hstore-deployment.ts';
+import { DEPLOYMENTS, type Deployment } from './hstore-deployment.ts';
 import { type Phases, phaseOfGet, phaseOfScan, timed } from './hstore-phases.ts';
 import { type PutPhases, PutTimes } from './hstore-put-times.ts';
 import type { PoolClient } from './pool-client.ts';
+import { scanOf } from './ycsb-work.ts';
 
 /** The fewest and the most clients of HStore's Figures 7 and 8. */
 const CLIENTS = [4, 32] as const;
 /** Keys of a SCAN (section 5.2). */
 const SCAN_KEYS = 100;
-/** SCANs take long, so this many times fewer of them are measured. */
+/** SCANs are slow, so the experiment measures this many times fewer of them. */
 const SCANS_SHARE = 20;
-/** Operations of each client before the measurement, and the fewest during it. */
+/** Operations of each client before the measurement, and at least during it. */
 const WARM_UP = 8;
 const PER_CLIENT_MIN = 10;
 const KINDS = ['PUT', 'GET', 'SCAN'] as const;
@@ -28,14 +35,14 @@ type Kind = (typeof KINDS)[number];
 interface Measured {
   /** Operations per second of virtual time. */
   rate: number;
-  /** Round trips of an operation, with the client's housekeeping. */
+  /** Round trips per operation, including the client's housekeeping. */
   trips: number;
   latencies: Histogram;
   phases: Phases;
   put: PutPhases;
 }
 
-/** PUT, GET and SCAN by 4 and 32 clients: HStore with servers in several places, and rivals. */
+/** PUT, GET and SCAN by 4 and 32 clients: rivals, and HStore with servers in several places. */
 export const hstoreBasics: Experiment = {
   name: 'hstore',
   run(settings) {
@@ -61,7 +68,7 @@ const RIVALS: readonly System[] = [
   { name: 'RACE, for Clover', index: 'race', wishes: {} },
 ];
 
-/** HStore section 5.2: async is up to 22.9 % faster. It does not say with how many clients. */
+/** HStore section 5.2: async is up to 22.9 % faster; with how many clients it does not say. */
 const PUBLISHED_MOST = 1.229;
 
 function rowsOfHStore(settings: Settings, deployment: Deployment): Row[] {
@@ -129,7 +136,7 @@ function breakdown(name: string, { PUT, GET, SCAN }: Measurements): Row[] {
   return PUT ? [...shares, waitingForOthers(name, PUT.put)] : shares;
 }
 
-/** Our server answers all requests of a turn together; the paper's workers, one after the other. */
+/** Our server answers all requests of a round together; the paper's workers, one by one. */
 function waitingForOthers(name: string, { forOthers, ...phases }: PutPhases): Row {
   const whole = Object.values(phases).reduce((sum, part) => sum + part, 0);
   const ours = (100 * (phases.queueWait + forOthers)) / whole;
@@ -149,7 +156,7 @@ function putShares(phases: PutPhases | undefined): Record<string, number> {
   };
 }
 
-export type Measurements = Partial<Record<Kind, Measured>>;
+type Measurements = Partial<Record<Kind, Measured>>;
 
 export function measureAll(
   settings: Settings,
@@ -158,14 +165,15 @@ export function measureAll(
   wanted: readonly Kind[] = KINDS,
 ): Measurements {
   const { deployment } = system;
-  const { cluster, clients, servers } = deployedCluster<Index>(settings, system, count);
-  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(clients[0].index));
+  const deployed = deployedCluster<Index>(settings, system, count);
+  const { index } = deployed.clients[0];
+  const kinds = wanted.filter((kind) => kind !== 'SCAN' || isOrdered(index));
   return Object.fromEntries(
     kinds.map((kind) => {
       const share = kind === 'SCAN' ? SCANS_SHARE : 1;
       const operations = Math.max(PER_CLIENT_MIN * count, settings.operations / share);
-      const work = (times: number) => measure(settings, kind, times, cluster, clients, servers);
-      // Not measured: each client claims its rows of the mailboxes with its first requests.
+      const work = (times: number) => measure(settings, kind, times, deployed);
+      // Warm-up: with its first requests, each client claims its rows of the mailboxes.
       work(count * WARM_UP * (deployment?.pairs ?? 1));
       return [kind, work(Math.ceil(operations))];
     }),
@@ -176,42 +184,26 @@ function measure(
   settings: Settings,
   kind: Kind,
   operations: number,
-  cluster: SimulatedCluster<Index>,
-  clients: readonly PoolClient<Index>[],
-  servers: HStoreServers | undefined,
+  deployed: DeployedCluster<Index>,
 ): Measured {
+  const { cluster, clients, servers } = deployed;
   const now = () => cluster.network.now;
   const puts = new PutTimes(geometriesOf(clients[0].index), now, cluster.network.awaitedSince);
   const latencies = new Histogram();
   const phases: Phases = {};
   const prng = Prng.fromSeed(settings.seed).fork(kind.length);
   const tripsOf = () => clients.reduce((sum, { pool }) => sum + roundTripsOf(pool), 0);
-  const [began, tripsBefore] = [now(), tripsOf()];
-  let ended = began;
-  let left = operations;
-  let working = operations;
-  for (const client of clients) {
-    client.begin({
-      next: (request) => {
-        if (left-- <= 0) return undefined;
-        const record = prng.below(RECORDS - SCAN_KEYS);
-        const operation = operationOf(kind, cluster, client, request, record);
-        if (kind === 'PUT') return puts.put(operation);
-        return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
-      },
-      ended: (_, ns) => {
-        latencies.record(ns);
-        working--;
-        ended = now();
-      },
-    });
-  }
-  servers?.begin(
-    () => working === 0,
-    (role, round) => (role === 'hash' ? puts.serve(round) : round),
-  );
-  cluster.network.run();
-  const rate = (operations * 1e9) / (ended - began);
+  const tripsBefore = tripsOf();
+  const next = (client: PoolClient<Index>, request: Request) => {
+    const record = prng.below(RECORDS - SCAN_KEYS);
+    const operation = operationOf(kind, cluster, client, request, record);
+    if (kind === 'PUT') return puts.put(operation);
+    return timed(operation, now, kind === 'GET' ? phaseOfGet() : phaseOfScan, phases);
+  };
+  const serve = (isOver: () => boolean) =>
+    servers?.begin(isOver, (role, round) => (role === 'hash' ? puts.serve(round) : round));
+  const ns = runOperations(deployed, operations, next, serve, (each) => latencies.record(each));
+  const rate = (operations * 1e9) / ns;
   const trips = (tripsOf() - tripsBefore) / operations;
   return { rate, trips, latencies, phases, put: puts.phases };
 }
@@ -232,22 +224,11 @@ function operationOf(
   record: number,
 ): Operation<unknown> {
   const key = keys.bytes(record);
-  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice());
+  if (kind === 'SCAN') return scanOf(index as OrderedIndex, key.slice(), SCAN_KEYS);
   if (kind === 'GET') {
     request.setKey(key, index.records.seed);
     return index.search(request);
   }
   records.encode(request, key, values.buffer(record, 1), 0);
   return index.write(request, ALWAYS);
-}
-
-function* scanOf(index: OrderedIndex, key: Uint8Array): Operation<number> {
-  const scan = index.scan({ lower: { key, inclusive: true }, limit: SCAN_KEYS });
-  let found = 0;
-  while (!scan.done) {
-    yield* scan.next(() => {
-      found++;
-    });
-  }
-  return found;
 }

@@ -5,12 +5,12 @@ import { Prng } from '../../src/random/prng.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { Histogram } from '../simulated/histogram.ts';
 import type { SimulatedCluster } from './cluster.ts';
-import { deployedCluster, RECORDS } from './deployed-cluster.ts';
+import { deployedCluster, RECORDS, runOperations } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { DEPLOYMENTS, type Deployment } from './hstore-deployment.ts';
 import type { PoolClient } from './pool-client.ts';
 
-/** HStore Figures 11b and 11c at their two ends. */
+/** The fewest and the most clients of HStore's Figures 11b and 11c. */
 const CLIENTS = [4, 32] as const;
 const WARM_UP = 8;
 
@@ -24,9 +24,9 @@ interface Gets {
 }
 
 /**
- * GETs while a server is lost. The paper's table is lost with the hash server's process. Here its
- * memory is overwritten, and the skiplist server answers without building a new table. So this is
- * the time of a GET meanwhile, not of one that competes with the rebuild.
+ * GETs while a server is lost. In the paper the table is lost with the hash server's process. Here
+ * the experiment overwrites the table, and the skiplist server answers GETs without rebuilding it.
+ * So these GETs do not compete with a rebuild.
  */
 export const hstoreDegraded: Experiment = {
   name: 'hstore-degraded',
@@ -68,24 +68,14 @@ function rowsOf(settings: Settings, deployment: Deployment, clients: number): Ro
 function measure(settings: Settings, deployment: Deployment, count: number): Gets {
   const wishes = { buckets: 8192, rows: 64, pairs: 1 };
   const system = { name: deployment.name, index: 'hstore', wishes, deployment };
-  const { cluster, clients, servers } = deployedCluster<HStoreIndex>(settings, system, count);
+  const deployed = deployedCluster<HStoreIndex>(settings, system, count);
+  const { cluster, clients, servers } = deployed;
   invariant(servers !== undefined, 'HStore has servers');
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const gets = (operations: number, serve: (isOver: () => boolean) => void) => {
     const latencies = new Histogram();
-    let left = operations;
-    let working = operations;
-    for (const client of clients) {
-      client.begin({
-        next: () => (left-- > 0 ? getOf(cluster, client, prng.below(RECORDS)) : undefined),
-        ended: (_, ns) => {
-          latencies.record(ns);
-          working--;
-        },
-      });
-    }
-    serve(() => working === 0);
-    cluster.network.run();
+    const next = (client: Client) => getOf(cluster, client, prng.below(RECORDS));
+    runOperations(deployed, operations, next, serve, (ns) => latencies.record(ns));
     return latencies.mean;
   };
   const { operations } = settings;
@@ -94,13 +84,13 @@ function measure(settings: Settings, deployment: Deployment, count: number): Get
   const normal = gets(operations, both);
   const withoutSkiplist = gets(operations, (isOver) => servers.begin(isOver, undefined, ['hash']));
   loseTable(clients[0]);
-  // Not measured: each client claims its row of the mailbox, and hears that the table is lost.
+  // Warm-up: each client claims its row of the mailbox, and notices that the table is lost.
   const answer = (isOver: () => boolean) => servers.answerScans(isOver);
   gets(WARM_UP * count, answer);
   return { normal, withoutSkiplist, byMailbox: gets(operations, answer) };
 }
 
-/** As a memory node that comes back without its memory. */
+/** Simulates a memory node that restarts with empty memory. */
 function loseTable({ pool, index }: Client): void {
   const { geometry } = index.table.pairs[0];
   for (let bucket = 0; bucket < geometry.buckets; bucket++) {

@@ -13,20 +13,20 @@ import type { PoolClient } from './pool-client.ts';
 export interface Deployment {
   readonly name: string;
   readonly pairs: number;
-  /** Beside the memory of the memory node, or else on compute nodes like clients. */
+  /** On the memory node's machine, with this kind of atomics; otherwise on compute nodes. */
   readonly beside?: LocalModel['atomics'];
-  /** CPU time of a verb beside the memory; default: as between processes that share memory. */
+  /** CPU time of a verb beside the memory. Default: that of SHARED_MEMORY. */
   readonly verbNs?: number;
 }
 
-/** The paper's server has table and log in its own memory, and 4 worker threads (section 5). */
+/** In the paper a server has the table and log in its own memory, and 4 workers (section 5). */
 export const DEPLOYMENTS = [
   { name: 'network', pairs: 1 },
   { name: 'beside', pairs: 1, beside: 'coherent' },
   { name: 'beside, loopback', pairs: 1, beside: 'loopback' },
   { name: 'network, 4 pairs', pairs: 4 },
   { name: 'beside, 4 pairs', pairs: 4, beside: 'coherent' },
-  // Assumed: a compiled server, and words that are in the cache of its core or the one above.
+  // Assumed: a compiled server whose words are in a cache of its core.
   { name: 'beside, 4 pairs, 30 ns', pairs: 4, beside: 'coherent', verbNs: 30 },
 ] as const satisfies readonly Deployment[];
 
@@ -45,7 +45,7 @@ interface Server {
   readonly pair: number;
 }
 
-/** The servers of a store with HStore. */
+/** The index servers of an HStore store. */
 export class HStoreServers {
   readonly #servers: readonly Server[];
 
@@ -62,12 +62,12 @@ export class HStoreServers {
     });
   }
 
-  /** Rows of the client table that servers take. */
+  /** Rows of the client table that the servers occupy. */
   static clientsOf({ pairs }: Deployment): number {
     return 2 * pairs;
   }
 
-  /** Those of these roles serve, each round as `watched`, until there is nothing to be served. */
+  /** Servers of these roles run rounds, wrapped by `watched`, until `isOver`. */
   begin(
     isOver: () => boolean,
     watched: Watched = (_, round) => round,
@@ -80,7 +80,7 @@ export class HStoreServers {
     }
   }
 
-  /** The skiplist servers answer and do nothing else: a table that is lost stays so. */
+  /** The skiplist servers only answer requests: they do not rebuild a lost table. */
   answerScans(isOver: () => boolean): void {
     for (const { client, role, pair } of this.#servers) {
       if (role !== 'skiplist') continue;

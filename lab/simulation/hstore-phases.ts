@@ -1,9 +1,9 @@
 import type { Batch, Operation } from '../../src/verbs/index.ts';
 
-/** Nanoseconds that operations have spent in each phase. */
+/** Total nanoseconds that operations spent in each phase. */
 export type Phases = Record<string, number>;
 
-/** Runs an operation and adds the time of each of its batches to that of its phase. */
+/** Runs an operation and adds the time of each batch to the batch's phase. */
 export function* timed<T>(
   operation: Operation<T>,
   now: () => number,
@@ -21,7 +21,7 @@ export function* timed<T>(
   return step.value;
 }
 
-/** A scan reads the keys first, then many records with one doorbell. */
+/** A scan first reads keys, then many records in one batch. */
 export function phaseOfScan(batch: Batch): string {
   return batch.length >= 50 ? 'records' : 'index';
 }

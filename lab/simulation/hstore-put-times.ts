@@ -9,37 +9,38 @@ import {
   WRITE,
 } from '../../src/verbs/index.ts';
 
-/** When a turn of a hash server had read what it answers, had decided it, and was being done. */
+/** Times of a turn, which is a hash server's round: all requests that it answers together. */
 interface Turn {
   begun: number;
-  /** Its READs are done, and what it decides is posted. */
+  /** When it has read everything, and posts the CAS that decides the turn. */
   decides: number;
-  /** It is decided; table, log and replies are posted. */
+  /** When it is decided, and posts the writes of table, log and replies. */
   does: number;
   done: number;
   answers: number;
 }
 
-/** Nanoseconds of all PUTs together, by what they are spent on (Figure 9). */
+/** Nanoseconds that all PUTs together spent in each phase (Figure 9). */
 export interface PutPhases {
-  /** Until record and request stand in the pool. */
+  /** Until the record and the request are written. */
   request: number;
-  /** From then on until the turn begins that takes the request. */
+  /** From then until the turn that answers the request begins. */
   queueWait: number;
   indexOperation: number;
-  /** The turn's record is written, and it is decided by a CAS. */
+  /** The turn writes its record and decides itself with a CAS. */
   decision: number;
-  /** Log, table and replies are written. */
+  /** The turn writes log, table and replies. */
   changes: number;
-  /** Until the client has seen its answer. */
+  /** From then until the client sees the answer. */
   answer: number;
-  /** Time of the turns that other requests of the same turn account for, if all cost the same. */
+  /** The part of a turn's time that its other requests account for, if all cost the same. */
   forOthers: number;
 }
 
 /**
- * Follows PUTs and the turns that answer them by the words of the mailboxes that both write: the
- * number of a request, and the number that was answered.
+ * Matches PUTs with the turns that answer them, through two words of the mailbox: the number of a
+ * row's latest request, which the client writes, and that of its latest answer, which a turn
+ * writes.
  */
 export class PutTimes {
   readonly phases: PutPhases = {
@@ -54,10 +55,10 @@ export class PutTimes {
   readonly #now: () => number;
   readonly #awaitedSince: ReadonlyMap<Address, number>;
   readonly #pairs: readonly PairGeometry[];
-  /** By the word that says what was answered: the turn that wrote it last. */
+  /** By the word with the answered number: the turn that last wrote it. */
   readonly #turns = new Map<Address, Turn | undefined>();
 
-  /** `awaitedSince`: when a client began to wait for a change of each word. */
+  /** `awaitedSince`: by word, when a client began to wait for it to change. */
   constructor(
     pairs: readonly PairGeometry[],
     now: () => number,
@@ -68,7 +69,7 @@ export class PutTimes {
     this.#awaitedSince = awaitedSince;
   }
 
-  /** Runs a PUT and adds up what it has spent its time on. */
+  /** Runs a PUT and adds its times to `phases`. */
   *put<T>(operation: Operation<T>): Operation<T> {
     const began = this.#now();
     let answered: Address | undefined;
@@ -91,7 +92,7 @@ export class PutTimes {
     return step.value;
   }
 
-  /** Runs a round of a hash server and notes its turns. */
+  /** Runs a hash server's round and records its turns. */
   *serve<T>(round: Operation<T>): Operation<T> {
     let turn = newTurn(this.#now());
     let step = round.next();
@@ -117,8 +118,8 @@ export class PutTimes {
   #add(began: number, written: number, turn: Turn): void {
     const ended = this.#now();
     const { phases } = this;
-    // A turn may see a request before its client hears that it is written, and an answer may be
-    // seen before the turn's doorbell has ended.
+    // A turn may see a request before the client learns that its WRITE is done, and the client may
+    // see an answer before the turn's batch has ended. So clamp the times.
     const at = [turn.begun, turn.decides, turn.does, turn.done].map((time) =>
       Math.min(ended, Math.max(began, time)),
     );
@@ -132,7 +133,7 @@ export class PutTimes {
     phases.forOthers += (at[3] - at[0]) * (1 - 1 / turn.answers);
   }
 
-  /** If the batch posts a request: the word that will say that it is answered. */
+  /** The word that will hold the answered number, if the batch posts a request. */
   #answeredOf(batch: Batch): Address | undefined {
     for (let row = 0; row < batch.length; row++) {
       if (batch.kind[row] !== WRITE || batch.bytes[row] !== 8) continue;
@@ -144,7 +145,7 @@ export class PutTimes {
     return undefined;
   }
 
-  /** Which requests that wait a batch answers. */
+  /** The answered words of the pending requests that a batch answers. */
   #answersOf(batch: Batch): Address[] {
     const answered: Address[] = [];
     for (let row = 0; row < batch.length; row++) {

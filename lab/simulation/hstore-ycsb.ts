@@ -2,11 +2,9 @@ import type { Index } from '../../src/indexes/contract.ts';
 import { isOrdered } from '../../src/indexes/contract.ts';
 import { Prng } from '../../src/random/prng.ts';
 import { distribution } from '../workloads/index.ts';
-import type { SimulatedCluster } from './cluster.ts';
-import { deployedCluster, RECORDS, type System } from './deployed-cluster.ts';
+import { deployedCluster, RECORDS, runOperations, type System } from './deployed-cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
-import { DEPLOYMENTS, type HStoreServers } from './hstore-deployment.ts';
-import type { PoolClient } from './pool-client.ts';
+import { DEPLOYMENTS } from './hstore-deployment.ts';
 import { YCSB, YcsbWork, type YcsbWorkload } from './ycsb-work.ts';
 
 /** HStore section 5.4. */
@@ -14,10 +12,10 @@ const CLIENTS = 16;
 const HSTORE = { buckets: 8192, rows: 64 };
 
 const WARM_UP: YcsbWorkload = { name: 'warm-up', other: 50, steps: ['read', 'update'] };
-/** For each client and pair. */
+/** Warm-up operations for each client and pair. */
 const WARM_UPS = 8;
 
-/** HStore, and the systems of the paper's comparison, or their substitutes here. */
+/** HStore, and substitutes for the systems that the paper compares it with. */
 const SYSTEMS: readonly System[] = [
   ...DEPLOYMENTS.flatMap((deployment) =>
     [0, 1].map((sync): System => {
@@ -54,45 +52,24 @@ export const hstoreYcsb: Experiment = {
   },
 };
 
-/** Operations a second of virtual time; undefined when the index has no scans. */
+/** Operations per second of virtual time; undefined if the workload scans and the index cannot. */
 function measure(settings: Settings, system: System, workload: YcsbWorkload): number | undefined {
-  const { cluster, clients, servers } = deployedCluster<Index>(settings, system, CLIENTS);
+  const deployed = deployedCluster<Index>(settings, system, CLIENTS);
+  const { cluster, clients, servers } = deployed;
   if (workload.name === 'E' && !isOrdered(clients[0].index)) return undefined;
   const prng = Prng.fromSeed(settings.seed).fork(1);
   const chosen = distribution(workload.latest ? 'latest' : 'zipf', RECORDS, prng.fork(2));
   const common = { cluster, chosen, records: RECORDS };
   const work = new YcsbWork({ ...common, workload, prng });
-  const run = (work: YcsbWork<Index>, operations: number) =>
-    runWork(operations, work, cluster, clients, servers);
-  // Not measured: each client claims its rows of the mailboxes with its first requests.
+  const run = (each: YcsbWork<Index>, operations: number) => {
+    const next = each.next.bind(each);
+    const ns = runOperations(deployed, operations, next, (isOver) => servers?.begin(isOver));
+    return (operations * 1e9) / ns;
+  };
+  // Warm-up: with its first requests, each client claims its rows of the mailboxes.
   run(
     new YcsbWork({ ...common, workload: WARM_UP, prng: prng.fork(3) }),
     WARM_UPS * CLIENTS * (system.deployment?.pairs ?? 1),
   );
   return run(work, workload.name === 'E' ? settings.operations / 10 : settings.operations);
-}
-
-function runWork(
-  operations: number,
-  work: YcsbWork<Index>,
-  cluster: SimulatedCluster<Index>,
-  clients: readonly PoolClient<Index>[],
-  servers: HStoreServers | undefined,
-): number {
-  const began = cluster.network.now;
-  let ended = began;
-  let left = operations;
-  let working = operations;
-  for (const client of clients) {
-    client.begin({
-      next: (request) => (left-- > 0 ? work.next(client, request) : undefined),
-      ended: () => {
-        working--;
-        ended = cluster.network.now;
-      },
-    });
-  }
-  servers?.begin(() => working === 0);
-  cluster.network.run();
-  return (operations * 1e9) / (ended - began);
 }

@@ -6,10 +6,10 @@ import type { CatalogEntry } from '../../src/pool/catalog.ts';
 import type { LocalPool } from '../../src/pool/local-pool.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 
-/** The part of an index that runs in virtual time. */
+/** The members of an index that run in virtual time. */
 export type TimedIndex = Pick<Index, 'records' | 'newRequest' | 'search' | 'write' | 'remove'>;
 
-/** How an experiment makes and opens the index that it runs. */
+/** How an experiment creates and opens its index. */
 export interface IndexKind<I extends TimedIndex = TimedIndex> {
   create(pool: LocalPool): Operation<CatalogEntry>;
   open(pool: LocalPool, entry: CatalogEntry): Operation<I>;
@@ -24,7 +24,7 @@ export function raceKind(shape: RaceShape): IndexKind<RaceIndex> {
   };
 }
 
-/** A kind whose opened index is replaced by a double of it. */
+/** The same kind, with a test double in place of the opened index. */
 export function doubled<I extends TimedIndex>(
   kind: IndexKind<I>,
   double: (index: I, pool: LocalPool, entry: CatalogEntry) => TimedIndex,

@@ -5,7 +5,7 @@ import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
 import { registeredKind } from './registered-kind.ts';
 
-/** One client of each index that needs no servers, with its usual parameters. */
+/** One client of each index without servers, with default parameters. */
 export const indexes: Experiment = {
   name: 'indexes',
   run(settings) {

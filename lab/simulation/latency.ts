@@ -2,13 +2,13 @@ import type { Experiment, Row } from './experiment.ts';
 import { byKind, fourPhases } from './four-phases.ts';
 import { halfFullCluster } from './half-full.ts';
 
-/** RACE as SepHash's authors ran it, one client: a median insert (SepHash, section 5.2.1). */
+/** Median insert of one client in SepHash's port of RACE (SepHash, section 5.2.1). */
 const INSERT_MEDIAN_US = 7.4;
 
 /** RACE 3.3 and Figure 7: round trips. */
 const ROUND_TRIPS = { insert: 3, search: 2, delete: 3, update: 3 } as const;
 
-/** One client, one coroutine: what each operation takes. */
+/** The latency of each operation with one client and one coroutine. */
 export const latency: Experiment = {
   name: 'latency',
   run(settings) {

@@ -1,10 +1,11 @@
 import type { RaceShape } from '../../src/indexes/race/geometry.ts';
+import { percent } from '../support/text.ts';
 import { SimulatedCluster } from './cluster.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { raceKind } from './index-kind.ts';
 import { saturate } from './saturation.ts';
 
-/** So many subtables that their chunks are spread evenly over the memory nodes. */
+/** Enough subtables to spread their chunks evenly over the memory nodes. */
 const SHAPE: RaceShape = { associativity: 7, groups: 64, initialDepth: 10, maxDepth: 12, seed: 1 };
 const RECORDS = 100_000;
 const CLIENTS = 256;
@@ -12,7 +13,7 @@ const COMPUTE_NODES = 8;
 const POOL_BYTES = 2 ** 29;
 const MEMORY_NODES = [1, 2, 4] as const;
 
-/** The same clients with more memory nodes: what is gained, and what keeping the order costs. */
+/** The same clients with more memory nodes: the gain, and what the order across nodes costs. */
 export const nodes: Experiment = {
   name: 'nodes',
   run(settings) {
@@ -51,7 +52,7 @@ function runOf(
 
 function busyRow(settings: Settings, kind: 'search' | 'update', memoryNodes: number): Row {
   const { rate, use } = runOf(settings, kind, memoryNodes, CLIENTS);
-  const shares = use.memoryNodes.map(({ messages }) => `${(100 * messages).toFixed(0)} %`);
+  const shares = use.memoryNodes.map(({ messages }) => percent(messages, 0));
   return {
     what: `${kind}, ${memoryNodes} memory nodes, ${CLIENTS} clients`,
     ours: rate / 1e6,

@@ -12,7 +12,7 @@ export interface Generators {
   readonly values: ValueGenerator;
 }
 
-/** The operation of one kind on the key of one record. */
+/** An operation of this kind on a record. */
 export function operationOn(
   kind: Kind,
   { keys, values }: Generators,
@@ -29,8 +29,8 @@ export function operationOn(
   return index.write(request, kind === 'insert' ? IF_ABSENT : IF_PRESENT);
 }
 
-/** Every operation of an experiment is one that finds what it needs. */
+/** In these experiments every operation must succeed; throws otherwise. */
 export function mustHaveWorked(kind: Kind, result: unknown): void {
   if (result === true || (typeof result === 'number' && result > 0)) return;
-  throw new Error(`an ${kind} did not find its key as it should be: ${String(result)}`);
+  throw new Error(`the ${kind} of a record failed: ${String(result)}`);
 }

@@ -7,19 +7,19 @@ import type { PoolClient } from './pool-client.ts';
 export interface Phase {
   kind: Kind;
   latencies: Histogram;
-  /** Operations a second of virtual time. */
+  /** Operations per second of virtual time. */
   rate: number;
 }
 
-export interface PhaseOptions {
+interface PhaseOptions {
   kind: Kind;
-  /** Records [from, from + count): each once, in a random order, shared out over the clients. */
+  /** Records [from, from + count), each once, in random order, by whichever client is free. */
   from: number;
   count: number;
   seed: number;
 }
 
-/** Lets new clients do one kind of operation to records, and waits for them. */
+/** Clients run one kind of operation on records, until all are done. */
 export function runPhase(
   cluster: SimulatedCluster,
   clients: readonly PoolClient[],

@@ -8,22 +8,23 @@ import type { Place, SimulatedNetwork } from '../simulated/network.ts';
 import type { TimedIndex } from './index-kind.ts';
 
 /**
- * As in pool/pool.ts for a client without coroutines. All coroutines wait for an announcement, so
- * many share one; but what they retire meanwhile should not exceed the allocator's cache.
+ * How many operations a client runs between two epoch announcements. As in pool/pool.ts for a
+ * client without coroutines. An announcement makes all coroutines wait, so more of them share one;
+ * but the blocks that they retire in between should fit into the allocator's cache.
  */
 const OPERATIONS_PER_QUIESCENCE = 64;
 const OPERATIONS_PER_COROUTINE = 16;
 
-/** A client's work: operations until `next` has none; `ended` hears of each. */
+/** A client's work: `next` supplies operations until it has none; `ended` is called after each. */
 export interface Work {
   next(request: Request): Operation<unknown> | undefined;
   ended?(result: unknown, latencyNs: number): void;
 }
 
 /**
- * One client of the pool in virtual time: a thread whose coroutines run operations one after the
- * other. Its housekeeping takes time as well: an epoch is announced when all coroutines are between
- * operations, blocks are claimed ahead by a coroutine of their own (RACE section 4.2).
+ * One client of the pool in virtual time: a thread whose coroutines each run one operation after
+ * another. Housekeeping takes time too. The client announces an epoch when all coroutines are
+ * between operations, and claims blocks ahead in a separate coroutine (RACE section 4.2).
  */
 export class PoolClient<I extends TimedIndex = TimedIndex> {
   readonly pool: LocalPool;
@@ -31,7 +32,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
   readonly records: RecordIo;
   readonly #thread: ClientThread;
   readonly #requests: Request[];
-  /** The coroutine of the housekeeping; the ones before it run operations. */
+  /** The number of the housekeeping coroutine; lower ones run operations. */
   readonly #housekeeper: number;
   #work: Work | undefined;
   #phase: Phase = 'idle';
@@ -63,7 +64,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     return this.#phase !== 'idle';
   }
 
-  /** Begins to work; the network's `run` does the rest. */
+  /** Starts the work; the network's `run` carries it out. */
   begin(work: Work): void {
     invariant(!this.busy, 'a client does one work at a time');
     this.#work = work;
@@ -71,7 +72,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     this.#proceed();
   }
 
-  /** What can be done beside the operations that are in flight. */
+  /** Starts the housekeeping that is due, if none is running. */
   #proceed(): void {
     if (this.#housekeeping) return;
     if (this.#inFlight > 0) {
@@ -83,7 +84,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     this.#housekeep(this.#exhausted ? reclamation.goOffline() : this.#announce());
   }
 
-  /** A client that was idle has no claimed blocks: it claims some before its first operation. */
+  /** Also claims blocks, because a client that was idle has none. */
   *#announce(): Operation<void> {
     yield* this.pool.reclamation.quiesce();
     yield* this.pool.prefetchBlocks();
@@ -119,7 +120,7 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
     });
   }
 
-  /** Without a budget the coroutine waits until the others are between operations too. */
+  /** Starts the coroutine's next operation, unless it must wait for the next announcement. */
   #next(coroutine: number): void {
     if (this.#budget === 0 || this.#exhausted) return;
     const operation = this.#work?.next(this.#requests[coroutine]);
@@ -141,5 +142,5 @@ export class PoolClient<I extends TimedIndex = TimedIndex> {
   }
 }
 
-/** Announcing and leaving are between operations. */
+/** No operation is in flight while the client announces an epoch or leaves. */
 type Phase = 'idle' | 'announcing' | 'working' | 'leaving';

@@ -1,3 +1,4 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { HALF_FULL_RECORDS, halfFullCluster, RACE_TABLE } from './half-full.ts';
 import { doubled, type IndexKind } from './index-kind.ts';
@@ -6,16 +7,16 @@ import { withRemoteAllocation } from './remote-allocation.ts';
 
 const REMOTE = doubled(RACE_TABLE, withRemoteAllocation);
 
-/** RACE Figure 22: latency without pre-allocation to that with it is "more than" so much. */
+/** RACE Figure 22: without pre-allocation, latency is "more than" this many times higher. */
 const RATIO_AT_LEAST = 2;
 
-/** The text does not say how many clients the figure has; its testbed has up to 128. */
+/** The paper does not say how many clients Figure 22 has; its testbed has up to 128. */
 const CLIENTS = [1, 8, 32, 128] as const;
 const COMPUTE_NODES = 4;
-/** The memory node's time per call: no source gives it, so these are guesses. */
+/** Guesses for the memory node's time per call, which no source gives. */
 const CALL_MICROSECONDS = [2, 4, 6, 8] as const;
 
-/** Blocks claimed ahead against a call to the memory node's one thread for each. */
+/** Claiming blocks ahead, compared with a call to the memory node's only thread per block. */
 export const preallocation: Experiment = {
   name: 'preallocation',
   run(settings) {
@@ -33,7 +34,7 @@ export const preallocation: Experiment = {
   },
 };
 
-/** The figure by kind: call for each block to blocks claimed ahead. */
+/** By kind of operation: latency with a call per block, relative to claiming ahead. */
 function rowsOf(settings: Settings, clients: number, published?: number): Row[] {
   const ahead = meansOf(settings, RACE_TABLE, clients);
   const remote = meansOf(settings, REMOTE, clients);
@@ -44,7 +45,7 @@ function rowsOf(settings: Settings, clients: number, published?: number): Row[] 
     published,
     detail:
       `${remote[kind].toFixed(2)} and ${ahead[kind].toFixed(2)} us; ` +
-      `call thread busy ${(100 * remote.calls).toFixed(0)} %`,
+      `call thread busy ${percent(remote.calls, 0)}`,
   }));
 }
 

@@ -14,21 +14,21 @@ import type { Experiment, Row, Settings } from './experiment.ts';
 import { type IndexKind, raceKind } from './index-kind.ts';
 import type { PoolClient } from './pool-client.ts';
 
-/** SHARD, Figure 6: 16 threads, Zipf 0.99; segment sizes and coroutines are not in its text. */
+/** SHARD, Figure 6: 16 threads, Zipf 0.99. It gives neither segment sizes nor coroutines. */
 const THREADS = 16;
 const COROUTINES = [1, 4] as const;
 const GROUPS = [8, 16, 32, 64, 128] as const;
 const PORT_GROUPS = 64;
 const SLOTS_PER_GROUP = 21;
-/** Subtables' worth of keys: later splits are rarer and meet fewer insertions each. */
+/** How many subtables the keys fill. Later splits are rarer and meet fewer insertions each. */
 const SUBTABLES_FILLED = 8;
 const READ_SHARE = 50;
-/** The fewest keys a run asks for, so that rates of a percent can be told. */
+/** The fewest keys of a run, so that rates of a percent are visible. */
 const KEYS_MIN = 50_000;
 
 /**
- * How often RACE as printed goes wrong (SHARD, Figure 6). The doubles are those of the checkers'
- * canaries; the product has neither error.
+ * How often RACE as printed goes wrong (SHARD, Figure 6). It uses the test doubles of the
+ * verification's canaries; the product has neither error.
  */
 export const publishedErrors: Experiment = {
   name: 'errors',
@@ -53,7 +53,7 @@ export const publishedErrors: Experiment = {
   },
 };
 
-/** A search that counts whether it saw more than one copy of its key. */
+/** Counts the searches that see more than one copy of their key. */
 class WatchedInsert extends PublishedInsert {
   readonly seen = { found: 0, twice: 0 };
 
@@ -69,7 +69,7 @@ class WatchedInsert extends PublishedInsert {
   }
 }
 
-/** Algorithm 1 to the letter: whether the key was there already is seen after the CAS. */
+/** Algorithm 1 to the letter: it looks for an existing copy of the key only after the CAS. */
 class BlindInsert extends WatchedInsert {
   override *write(request: RaceRequest): Operation<Outcome> {
     const { table, tally } = this;

@@ -8,30 +8,30 @@ import type { Settings } from './experiment.ts';
 import type { IndexKind } from './index-kind.ts';
 import type { PoolClient } from './pool-client.ts';
 
-export interface PutsOptions {
+interface PutsOptions {
   kind: IndexKind<Index>;
   clients: number;
-  /** New keys that are there before the clock starts, and that all clients then put. */
+  /** Keys that are loaded before the clock starts, and new keys that the clients put. */
   loaded?: number;
   puts: number;
   poolBytes?: number;
 }
 
 export interface Puts {
-  /** Operations a second of virtual time. */
+  /** Operations per second of virtual time. */
   rate: number;
   latencies: Histogram;
   use: MeasuredUse;
-  /** Counts over all clients: resizes by what was resized, retries by cause. */
+  /** Sums over all clients: resizes by kind, retries by cause. */
   resizes: Record<string, number>;
   retries: Record<string, number>;
 }
 
-/** The eight machines of SepHash's testbed but the memory node. */
+/** SepHash's testbed: eight machines, one of which is the memory node. */
 export const COMPUTE_NODES = 7;
 const POOL_BYTES = 2 ** 28;
 
-/** Clients put new keys, which no index has to look for first, until there are no more. */
+/** Clients put new keys. No index needs to search for a key before a put. */
 export function runPuts({ model, seed }: Settings, options: PutsOptions): Puts {
   const { kind, clients: count, loaded = 0, puts, poolBytes = POOL_BYTES } = options;
   const cluster = new SimulatedCluster({

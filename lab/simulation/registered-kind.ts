@@ -7,7 +7,7 @@ const SEED = 1;
 /** The kind checks parameters against the size of a pool; no experiment's pool is larger. */
 const POOL_BYTES = 2 ** 32;
 
-/** Any index that a store can have, with these of its parameters; `prepare` sets up each client. */
+/** A registered index with these parameters; `prepare` is called for each client's index. */
 export function registeredKind<I extends Index = Index>(
   name: string,
   wishes: Readonly<Record<string, number>> = {},

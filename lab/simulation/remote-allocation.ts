@@ -11,8 +11,8 @@ import { postCall } from '../simulated/call.ts';
 const CALL_BYTES = 8;
 
 /**
- * A double of the record store that asks the memory node for each block by a two-sided call, as
- * RACE without pre-allocation does. The call takes its time; the block is one claimed ahead.
+ * A test double that allocates each block by a two-sided call to the memory node, as RACE without
+ * pre-allocation does. The call only takes time; the block is one that was claimed ahead.
  */
 class RemoteRecordIo extends RecordIo {
   readonly #node: number;

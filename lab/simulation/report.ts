@@ -1,4 +1,4 @@
-import { figure, table } from '../support/text.ts';
+import { difference as differenceOf, figure, table } from '../support/text.ts';
 import type { Outcome, Row } from './experiment.ts';
 
 export function printed({ title, rows, notes }: Outcome): string {
@@ -13,9 +13,7 @@ export function printed({ title, rows, notes }: Outcome): string {
   return [title, '', table(header, cells), ...notes.map((note) => `  ${note}`)].join('\n');
 }
 
-/** How far our figure is from the paper's, in percent of the latter. */
-export function difference({ ours, published }: Row): string {
-  if (published === undefined) return '-';
-  const percent = 100 * (ours / published - 1);
-  return `${percent >= 0 ? '+' : ''}${percent.toFixed(1)} %`;
+/** How much our figure differs from the paper's. */
+export function difference({ ours, published }: Pick<Row, 'ours' | 'published'>): string {
+  return published === undefined ? '-' : differenceOf(ours, published);
 }

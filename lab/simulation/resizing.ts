@@ -7,18 +7,20 @@ import type { Experiment, Row, Settings } from './experiment.ts';
 import { raceKind } from './index-kind.ts';
 import { mustHaveWorked, operationOn } from './operations.ts';
 
-/** RACE 5.2.6: the global depth goes from 2 to 5. */
+/** RACE 5.2.6: the global depth grows from 2 to 5. */
 const FIRST_DEPTH = 2;
 const LAST_DEPTH = 5;
-/** The paper does not give the size of its subtables; this is that of SepHash's port of RACE. */
+/**
+ * The paper does not give the size of its subtables. This is the size in SepHash's port of RACE.
+ */
 const PORT_GROUPS = 64;
-/** The other one shows how much depends on it, and is compared with nothing. */
+/** The second size shows the influence of the size; the paper has no figure for it. */
 const GROUPS = [PORT_GROUPS, 8] as const;
 const SLOTS_PER_GROUP = 21;
 
 /** RACE Figure 18: "about two orders". */
 const RATIO = 100;
-/** How often a search that may not run yet looks again: far below what it waits. */
+/** How often a stalled search checks whether it may run: far less than it waits. */
 const POLL_MICROSECONDS = 1;
 
 /** One client inserts until the directory has doubled three times while another searches. */
@@ -118,7 +120,7 @@ function runBoth({ model, seed }: Settings, groups: number, concurrent: boolean)
   return { quiet, during, splits: inserter.index.table.splits, resizingNs: state.ns };
 }
 
-/** Notes from when on, and how long, an insertion that found no vacant slot splits the subtable. */
+/** Measures how long an insertion that found no vacant slot spends on splitting the subtable. */
 function* watched(
   insertion: Operation<unknown>,
   { table }: RaceIndex,

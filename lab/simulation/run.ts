@@ -63,7 +63,12 @@ const NAMES = EXPERIMENTS.map(({ name }) => name).join(', ');
 const SPEC = {
   seed: { kind: 'integer', fallback: 1, help: 'seed of the run' },
   preset: { kind: 'text', fallback: 'cx5', help: `network: ${PRESET_NAMES}` },
-  operations: { kind: 'integer', fallback: 10_000, minimum: 100, help: 'measured of each kind' },
+  operations: {
+    kind: 'integer',
+    fallback: 10_000,
+    minimum: 100,
+    help: 'operations to measure of each kind',
+  },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -88,12 +93,12 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** The papers' figures are those of their hardware. */
+/** Drops the paper's figures, which hold only for the paper's hardware. */
 function withoutPaper(outcome: Outcome): Outcome {
   return { ...outcome, rows: outcome.rows.map((row) => ({ ...row, published: undefined })) };
 }
 
-/** Names of experiments come first; every option has a value behind it. */
+/** Names of experiments come first, then options. */
 function splitArguments(argv: readonly string[]): { names: string[]; flags: string[] } {
   const first = argv.findIndex((word) => word.startsWith('-'));
   const end = first < 0 ? argv.length : first;

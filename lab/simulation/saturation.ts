@@ -7,15 +7,15 @@ import type { Settings } from './experiment.ts';
 import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
 
 /**
- * Virtual time per operation on a full memory node, and per coroutine: long enough that each
- * coroutine gets several turns while it is measured.
+ * The length of a measurement: virtual time per operation on a saturated memory node, plus time per
+ * coroutine, so that each coroutine completes several operations.
  */
 const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;
 const INTERVALS = 10;
 /**
- * New clients claim memory and learn the index, so a run begins with periods as long as the one
- * that is measured, until so many in a row differ from the one before by no more than this share.
+ * New clients claim memory and fill their caches. So a run warms up for periods as long as the
+ * measured one, until `inARow` of them differ from their predecessor by at most `share`.
  */
 const AT_REST = { share: 0.02, inARow: 2 };
 const WARM_UPS_MAX = 12;
@@ -24,23 +24,23 @@ export interface Load {
   kind: Kind;
   clients: number;
   coroutines: number;
-  /** Records [0, records) are there; each is as likely, */
+  /** Records [0, records) exist. */
   records: number;
-  /** or by Zipf's law with this constant. */
+  /** Chooses records by Zipf's law with this constant; default: uniformly. */
   theta?: number;
-  /** Share of updates among the operations; the others are of `kind`. Default 0. */
+  /** Share of updates; the other operations are of `kind`. Default: 0. */
   updates?: number;
 }
 
 export interface Saturation {
-  /** Operations a second of virtual time, and the same in each tenth of it. */
+  /** Operations per second of virtual time: overall, and in each tenth of the time. */
   rate: number;
   overTime: number[];
   latencies: Histogram;
   use: MeasuredUse;
 }
 
-/** Lets new clients work without an end, over all compute nodes, and looks at them meanwhile. */
+/** Starts clients on all compute nodes, which work without end, and measures for a while. */
 export function saturate(
   cluster: SimulatedCluster,
   { kind, clients, coroutines, records, theta, updates = 0 }: Load,

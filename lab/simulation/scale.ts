@@ -1,3 +1,4 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { HALF_FULL_RECORDS, halfFullCluster } from './half-full.ts';
 import { type Load, saturate } from './saturation.ts';
@@ -12,7 +13,7 @@ const LOADS = [
   { kind: 'update', coroutines: 1 },
 ] as const;
 
-/** More and more clients of one memory node, until something of it is always busy. */
+/** More and more clients of one memory node, until one of its resources is saturated. */
 export const scale: Experiment = {
   name: 'scale',
   run(settings) {
@@ -70,11 +71,10 @@ interface Figures {
 }
 
 function inWords({ messages, linkOut, atomics, clientCpu, p50, p99, overTime }: Figures): string {
-  const share = (value: number) => `${(100 * value).toFixed(0)} %`;
   const millions = (value: number) => (value / 1e6).toFixed(2);
   return [
-    `node: messages ${share(messages)}, link out ${share(linkOut)}, atomics ${share(atomics)}`,
-    `client CPU ${share(clientCpu)}`,
+    `node: messages ${percent(messages, 0)}, link out ${percent(linkOut, 0)}`,
+    `atomics ${percent(atomics, 0)}; client CPU ${percent(clientCpu, 0)}`,
     `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)} us`,
     `over time ${millions(Math.min(...overTime))}-${millions(Math.max(...overTime))}`,
   ].join('; ');

@@ -5,17 +5,15 @@ import type { IndexKind } from './index-kind.ts';
 import { COMPUTE_NODES } from './puts.ts';
 import { type Saturation, saturate } from './saturation.ts';
 
-export interface SearchesOptions {
+interface SearchesOptions {
   kind: IndexKind<Index>;
   clients: number;
   records: number;
   poolBytes: number;
 }
 
-export type Searches = Saturation;
-
 /** Searches of uniformly drawn records, by clients without an end. */
-export function runSearches(settings: Settings, options: SearchesOptions): Searches {
+export function runSearches(settings: Settings, options: SearchesOptions): Saturation {
   const { kind, clients, records, poolBytes } = options;
   const { model, seed } = settings;
   const cluster = new SimulatedCluster({

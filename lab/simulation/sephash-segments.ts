@@ -1,15 +1,16 @@
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
 import { runSearches } from './searches.ts';
 
-/** Few, so that they do not wait for each other in the few segments that large sizes make. */
+/** Few: large sizes make few segments, in which more clients would wait for each other. */
 const CLIENTS = 16;
 const POOL_BYTES = 2 ** 29;
-/** So many records are there at first, and as many again are put: each segment is split once. */
+/** Records that are loaded, and as many again that are put: every segment splits once. */
 const RECORDS = 50_000;
 const MAX_DEPTH = 14;
-/** Records that a MainSegment has on average: three quarters of what it can hold. */
+/** Average load of a MainSegment, as a share of its capacity. */
 const FILL = 0.75;
 
 interface Size {
@@ -33,7 +34,7 @@ interface Rates {
   detail: string;
 }
 
-/** What the sizes of CurSegments and MainSegments do to puts and searches. */
+/** How the sizes of CurSegments and MainSegments affect puts and searches. */
 export const sepHashSegments: Experiment = {
   name: 'sephash-segments',
   run(settings) {
@@ -69,7 +70,7 @@ export const sepHashSegments: Experiment = {
   },
 };
 
-/** With as many segments at first as the records fill. */
+/** Parameters with as many initial segments as the records fill. */
 function shapeOf({ segmentBytes, ratio }: Size): Record<string, number> {
   const entries = (ratio * segmentBytes) / 8;
   const initialDepth = Math.max(1, Math.round(Math.log2(RECORDS / (FILL * entries))));
@@ -90,11 +91,10 @@ function ratesOf(settings: Settings, index: string, wishes: Record<string, numbe
     puts: RECORDS,
   });
   const [node] = puts.use.memoryNodes;
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   const resizes = Object.entries(puts.resizes).map(([name, count]) => `${name} ${count}`);
   const detail = [
-    `link in ${percent(node.inbound)}, out ${percent(node.outbound)}`,
-    `messages ${percent(node.messages)}`,
+    `link in ${percent(node.inbound, 0)}, out ${percent(node.outbound, 0)}`,
+    `messages ${percent(node.messages, 0)}`,
     `p99 ${(puts.latencies.quantile(0.99) / 1000).toFixed(0)} us`,
     resizes.join(', '),
   ].join('; ');

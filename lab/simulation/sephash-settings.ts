@@ -1,5 +1,6 @@
 import { SEPHASH_TECHNIQUES } from '../../src/indexes/sephash/geometry.ts';
 import { without } from '../../src/indexes/substrates/parameters.ts';
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
@@ -13,10 +14,10 @@ const RACE = { associativity: 8, groups: 64, initialDepth: 5, maxDepth: MAX_DEPT
 interface Setting {
   name: string;
   clients: number;
-  /** Records that are there at first, and new keys that are put. */
+  /** Records that are loaded, and new keys that are put. */
   loaded?: number;
   puts: number;
-  /** What is not as in `sephash-techniques`. */
+  /** Differences from `sephash-techniques`. */
   sephash?: Readonly<Record<string, number>>;
   race?: Readonly<Record<string, number>>;
   /** Multiplies the NICs' message rate. */
@@ -47,7 +48,7 @@ const SETTINGS: readonly Setting[] = [
   },
 ];
 
-/** Ratios of Figure 20 with segments whose splits read no records, and with such as read all. */
+/** Ratios of Figure 20, with splits that read no records, and with splits that read all. */
 const RATIOS: readonly { ratio: number; records: number; depth: number; what: string }[] = [
   { ratio: 64, records: 100_000, depth: 4, what: 'splits read nothing' },
   { ratio: 32, records: 100_000, depth: 5, what: 'splits read nothing' },
@@ -93,7 +94,7 @@ function beside({ model, ...settings }: Settings, setting: Setting): Row[] {
       what: `${name}: SepHash`,
       ours: ours.rate / 1e6,
       unit: 'M/s',
-      detail: `messages ${percent(node.messages)}, atomics ${percent(node.atomics)}`,
+      detail: `messages ${percent(node.messages, 0)}, atomics ${percent(node.atomics, 0)}`,
       figures: { ...ours.resizes, ...ours.retries },
     },
     { what: `${name}: to RACE`, ours: ours.rate / theirs.rate, unit: 'x' },
@@ -110,11 +111,7 @@ function withRatio(settings: Settings, { ratio, records, depth, what }: (typeof 
     what: `ratio ${ratio}, ${records} records, ${what}`,
     ours: rate / 1e6,
     unit: 'M/s',
-    detail: `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
+    detail: `messages ${percent(node.messages, 0)}, link out ${percent(node.outbound, 0)}`,
     figures: { ...resizes, ...retries },
   } satisfies Row;
-}
-
-function percent(share: number): string {
-  return `${(100 * share).toFixed(0)} %`;
 }

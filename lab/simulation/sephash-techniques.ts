@@ -1,17 +1,19 @@
 import { SEPHASH_TECHNIQUES, type SepHashTechnique } from '../../src/indexes/sephash/geometry.ts';
 import { without } from '../../src/indexes/substrates/parameters.ts';
+import { percent } from '../support/text.ts';
 import type { Experiment, Row, Settings } from './experiment.ts';
 import { type Puts, runPuts } from './puts.ts';
 import { registeredKind } from './registered-kind.ts';
-import { runSearches, type Searches } from './searches.ts';
+import type { Saturation } from './saturation.ts';
+import { runSearches } from './searches.ts';
 
-/** As many clients as the paper has at the most. */
+/** The most clients that the paper has. */
 const CLIENTS = 128;
 const POOL_BYTES = 2 ** 29;
 
 /**
- * Writing: MainSegments of 8 CurSegments, so that a short run sees every segment split; and about
- * as many entries of RACE at first.
+ * Writing: MainSegments of 8 CurSegments, so that every segment splits within a short run. RACE
+ * starts with about as many entries.
  */
 const WRITING = { ratio: 8, initialDepth: 6, maxDepth: 12 };
 const RACE_WRITING = { associativity: 8, groups: 64, initialDepth: 5, maxDepth: 12 };
@@ -104,20 +106,19 @@ function writeRows(
     },
   };
   if (puts === race) return [row];
-  return [row, { ...gain(`puts, ${name}: to RACE`, puts.rate / race.rate, published) }];
+  return [row, gain(`puts, ${name}: to RACE`, puts.rate / race.rate, published)];
 }
 
 function inWords({ use, latencies, resizes, retries }: Puts): string {
   const [node] = use.memoryNodes;
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   const counts = (each: Record<string, number>) =>
     Object.entries(each)
       .filter(([, count]) => count > 0)
       .map(([name, count]) => `${name} ${count}`)
       .join(', ');
   return [
-    `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
-    `atomics ${percent(node.atomics)}`,
+    `messages ${percent(node.messages, 0)}, link out ${percent(node.outbound, 0)}`,
+    `atomics ${percent(node.atomics, 0)}`,
     `p50 ${(latencies.quantile(0.5) / 1000).toFixed(1)} us`,
     `p99 ${(latencies.quantile(0.99) / 1000).toFixed(0)} us`,
     counts(resizes),
@@ -125,15 +126,14 @@ function inWords({ use, latencies, resizes, retries }: Puts): string {
   ].join('; ');
 }
 
-function readRow(name: string, { rate, use, latencies }: Searches): Row {
+function readRow(name: string, { rate, use, latencies }: Saturation): Row {
   const [node] = use.memoryNodes;
-  const percent = (share: number) => `${(100 * share).toFixed(0)} %`;
   return {
     what: `searches, ${name}`,
     ours: rate / 1e6,
     unit: 'M/s',
     detail: [
-      `messages ${percent(node.messages)}, link out ${percent(node.outbound)}`,
+      `messages ${percent(node.messages, 0)}, link out ${percent(node.outbound, 0)}`,
       `p50 ${(latencies.quantile(0.5) / 1000).toFixed(1)} us`,
     ].join('; '),
   };

@@ -7,7 +7,7 @@ import type { Experiment, Row, Settings } from './experiment.ts';
 import { grow } from './growth.ts';
 import { registeredKind } from './registered-kind.ts';
 
-/** In ten-thousandths: 1e-4 to 10, as in Figure 18. */
+/** Values of alpha, in ten-thousandths: 1e-4 to 10, as in Figure 18. */
 const ALPHAS = [1, 10, 100, 1000, 10_000, 100_000] as const;
 const UNIT = 10_000;
 /** Where the paper's curve has its maximum. */
@@ -15,10 +15,10 @@ const BEST = 0.1;
 const CLIENTS = 36;
 /** In a smaller table all clients would move the same buckets. */
 const BUCKETS = 256;
-/** Insertions for each operation of the settings: enough for several resizes. */
+/** Insertions per operation of the settings: enough for several resizes. */
 const INSERTS_PER_OPERATION = 5;
 
-/** What the adaptive frequency synchronisation's one constant does to insertions. */
+/** How alpha, the constant of adaptive frequency synchronisation, affects insertions. */
 export const shardAlpha: Experiment = {
   name: 'shard-alpha',
   run(settings) {
@@ -37,7 +37,7 @@ export const shardAlpha: Experiment = {
   },
 };
 
-/** By the paper's formula alone, or bounded by the clients' shares of the insertions. */
+/** With the paper's formula alone, or bounded by each client's share of the insertions. */
 function rowOf(settings: Settings, alpha: number, isBounded: boolean): Row {
   const inserts = INSERTS_PER_OPERATION * settings.operations;
   const techniques = isBounded ? {} : without(SHARD_TECHNIQUES, 'shares');

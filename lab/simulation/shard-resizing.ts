@@ -8,14 +8,14 @@ const CLIENTS = 36;
 const INSERTS_PER_OPERATION = 10;
 const INTERVAL_NS = 1_000_000;
 
-/** Tables that begin with about as many entries. */
+/** Tables that start with about the same number of entries. */
 const INDEXES = [
   { name: 'shard', wishes: { buckets: 256 } },
   { name: 'race', wishes: { initialDepth: 4 } },
   { name: 'sephash', wishes: { initialDepth: 4 } },
 ] as const;
 
-/** Section 4.5: "at least" so many times the others' throughput. */
+/** SHARD section 4.5: at least this many times the throughput of the other index. */
 const PUBLISHED: Record<string, number> = { race: 2.8, sephash: 4.8 };
 
 /** Insertions over time while the index grows, of three indexes in one run. */
@@ -40,7 +40,7 @@ export const shardResizing: Experiment = {
       `${CLIENTS} clients of one memory node insert new keys into a growing index.`,
       'Below half: milliseconds with less than half of the index’s median throughput. The paper’s',
       'indexes hold 10^12 entries and recover from a resize in 0.3 s (SHARD), 0.8 s (SepHash) and',
-      '4.8 s (RACE); the tables here are smaller by so much that only the order can be compared.',
+      '4.8 s (RACE). The tables here are so much smaller that only the order is comparable.',
     ];
     return { title: 'Throughput while resizing (Figure 16)', rows, notes };
   },

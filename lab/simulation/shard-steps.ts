@@ -15,7 +15,7 @@ const INSERTS_PER_OPERATION = 5;
 const RECORDS = 12_000;
 const INTERVAL_NS = 5_000_000;
 
-/** Section 4.6: techniques that are added one after the other; the last is not the paper's. */
+/** SHARD section 4.6: techniques, added one after another. The last is not in the paper. */
 const STEPS: readonly { name: string; adds?: ShardTechnique }[] = [
   { name: 'baseline' },
   { name: '+Ordered', adds: 'ordered' },
@@ -74,7 +74,7 @@ function gains(step: Step, before: Step): Row[] {
     row('searches', step.reads / before.reads, PUBLISHED_READS[name]),
     row('worst 5 ms', step.worst / before.worst, PUBLISHED_WORST[name]),
   ];
-  // Without lazy resizing there are times when nobody inserts.
+  // Without lazy resizing, no client inserts during a resize, so the worst interval is 0.
   return rows.filter(({ ours }) => Number.isFinite(ours));
 }
 

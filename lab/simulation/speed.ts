@@ -9,8 +9,8 @@ const COMPUTE_NODES = 4;
 const ROUNDS = 3;
 
 /**
- * How fast the simulation itself is. Verbs in a second of the process's CPU time say what one core
- * can do, also on a machine that others use.
+ * How fast the simulation itself runs. Verbs per second of the process's CPU time show what one
+ * core can do even on a busy machine.
  */
 export function speed(wallClock: Clock, cpuClock: Clock): Experiment {
   return {

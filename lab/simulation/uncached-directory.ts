@@ -9,8 +9,8 @@ import type { TimedIndex } from './index-kind.ts';
 const ENTRY_BYTES = 8;
 
 /**
- * A double of RACE without the client's directory cache: each operation reads its directory entry
- * first, one more round trip. It ignores the entry, because the cache is still there.
+ * A test double of RACE without the client's directory cache: each operation first reads its
+ * directory entry, one more round trip. It ignores the entry and uses the cache, which is correct.
  */
 export class UncachedRace implements TimedIndex {
   readonly #race: RaceIndex;

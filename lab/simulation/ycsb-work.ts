@@ -10,7 +10,7 @@ type Step = 'read' | 'update' | 'insert' | 'scan' | 'readModifyWrite';
 
 export interface YcsbWorkload {
   name: string;
-  /** The first step, and how often, of 100, it is the other. */
+  /** Two steps, and how often out of 100 it is the second. */
   steps: readonly [Step, Step];
   other: number;
   latest?: boolean;
@@ -26,7 +26,7 @@ export const YCSB: readonly YcsbWorkload[] = [
   { name: 'F', steps: ['read', 'readModifyWrite'], other: 50 },
 ];
 
-/** Scans are of 1 to 100 records. */
+/** A scan reads 1 to 100 records. */
 const SCAN_RECORDS_MAX = 100;
 
 interface YcsbSetting<I extends Index> {
@@ -34,13 +34,13 @@ interface YcsbSetting<I extends Index> {
   workload: YcsbWorkload;
   prng: Prng;
   chosen: Distribution;
-  /** Records that are there; inserted ones come behind. */
+  /** Existing records; inserted ones get the numbers from here on. */
   records: number;
-  /** Leaves of a scan in a doorbell, where not the index's default. */
+  /** Leaves that a scan reads per doorbell, if not the index's default. */
   scanWidth?: number;
 }
 
-/** What the clients do, one operation after the other. */
+/** Supplies the clients with operations of a YCSB workload. */
 export class YcsbWork<I extends Index> {
   readonly #setting: YcsbSetting<I>;
   #inserted: number;
@@ -84,11 +84,12 @@ function* readModifyWrite(
   return yield* index.write(request, ALWAYS);
 }
 
-function* scanOf(
+/** Scans `limit` records from the key on. */
+export function* scanOf(
   index: OrderedIndex,
   key: Uint8Array,
   limit: number,
-  width: number | undefined,
+  width?: number,
 ): Operation<void> {
   const scan = index.scan({ lower: { key, inclusive: true }, limit, width });
   while (!scan.done) yield* scan.next(() => {});

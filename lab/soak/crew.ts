@@ -8,16 +8,16 @@ import type { WorkerReport, WorkerTask } from './worker.ts';
 const EXTENSION = extname(import.meta.url);
 const SCRIPT = fileURLToPath(new URL(`./worker${EXTENSION}`, import.meta.url));
 
-export interface CrewSettings {
+interface CrewSettings {
   url: string;
   workers: number;
-  /** A worker lives at least so long, and at most three times as long. */
+  /** A worker lives at least this long, and at most three times as long. */
   lifeMs: number;
 }
 
 /**
  * Worker processes that come and go: every other one is killed in the middle of its work, the
- * others end by themselves. The first one stays, so that its memory can be measured.
+ * others end normally. The first one stays, so that its memory can be measured.
  */
 export class Crew {
   operations = 0;
@@ -41,14 +41,14 @@ export class Crew {
     return this.#resident?.pid;
   }
 
-  /** Returns when the first worker works. */
+  /** Returns once the first worker has reported. */
   async start(): Promise<void> {
     this.#resident = this.#spawn(0, Number.MAX_SAFE_INTEGER);
     for (let place = 1; place < this.#settings.workers; place++) this.#next(place);
     await Promise.race([once(this.#resident, 'message'), once(this.#resident, 'close')]);
   }
 
-  /** Ends all workers, each after what it is doing. */
+  /** Ends all workers; each finishes its current burst. */
   async stop(): Promise<void> {
     this.#isOver = true;
     const ends = [...this.#alive].map(async (child) => {
@@ -61,7 +61,7 @@ export class Crew {
     await Promise.all(ends);
   }
 
-  /** Kills what is left, and nothing else. */
+  /** Kills all remaining workers. */
   kill(): void {
     this.#isOver = true;
     for (const child of this.#alive) child.kill('SIGKILL');
@@ -102,7 +102,7 @@ export class Crew {
     });
     child.once('close', (code, signal) => {
       this.#alive.delete(child);
-      // It may be told to end before it has begun.
+      // SIGTERM may reach the process before it has installed its handler.
       const isFine = code === 0 || signal === 'SIGKILL' || signal === 'SIGTERM';
       if (!isFine) this.failures.push(`${name} ended with code ${code}, signal ${signal}`);
     });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { median } from '../support/statistics.ts';
 
-/** What is looked at every so often. */
+/** What a periodic sample measures. */
 export interface Sample {
   seconds: number;
   /** Chunks of the pool in use, in bytes. */
@@ -15,7 +15,7 @@ export interface Sample {
 
 export type Measure = Exclude<keyof Sample, 'seconds'>;
 
-/** How much more the last quarter may have than the second: a share and a little. */
+/** How much the last quarter may exceed the second: a share of it plus a constant. */
 export const BOUNDS: Readonly<Record<Measure, { share: number; more: number }>> = {
   pool: { share: 0.1, more: 4 * 2 ** 20 },
   gateway: { share: 0.15, more: 16 * 2 ** 20 },
@@ -24,7 +24,7 @@ export const BOUNDS: Readonly<Record<Measure, { share: number; more: number }>> 
   workerFiles: { share: 0, more: 4 },
 };
 
-/** With fewer there is no telling. */
+/** Fewer samples show no trend. */
 const SAMPLES_MIN = 16;
 
 export interface Trend {
@@ -35,7 +35,7 @@ export interface Trend {
   isFlat: boolean;
 }
 
-/** Undefined of a run that was too short. */
+/** Undefined if the run was too short. */
 export function trends(samples: readonly Sample[]): Trend[] | undefined {
   if (samples.length < SAMPLES_MIN) return undefined;
   const quarter = Math.floor(samples.length / 4);
@@ -49,7 +49,7 @@ export function trends(samples: readonly Sample[]): Trend[] | undefined {
   });
 }
 
-/** 0 of a process that is gone. */
+/** 0 if the process has ended. */
 export function privateBytes(pid: number | undefined): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1');

@@ -5,10 +5,10 @@ const CLIENTS = 3;
 const KEYS = 2000;
 const PAUSE_MS = 10;
 
-/** Clients of a gateway that comes back when it was killed; each checks what it reads. */
+/** Clients of a gateway that is killed and restarted. Each checks what it reads. */
 export class RedisClients {
   commands = 0;
-  /** Commands that failed since the gateway was gone. */
+  /** Commands that failed because the gateway was down. */
   lost = 0;
   readonly failures: string[] = [];
   readonly #clients: Redis[];
@@ -30,7 +30,7 @@ export class RedisClients {
     this.#running = this.#clients.map((client, number) => this.#use(client, number));
   }
 
-  /** Returns when commands are answered, or cannot be for a minute. */
+  /** Waits until a command has been answered, for a minute at most. */
   async answered(): Promise<void> {
     for (let look = 0; this.commands === 0 && look < 600; look++) await setTimeout(100);
   }
@@ -55,7 +55,7 @@ export class RedisClients {
     }
   }
 
-  /** What the client's own counter was last. */
+  /** Runs and checks a few commands; returns the new value of the client's own counter. */
   async #turn(client: Redis, key: string, number: number, counted: number): Promise<number> {
     const value = `${key}|${'y'.repeat(100)}`;
     await client.set(key, value, 'EX', 5);

@@ -15,28 +15,32 @@ import { BOUNDS, openFiles, privateBytes, type Sample, type Trend, trends } from
 import { RedisClients } from './redis-clients.ts';
 
 const SPEC = {
-  minutes: { kind: 'integer', fallback: 10, minimum: 1, help: 'how long the day is' },
+  minutes: { kind: 'integer', fallback: 10, minimum: 1, help: 'length of the day' },
   seconds: { kind: 'integer', fallback: 0, help: 'instead of minutes' },
   workers: { kind: 'integer', fallback: 3, minimum: 1, help: 'processes at a time' },
-  seed: { kind: 'integer', fallback: 1, help: 'of what the workers do, and when they are killed' },
+  seed: {
+    kind: 'integer',
+    fallback: 1,
+    help: 'decides what the workers do, and when they are killed',
+  },
   beside: {
     kind: 'text',
     fallback: '',
-    help: 'a stepwell command that runs beside, without its URL, e.g. web',
+    help: 'a stepwell command to run meanwhile, without its URL, e.g. web',
   },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
 const MIB = 2 ** 20;
-/** At first; raised to twice as much in the middle of the day. */
+/** Initial size, which doubles after a quarter of the day. */
 const POOL_BYTES = 64 * MIB;
-/** So many samples of a day. */
+/** Samples per day. */
 const SAMPLES = 120;
 const WORKER_LIFE_MS = 4000;
-/** A check takes a second or so. */
+/** A check takes about a second. */
 const CHECK_LIMIT_MS = 120_000;
 
-/** What goes on, and what came of it. */
+/** The processes of the day, and what was counted. */
 interface Day {
   url: string;
   endsAt: number;
@@ -44,7 +48,7 @@ interface Day {
   crew: Crew;
   clients: RedisClients;
   gateway: CommandProcess;
-  /** Its client ends with the day, for the check. */
+  /** Its client leaves at the end of the day, before the check. */
   watch: PoolWatch;
   gatewaysKilled: number;
   samples: Sample[];
@@ -104,7 +108,7 @@ async function serve(url: string, port: number, cleanup: Cleanup): Promise<Comma
   return gateway;
 }
 
-/** Samples the day; at the end of its first fifth the gateway is killed, then the pool grows. */
+/** Samples the day. After a fifth of it the gateway is killed, after a quarter the pool grows. */
 async function pass(day: Day, ms: number, cleanup: Cleanup): Promise<void> {
   const pause = Math.max(100, ms / SAMPLES);
   await samples(day, pause, day.begun + ms / 5);

@@ -11,8 +11,8 @@ const STORES = {
   profiles: { index: 'hstore' },
 } as const satisfies Record<string, OpenOptions>;
 
-export type StoreName = keyof typeof STORES;
-export const STORE_NAMES = Object.keys(STORES) as StoreName[];
+type StoreName = keyof typeof STORES;
+const STORE_NAMES = Object.keys(STORES) as StoreName[];
 export type DayStores = Record<StoreName, Store<string>>;
 
 export function openStores(url: string, client: string): DayStores {
@@ -21,12 +21,12 @@ export function openStores(url: string, client: string): DayStores {
   return Object.fromEntries(STORE_NAMES.map((name) => [name, open(name)])) as unknown as DayStores;
 }
 
-/** A value that tells which key it was written for. */
+/** A value that names its key. */
 export function valueFor(key: string, bytes: number): string {
   return `${key}|`.padEnd(bytes, 'x');
 }
 
-/** Raises an error for a value that is another key's. */
+/** Throws if the value belongs to another key. */
 export function checkValue(key: string, value: string | undefined): void {
   if (value === undefined || value.startsWith(`${key}|`)) return;
   throw new Error(`key ${key} holds ${value.slice(0, 40)}`);

@@ -1,24 +1,24 @@
-/** A worker process of the day: works until its time is over, it is told to end, or is killed. */
+/** A worker process of the soak. It works until its time is up, or until it is ended or killed. */
 import { setTimeout } from 'node:timers/promises';
 import { hasCode, type StepwellError } from '../../src/errors.ts';
 import { dropStoreSync, openSync } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
 import { checkValue, type DayStores, openStores, valueFor } from './stores.ts';
 
-/** What the parent passes as the one argument. */
+/** The process's argument, as JSON. */
 export interface WorkerTask {
   url: string;
   name: string;
-  /** No other worker that lives has this number; from 0 on. */
+  /** A number, from 0 on, that no other live worker has. */
   place: number;
   seed: number;
   lifeMs: number;
 }
 
-/** Sent every so often; a worker that is killed has told all but the last. */
+/** Totals so far, sent periodically. A killed worker's last operations are not counted. */
 export interface WorkerReport {
   operations: number;
-  /** Writes that found no room. */
+  /** Writes that found the pool full. */
   full: number;
   failure?: string;
 }
@@ -40,7 +40,7 @@ process.once('disconnect', () => told.abort());
 const bytes = () => 20 + random.below(400);
 const keyOf = (kind: string) => `${kind}:${random.below(KEYS)}`;
 
-/** What is done once, by the name of its store. */
+/** The operations that a worker chooses from. */
 const CHORES: ((stores: DayStores) => void)[] = [
   ({ sessions }) => {
     const key = keyOf('session');
@@ -78,14 +78,14 @@ function through(store: DayStores['cache'], key: string): void {
   if (value === undefined) store.set(key, valueFor(key, bytes()));
 }
 
-/** Keeps the last events alone. */
+/** Deletes all but the latest events. */
 function trim(events: DayStores['events']): void {
   const surplus = events.count() - EVENTS_KEPT;
   if (surplus <= 0) return;
   for (const key of [...events.keys({ limit: surplus })]) events.delete(key);
 }
 
-/** A store from its making to its drop, with all splits between; a dead worker may have left it. */
+/** Creates, fills, checks and drops a store. A dead worker may have left the store behind. */
 function wave(url: string): void {
   const index = WAVE_INDEXES[task.place % WAVE_INDEXES.length];
   const store = `wave ${task.place}`;
@@ -96,7 +96,7 @@ function wave(url: string): void {
   } finally {
     open.close();
   }
-  // A web page beside may be looking at it.
+  // Force: a web page may have the store open (`--beside web`).
   dropStoreSync(url, store, { force: true });
 }
 

@@ -8,8 +8,8 @@ import {
 type Entry = readonly [Uint8Array, Uint8Array];
 
 /**
- * Reusable key and value bytes for loads of more records than should be kept as objects. setMany
- * has copied an entry when it returns, so the next batch may overwrite it.
+ * Reusable buffers of keys and values, for loads too large to keep every record as an object.
+ * setMany copies the entries, so the next batch may overwrite them once it has returned.
  */
 export class Batch {
   readonly size: number;
@@ -23,7 +23,7 @@ export class Batch {
     );
   }
 
-  /** The entries of the records from `from` to `end`, at most as many as the batch holds. */
+  /** The entries of records `from` to `end` - 1, or of as many as fit into the batch. */
   fill(from: number, end: number, keys: KeyGenerator, values: ValueGenerator): readonly Entry[] {
     const count = Math.min(this.size, end - from);
     for (let i = 0; i < count; i++) {

@@ -1,8 +1,8 @@
 type Step = () => void | Promise<void>;
 
 /**
- * Undoes what a lab has set up, in reverse order, however the lab ends. Shared memory, servers and
- * directories outlive the process that made them.
+ * Undoes what a program has set up, in reverse order, also when a signal ends it. Shared memory,
+ * servers and directories would otherwise outlive the process that made them.
  */
 export class Cleanup {
   readonly #steps: Step[] = [];
@@ -17,7 +17,7 @@ export class Cleanup {
     process.once('SIGTERM', this.#onSignal);
   }
 
-  /** A signal ended the lab: what fails from now on fails because of that. */
+  /** A signal has ended the program: later failures are consequences of that. */
   get interrupted(): boolean {
     return this.#interrupted;
   }

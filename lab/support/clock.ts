@@ -3,7 +3,7 @@ export type Clock = () => bigint;
 
 export const monotonic: Clock = () => process.hrtime.bigint();
 
-/** What all threads of this process have used of the processors. */
+/** Nanoseconds of processor time that all threads of this process have used. */
 export const cpuTime: Clock = () => {
   const { user, system } = process.cpuUsage();
   return 1000n * BigInt(user + system);

@@ -5,7 +5,7 @@ export function growthsOf(index: Index): number {
   return Object.values(resizesOf(index)).reduce((sum, count) => sum + count, 0);
 }
 
-/** How often a client's operations began again or waited. */
+/** How often a client's operations started over or waited. */
 export function retriesOf({ counters, manifest }: Index): number {
   let retries = 0;
   for (const [name, count] of Object.entries(counters)) {

@@ -14,7 +14,7 @@ import type { Operation } from '../../src/verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import { growthsOf } from './counters.ts';
 
-/** A bound: 16 + 32 bytes take one line, and no index takes as much again and half of it. */
+/** Generous: a record of 16 + 32 bytes takes 64, and the index and its growth need the rest. */
 const BYTES_A_RECORD = 640;
 const BYTES_BASE = 2 ** 28;
 const VERSION = 1;
@@ -30,8 +30,9 @@ const CONDITIONS: Partial<Record<Call, Condition>> = {
 };
 
 /**
- * One client of an index on memory of its own, without a store: so the counters are the index's,
- * and housekeeping between two operations can be kept apart. Records are those of the generators.
+ * The only client of an index in private memory, without a store. The fabric's counters therefore
+ * count the index alone, and `perform` can exclude housekeeping between two operations. Keys and
+ * values come from the generators.
  */
 export class LabClient<I extends Index = Index> {
   readonly pool: LocalPool;
@@ -40,7 +41,7 @@ export class LabClient<I extends Index = Index> {
   readonly #keys = new KeyGenerator();
   readonly #values = new ValueGenerator();
 
-  /** `records`: how many there may be at the most. */
+  /** `records`: the most records that the index will ever hold. */
   constructor(kind: IndexKind, wishes: Readonly<Record<string, number>>, records: number) {
     const size = BYTES_BASE + BYTES_A_RECORD * records;
     const { fabric, parameters, source } = createInMemory({ size, maxClients: 2 });
@@ -52,7 +53,7 @@ export class LabClient<I extends Index = Index> {
     this.#request = this.index.newRequest();
   }
 
-  /** Resizes of every kind that this client has done. */
+  /** How many resizes, of any kind, this client has done. */
   get resizes(): number {
     return growthsOf(this.index);
   }
@@ -63,8 +64,9 @@ export class LabClient<I extends Index = Index> {
   }
 
   /**
-   * Runs one operation on a record, which must find it as the call needs it. `around` hears of it
-   * before and after, with no housekeeping in between.
+   * Runs one operation on a record. The record must be in the state that the call needs: absent for
+   * an insert, present for an update. `around` is called immediately before and after, so no
+   * housekeeping falls in between.
    */
   perform(call: Call, record: number, around?: { before(): void; after(): void }): void {
     const { pool, index } = this;

@@ -10,7 +10,7 @@ export interface Machine {
   node: string;
   v8: string;
   loadAverage: number;
-  /** The kernel's policy for huge pages on shared memory; the chosen word is in brackets. */
+  /** The kernel's policy for huge pages on shared memory; brackets mark the active setting. */
   sharedHugePages: string;
   date: string;
 }
@@ -29,13 +29,13 @@ export function describeMachine(): Machine {
   };
 }
 
-/** Bytes that can be taken without swapping. */
-export function availableMemory(): number {
+/** Bytes that can be allocated without swapping. */
+function availableMemory(): number {
   const match = /^MemAvailable:\s+(\d+) kB/m.exec(readOr('/proc/meminfo', ''));
   return match === null ? totalmem() / 2 : Number(match[1]) * 1024;
 }
 
-/** Bytes that a pool of this URL may still take: what its file system and the memory allow. */
+/** How large a pool at this URL may be: limited by its file system and by free memory. */
 export function roomForPool(url: string): number {
   const file = url.startsWith('file:') ? dirname(url.slice('file:'.length)) : '/dev/shm';
   if (!existsSync(file)) return availableMemory();

@@ -14,7 +14,7 @@ import {
 import { attach } from '../../src/store/open.ts';
 import { type Address, UNIT_BYTES } from '../../src/verbs/index.ts';
 
-/** Where the memory of a pool with one empty store is, if need be once more after a sweep. */
+/** Describes what a pool with one empty store uses its memory for; `sweeps`: also after a sweep. */
 export function describeMemory(url: string, storeName: string, sweeps: boolean): string[] {
   const { client } = attach(url, { create: false });
   try {
@@ -30,14 +30,14 @@ export function describeMemory(url: string, storeName: string, sweeps: boolean):
   }
 }
 
-/** A chunk of blocks, and how many of them are claimed and reached. */
+/** A chunk of blocks, with counts of claimed and of reachable blocks. */
 interface Chunk {
   word: ChunkWord;
   claimed: number;
   reached: number;
 }
 
-/** Which chunks there are, and which of their blocks the index reaches. */
+/** The chunks of a pool, and how many of their blocks are reachable from the index. */
 class Survey {
   readonly #chunks = new Map<number, Chunk>();
   #free = 0;

@@ -16,7 +16,7 @@ interface FlagOption {
   help: string;
 }
 type Option = IntegerOption | TextOption | FlagOption;
-export type OptionSpec = Readonly<Record<string, Option>>;
+type OptionSpec = Readonly<Record<string, Option>>;
 
 type ValueOf<O extends Option> = O extends IntegerOption
   ? number
@@ -25,7 +25,7 @@ type ValueOf<O extends Option> = O extends IntegerOption
     : boolean;
 export type Options<S extends OptionSpec> = { -readonly [K in keyof S]: ValueOf<S[K]> };
 
-/** The command line was wrong, or only help was asked for: print `text` and stop. */
+/** The command line is wrong, or asks for help (`asked`): print the message and stop. */
 export class UsageError extends Error {
   readonly asked: boolean;
 
@@ -36,7 +36,7 @@ export class UsageError extends Error {
   }
 }
 
-/** Reads `argv` by `spec`. Options that are absent take their fallbacks. */
+/** Parses `argv` as `spec` says. Absent options get their fallbacks. */
 export function parseOptions<S extends OptionSpec>(
   command: string,
   spec: S,

@@ -12,11 +12,11 @@ export interface OwnIndex {
 }
 
 const REGION_BYTES = 2 ** 30;
-/** Room for a record and its part of the index, before and after the index grows. */
+/** Enough for a record and its share of the index, also while the index grows. */
 const BYTES_A_RECORD = 200;
 const SEED = 1;
 
-/** One client with an index on memory of its own, without a store: its counters are at hand. */
+/** The only client of an index in private memory, without a store: for its counters and methods. */
 export function ownIndex(
   name: string,
   records: number,

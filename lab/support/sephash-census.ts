@@ -6,25 +6,29 @@ import { eachSegment } from '../../src/indexes/sephash/snapshot.ts';
 import { UNIT_BYTES } from '../../src/verbs/index.ts';
 import type { LabClient } from './lab-client.ts';
 
-/** The contents of a SepHash index, from a walk over its segments. Sizes are bytes. */
+/**
+ * Counts of what a SepHash index consists of, from a walk over its segments. Sizes are in bytes.
+ */
 export interface SepHashCensus {
   depth: number;
   segments: number;
-  /** Entries that MainSegments have, and places that CurSegments have; how many are full. */
+  /** Entries in MainSegments; slots of CurSegments, and how many of those are occupied. */
   mainEntries: number;
   places: number;
   placesFull: number;
   headers: number;
   fpTables: number;
   currentSegments: number;
-  /** MainSegments without their FPTables, dropped entries included; and the blocks of all. */
+  /** MainSegments without FPTables but with dropped entries; and the blocks of all segments. */
   mainSegments: number;
   blocks: number;
   directory: number;
-  /** A client's cache of all FPTables: its size as they are, and as record points. */
+  /**
+   * A client's cache of all FPTables, if it stores whole tables, and if it stores record points.
+   */
   cacheNaive: number;
   cachePoints: number;
-  /** Mean over all fingerprints and segments of how far a count is from the average, relative. */
+  /** Mean relative deviation of a fingerprint's count from the average, over all segments. */
   skew: number;
 }
 
@@ -68,7 +72,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.skew += skewOf(ends);
     }),
   );
-  if (census.segments === 0) throw new Error('the walk over the index has met no segment');
+  if (census.segments === 0) throw new Error('the walk over the index found no segment');
   census.depth = directory.depth;
   census.directory = ADDRESS_BYTES * 2 ** directory.depth;
   census.skew /= census.segments;

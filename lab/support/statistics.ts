@@ -1,4 +1,4 @@
-/** The middle value; NaN for none, so that a missing measurement cannot pass for a number. */
+/** The median; NaN without values, so that a missing measurement cannot pass for a number. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) return Number.NaN;
   const sorted = [...values].sort((a, b) => a - b);

@@ -1,4 +1,4 @@
-/** Columns as wide as their widest cell; the first `left` are aligned left, the others right. */
+/** A text table. The first `left` columns are left-aligned, the others right-aligned. */
 export function table(
   header: readonly string[],
   rows: readonly (readonly string[])[],
@@ -23,7 +23,7 @@ export function grouped(value: number): string {
     .replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Three significant digits or so: 0.123, 12.3, 1,234. */
+/** About three significant digits: 0.123, 12.3, 1,234. */
 export function figure(value: number): string {
   if (!Number.isFinite(value)) return '-';
   const size = Math.abs(value);
@@ -35,6 +35,13 @@ export function mebibytes(bytes: number): string {
   return `${figure(bytes / 2 ** 20)} MiB`;
 }
 
-export function percent(share: number): string {
-  return Number.isFinite(share) ? `${(100 * share).toFixed(1)} %` : '-';
+/** A share in percent, with one decimal or as many as `digits`. */
+export function percent(share: number, digits = 1): string {
+  return Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : '-';
+}
+
+/** How much `ours` differs from `published`, in percent of it. */
+export function difference(ours: number, published: number): string {
+  const percents = 100 * (ours / published - 1);
+  return `${percents >= 0 ? '+' : ''}${percents.toFixed(1)} %`;
 }

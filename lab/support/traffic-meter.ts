@@ -11,10 +11,10 @@ const NAMES = [
 ] as const satisfies readonly (keyof Traffic)[];
 
 /**
- * The traffic of the operations between two readings. `stats()` walks the store and may count its
- * own verbs, so each reading first measures the cost of a call and subtracts it. It takes the
- * smaller of two costs, because now and then a call also does a client's housekeeping. A reading
- * may be a little too high, never too low.
+ * The traffic of the operations between two readings. `stats()` walks the store with verbs of its
+ * own, so the meter measures what a call of it costs and subtracts that. It takes the smaller of
+ * two costs, because a call occasionally includes the client's housekeeping. A reading may be
+ * slightly too high, never too low.
  */
 export class TrafficMeter {
   readonly #store: Pick<Store, 'stats'>;
@@ -32,7 +32,7 @@ export class TrafficMeter {
     return used;
   }
 
-  /** What the next call will see if nothing happens before it. */
+  /** What the next `stats()` will report if no operation runs before it. */
   #expected(): Traffic {
     const [first, second, third] = [this.#now(), this.#now(), this.#now()];
     const costs = [

@@ -1,4 +1,4 @@
-/** One client: does what it is told for a while, and reports operations a second. */
+/** One client process: runs the orders that it receives, and reports operations per second. */
 import { createClient } from 'redis';
 import type { IndexName } from '../../src/store/api.ts';
 import { open } from '../../src/store/open.ts';
@@ -6,7 +6,7 @@ import { KeyGenerator, Prng, ValueGenerator } from '../workloads/index.ts';
 import { Chooser, type MixName } from './mixes.ts';
 
 const SCAN_LENGTH = 100;
-/** Redis's sorted set of all keys, whose members of one score are in the order of their bytes. */
+/** A sorted set of all keys in Redis. Members with equal scores are in the order of their bytes. */
 const SORTED = 'keys in order';
 
 export interface ClientTask {
@@ -18,14 +18,16 @@ export interface ClientTask {
 export type ClientOrder =
   | { kind: 'load' }
   | { kind: 'mix'; mix: MixName; ms: number; width: number }
-  /** The mix, until the client has had so much processor time: its code is compiled then. */
+  /**
+   * Runs the mix until the client has used `ms` of processor time, so that its code is compiled.
+   */
   | { kind: 'warm'; mix: MixName; ms: number; width: number }
   | { kind: 'many'; size: number; ms: number };
 
 interface Target {
   get(key: string): Promise<unknown>;
   set(key: string, value: string): Promise<unknown>;
-  /** A record that scans are to find. */
+  /** Adds a record that scans must find. */
   add(key: string, value: string): Promise<unknown>;
   scan(key: string): Promise<unknown>;
   getMany(keys: string[]): Promise<unknown>;
@@ -84,7 +86,7 @@ async function load(): Promise<number> {
   return task.records / clients;
 }
 
-/** However busy the machine is, a client warms up no longer than so many times its time. */
+/** On a busy machine, a warm-up ends at the latest after this many times its processor time. */
 const PATIENCE = 10;
 
 async function warm(name: MixName, ms: number, width: number): Promise<number> {
@@ -130,7 +132,7 @@ async function act(chooser: Chooser): Promise<void> {
   if (action === 'update' || action === 'modify') await target.set(key, textOf(record, 1));
 }
 
-/** Keys a second, so many in each call, one call after the other. */
+/** Keys per second, with `size` of them in each call, one call after another. */
 async function many(size: number, ms: number): Promise<number> {
   const start = performance.now();
   let done = 0;

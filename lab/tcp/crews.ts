@@ -3,7 +3,7 @@ import type { Cleanup } from '../support/cleanup.ts';
 import type { ClientOrder, ClientTask } from './client-process.ts';
 import { endProcess, firstMessage, startProcess } from './processes.ts';
 
-/** Client processes of one target, which work at the same time. */
+/** Client processes of one target, which work simultaneously. */
 export class Crew {
   readonly #children: readonly ChildProcess[];
 
@@ -18,7 +18,7 @@ export class Crew {
     clients: number,
   ): Promise<Crew> {
     const children: ChildProcess[] = [];
-    // One after the other: the first creates the store.
+    // One at a time: the first creates the store.
     for (let client = 0; client < clients; client++) {
       const task: ClientTask = { target, records, place: { client, clients } };
       const child = startProcess(cleanup, 'client-process', [JSON.stringify(task)]);

@@ -6,20 +6,20 @@ import { Outbox } from '../../src/fabrics/tcp/client/outbox.ts';
 import { BATCH, FRAME_BYTES_MAX, HEAD_BYTES, headWord } from '../../src/fabrics/tcp/wire.ts';
 import { Scratch } from '../../src/verbs/index.ts';
 
-export interface EchoTask {
+interface EchoTask {
   port: number;
-  /** Bytes of a frame that asks, and of one that answers. */
+  /** Bytes of a request, and of an answer. */
   asked: number;
   answered: number;
-  /** Frames under way together. */
+  /** Requests in flight together. */
   width: number;
   ms: number;
 }
 
 /**
- * Measures how many frames a second come back. They are as long as those of a batch of READs. The
- * client copies requests into the outbox and answers out of the inbox, as any client of a server
- * must; it makes no verbs of them.
+ * Measures how many frames per second an echo returns. They are as long as those of a batch of
+ * READs. Like any client, this one copies requests into its outbox and answers out of its inbox,
+ * but it does not encode or decode verbs.
  */
 export async function runFrames({ port, asked, answered, width, ms }: EchoTask): Promise<number> {
   const inbox = new Inbox(FRAME_BYTES_MAX);
@@ -74,7 +74,7 @@ export async function runFrames({ port, asked, answered, width, ms }: EchoTask):
   return rate;
 }
 
-/** The same bytes without frames: what comes back is counted and asked again in one send. */
+/** The same number of bytes without frames: counts answers, and sends as many new requests. */
 export async function runBytes(task: EchoTask): Promise<number> {
   const { port, asked, answered, width, ms } = task;
   const socket = connect(port, '127.0.0.1');

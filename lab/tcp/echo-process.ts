@@ -1,7 +1,7 @@
 /**
- * The wire without verbs: answers every frame with one of the same sequence that is as long as the
- * results would be, its content copied from one place of memory. With `bytes` as its first word it
- * does not even look for frames, and answers every so many bytes with so many others.
+ * An echo without verbs: answers every frame with one of the same sequence number, as long as the
+ * results would be, with constant contents. With the word `bytes` it does not parse frames at all:
+ * it answers each `asked` bytes with `answered` bytes.
  */
 import { createServer, type Socket } from 'node:net';
 import { copyLocal } from '../../src/fabrics/shared/copy.ts';

@@ -1,8 +1,8 @@
 import { type Prng, ScrambledZipf } from '../workloads/index.ts';
 
 /**
- * The core workloads of YCSB: shares of reads, updates, insertions, scans, read-modify-writes; and
- * scans alone.
+ * YCSB's core workloads as shares of reads, updates, insertions, scans and read-modify-writes, and
+ * a mix of scans alone.
  */
 export const MIXES = {
   A: { read: 0.5, update: 0.5 },
@@ -14,9 +14,9 @@ export const MIXES = {
   scans: { scan: 1 },
 } as const;
 export type MixName = keyof typeof MIXES;
-export type Action = 'read' | 'update' | 'insert' | 'scan' | 'modify';
+type Action = 'read' | 'update' | 'insert' | 'scan' | 'modify';
 
-/** Chooses what is done next, and to which record. New records are this client's own. */
+/** Chooses the next action and its record. Each client inserts its own new records. */
 export class Chooser {
   readonly #shares: readonly (readonly [Action, number])[];
   readonly #latest: boolean;
@@ -25,7 +25,7 @@ export class Chooser {
   readonly #zipf: ScrambledZipf;
   readonly #prng: Prng;
   readonly #records: number;
-  /** Records of this client: those of client c are records + c, records + c + clients, … */
+  /** Client c inserts records + c, records + c + clients, … */
   readonly #first: number;
   readonly #step: number;
   #inserted = 0;

@@ -1,4 +1,4 @@
-/** A memory node in a process of its own; with transports, over UCX. */
+/** A memory node process; over UCX if it is given transports. */
 import { startMemoryNode } from '../../src/store/servers/memory-node.ts';
 
 const [, , size, transports] = process.argv;

@@ -6,15 +6,16 @@ import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import type { Cleanup } from '../support/cleanup.ts';
 
-/** `ucx_perftest`, which UCX measures itself with: one thread of C at each end, which spins. */
+/** UCX's own benchmark: one spinning thread of C at each end. */
 const COMMAND = 'ucx_perftest';
 const FIRST_PORT = 21_000;
 const PORTS = 10_000;
 const START_MS = 300;
 /**
- * The end that is read waits for the end of the test in `poll(…, 1)`, and progresses UCX once after
- * it (`sock_io` of perftest.c): where its processor executes READs, each takes a millisecond. No
- * option says otherwise, so this `poll` does not wait, and looks at the socket now and then.
+ * The passive end waits for the end of the test in `poll(…, 1)` and progresses UCX once after each
+ * poll (`sock_io` in perftest.c). Where its processor executes the READs, each READ would take a
+ * millisecond. No option changes that. So this `poll` returns at once, and checks the socket only
+ * at every 1024th call.
  */
 const IMPATIENT_POLL = `
 #define _GNU_SOURCE
@@ -36,25 +37,26 @@ export interface PerfTask {
   transports: string;
   bytes: number;
   iterations: number;
-  /** READs under way together. */
+  /** READs in flight together. */
   outstanding: number;
   /**
-   * The memory to READ: a process's own, where its processor must answer as a memory node's does,
-   * or shared memory that UCX allocates, from which the reader copies by itself.
+   * The memory to READ: the other process's own, whose processor must answer as a memory node's
+   * does, or shared memory that UCX allocates, from which the reader copies without the other's
+   * help.
    */
   memory: 'of the process' | 'of UCX';
   /** What `impatientPoll` made. */
   preload: string;
 }
 
-export interface PerfResult {
+interface PerfResult {
   /** Microseconds a READ: the median. */
   micros: number;
-  /** READs a second, over all. */
+  /** READs per second, over the whole run. */
   rate: number;
 }
 
-/** Compiles what `LD_PRELOAD` takes. */
+/** Compiles the library for `LD_PRELOAD`. */
 export function impatientPoll(cleanup: Cleanup): string {
   const folder = mkdtempSync(join(tmpdir(), 'stepwell-perftest-'));
   cleanup.add(() => rmSync(folder, { recursive: true }));
@@ -109,8 +111,8 @@ export async function runPerftest(cleanup: Cleanup, task: PerfTask): Promise<Per
 }
 
 /**
- * With -f: iterations, 50th percentile, average and overall time, bandwidths, and messages a second
- * on average and over all.
+ * Parses the last line of `-f` output: iterations; median, average and overall time; bandwidths;
+ * messages per second, average and overall.
  */
 function parse(output: string): PerfResult {
   const [line] = output.trim().split('\n').slice(-1);

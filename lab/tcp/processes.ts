@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { extname } from 'node:path';
 import type { Cleanup } from '../support/cleanup.ts';
 
-/** Starts a file of this folder in a process of its own, which ends with this one. */
+/** Starts a file of this folder as a process, which ends with this one. */
 export function startProcess(cleanup: Cleanup, name: string, words: readonly string[]) {
   const entry = new URL(`./${name}${extname(import.meta.url)}`, import.meta.url);
   const child = fork(entry, [...words]);

@@ -1,8 +1,8 @@
 /**
  * Memory nodes on loopback: verbs beside a bare echo of the same frames, and the YCSB mixes of
- * every index beside Redis, in one run. Rivals take turns within a round, and the best round
- * counts: the one that other work on the machine disturbed least. Before them the clients' code is
- * compiled: each works until it has had some processor time. Ends by itself.
+ * every index beside Redis, in one run. Rivals alternate within a round, and the best round counts,
+ * the one that other work on the machine disturbed least. Before the rounds, each client runs for
+ * some processor time, so that its code is compiled.
  */
 import { INDEX_KINDS, INDEX_NAMES } from '../../src/indexes/kinds.ts';
 import type { IndexName } from '../../src/store/api.ts';
@@ -18,16 +18,23 @@ import { type Cost, measureVerbs } from './verb-rate.ts';
 const OPTIONS = {
   rounds: { kind: 'integer', fallback: 7, minimum: 1, help: 'rounds, of which the best counts' },
   ms: { kind: 'integer', fallback: 300, minimum: 50, help: 'milliseconds of one measurement' },
-  quick: { kind: 'flag', help: 'two minutes: does everything run? (its figures say nothing)' },
+  quick: {
+    kind: 'flag',
+    help: 'two minutes, to check that everything runs; its figures mean nothing',
+  },
   records: { kind: 'integer', fallback: 100_000, minimum: 100, help: 'records of a store' },
   width: { kind: 'integer', fallback: 64, minimum: 1, help: 'operations of a client in flight' },
   clients: { kind: 'text', fallback: '1,2,4', help: 'numbers of client processes' },
-  servers: { kind: 'flag', help: 'a hash server and a skiplist server for hstore' },
-  ucx: { kind: 'text', fallback: '', help: 'transports (tcp or posix): the indexes by ucx:// too' },
+  servers: { kind: 'flag', help: 'start a hash server and a skiplist server for hstore' },
+  ucx: {
+    kind: 'text',
+    fallback: '',
+    help: 'transports (tcp or posix): also run the indexes over ucx://',
+  },
   at: {
     kind: 'text',
     fallback: '',
-    help: 'a pool that is there, such as ucx://node:7471; no Redis',
+    help: 'an existing pool, such as ucx://node:7471; without Redis',
   },
   only: { kind: 'text', fallback: '', help: 'verbs, or some of the indexes, e.g. race,chime' },
 } as const;
@@ -100,14 +107,14 @@ async function startRedis(cleanup: Cleanup, records: number, clients: number): P
   };
 }
 
-/** A memory node for one index; with transports over UCX. */
+/** Starts a memory node for one index; over UCX if given transports. */
 async function startNode(cleanup: Cleanup, ...transports: string[]): Promise<string> {
   const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES), ...transports]);
   const scheme = transports.length === 0 ? 'tcp' : 'ucx';
   return `${scheme}://127.0.0.1:${await firstMessage<number>(node)}`;
 }
 
-/** Each in a process of its own; ready when it has its role. */
+/** Starts each server as a process, and waits until it holds its role. */
 async function startServers(cleanup: Cleanup, url: string, store: string): Promise<void> {
   for (const role of ['hash', 'skiplist']) {
     await firstMessage(startProcess(cleanup, 'server-process', [url, store, role]));

@@ -1,4 +1,4 @@
-/** A server of an HStore store in a process of its own, as `stepwell index-server` is. */
+/** An index server of an HStore store, like `stepwell index-server`. */
 import type { ServerRole } from '../../src/indexes/hstore/index-server.ts';
 import { openIndexServer, serveIndex } from '../../src/store/servers/index-server.ts';
 

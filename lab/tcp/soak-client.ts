@@ -1,4 +1,4 @@
-/** A client of the soak over UCX, in a process of its own: works until it is told to end. */
+/** A client process of the soak over UCX. It works until its parent ends it. */
 import { setTimeout } from 'node:timers/promises';
 import { open } from '../../src/store/open.ts';
 import { Prng } from '../workloads/index.ts';
@@ -6,7 +6,7 @@ import { Prng } from '../workloads/index.ts';
 export interface SoakTask {
   url: string;
   seed: number;
-  /** Whether it opens and closes a store once a second, beside the one that it works on. */
+  /** Whether it also opens and closes a second store once a second. */
   opens: boolean;
 }
 
@@ -17,14 +17,14 @@ export interface SoakReport {
   external: number;
 }
 
-/** So many of each kind, half of which expire: what the store holds is bounded. */
+/** Half of the keys expire. What the store holds is bounded. */
 const KEYS = 10_000;
 const TTL_MS = 3000;
 const SCANNED = 20;
-/** Just two lengths: with more, the pool takes longer to have enough blocks of each. */
+/** Two lengths: with more, the pool takes longer to reach a steady number of blocks of each. */
 const VALUES = ['x'.repeat(40), 'y'.repeat(300)];
 const LANES = 16;
-/** The other ends have to run on the same processors. */
+/** Calls between rests, because the memory node needs the same processors. */
 const BURST = 64;
 const REST_MS = 10;
 const SESSION_MS = 1000;
@@ -32,7 +32,7 @@ const SESSION_MS = 1000;
 const task = JSON.parse(process.argv[2]) as SoakTask;
 const random = Prng.fromSeed(task.seed);
 const store = await open(task.url, { index: 'chime', client: 'soak' });
-/** A store that is open for a moment is no part of what is held. */
+/** `closed` lets a report wait until the second store is closed, so that it does not count it. */
 const done = { calls: 0, sessions: 0, closed: Promise.resolve() };
 
 async function act(): Promise<void> {

@@ -12,9 +12,9 @@ import { touchAll } from './verb-rate.ts';
 const NODE_BYTES = 2 ** 26;
 const CLIENTS = 2;
 const SAMPLE_MS = 10_000;
-/** Before that the memory of compilers and collectors still grows. */
+/** Until then the memory of compilers and garbage collectors still grows. */
 const SETTLED_MS = 120_000;
-/** Samples per median, two minutes: garbage collectors let memory rise and fall. */
+/** Samples per median, two minutes' worth, because garbage collection makes memory fluctuate. */
 const WINDOW = 12;
 const GROWTH_MAX = 0.05;
 
@@ -30,7 +30,7 @@ export async function soak(transports: string, minutes: number): Promise<void> {
     const node = startProcess(cleanup, 'node-process', [String(NODE_BYTES), transports]);
     const port = await firstMessage<number>(node);
     const url = `ucx://127.0.0.1:${port}`;
-    // So that what the pool takes of its memory does not count.
+    // Touch all of the pool's memory first, so that its growth does not count.
     const fabric = await connectUcx([{ host: '127.0.0.1', port }]);
     await touchAll(fabric, NODE_BYTES);
     fabric.close();
@@ -67,7 +67,7 @@ export async function soak(transports: string, minutes: number): Promise<void> {
 
 interface Held {
   rss: number;
-  /** What UCX has registered with a card, or shares with other processes. */
+  /** Memory that UCX has registered with a NIC, or shares with other processes. */
   registered: number;
   descriptors: number;
   /** The process's own report; a node reports only its first thread. */

@@ -1,8 +1,8 @@
 /**
  * Compares READs over UCX on this machine with `ucx_perftest`: the same transport, size and kind of
- * memory, in turns. Reports the median time of single READs, and the rate of many together. With
- * `--soak` it instead writes and reads a store for that many minutes, and prints what the processes
- * hold. Ends by itself.
+ * memory, alternating. Reports the median time of single READs, and the rate of many together. With
+ * `--soak` it instead writes and reads a store for that many minutes, and prints how much memory
+ * the processes use.
  */
 import { loadavg } from 'node:os';
 import type { TcpFabric } from '../../src/fabrics/tcp/client/tcp-fabric.ts';
@@ -16,10 +16,10 @@ import { soak } from './ucx-soak.ts';
 import { Lanes } from './verb-rate.ts';
 
 const OPTIONS = {
-  transports: { kind: 'text', fallback: 'tcp,posix', help: 'one after the other' },
+  transports: { kind: 'text', fallback: 'tcp,posix', help: 'transports to measure, with commas' },
   rounds: { kind: 'integer', fallback: 5, minimum: 1, help: 'rounds, of which the best counts' },
   ms: { kind: 'integer', fallback: 500, minimum: 50, help: 'milliseconds of one measurement' },
-  soak: { kind: 'integer', fallback: 0, help: 'minutes of a soak instead' },
+  soak: { kind: 'integer', fallback: 0, help: 'run a soak of this many minutes instead' },
 } as const;
 type Settings = ReturnType<typeof parseOptions<typeof OPTIONS>>;
 
@@ -35,7 +35,7 @@ const TIMES_MAX = 2 ** 20;
 /** Transports over which a reader can copy out of memory that UCX allocated. */
 const SHARED = ['posix', 'sysv'];
 
-/** The best of all rounds: what other processes disturb least. */
+/** The best of all rounds, which other processes disturbed least. */
 interface Best {
   micros: number;
   rate: number;
@@ -77,7 +77,7 @@ async function measure(transports: string, { rounds, ms }: Settings): Promise<vo
   }
 }
 
-/** Microseconds of one READ after the other. */
+/** Median microseconds of single READs. */
 async function medianRead(fabric: TcpFabric, ms: number): Promise<number> {
   const times: number[] = [];
   const batch = new Batch();

@@ -10,12 +10,12 @@ import { endProcess, firstMessage, startProcess } from './processes.ts';
 const READ_BYTES = 64;
 const PIECE_BYTES = 2 ** 22;
 const NODE_BYTES = 2 ** 28;
-/** Memory that stays in the caches of the node's processor, as the buffers of the echo do. */
+/** Memory that fits into the caches of the node's processor, as the echo's buffers do. */
 const NEAR_BYTES = 2 ** 18;
 const BATCH_SIZES = [1, 2, 4, 8, 16, 32, 64, 128];
-/** Batches under way together: one after the other, as many as a busy client has, many more. */
+/** Batches in flight together: one, as many as a busy client has, many more. */
 const WIDTHS = [1, 64, 1024];
-/** Verbs under way together at most: what lies in the kernel's buffers has to stay there. */
+/** At most this many verbs in flight together, so that they fit into the kernel's buffers. */
 const VERBS_IN_FLIGHT_MAX = 2 ** 13;
 const ADDRESSES = 2 ** 14;
 
@@ -23,13 +23,13 @@ const KINDS = ['near', 'far', 'frames', 'bytes'] as const;
 type Kind = (typeof KINDS)[number];
 
 export interface Cost {
-  /** Verbs a second, or as many pieces of an echo. */
+  /** Verbs per second, or the equivalent of an echo. */
   rate: number;
-  /** Processor time of both ends, in microseconds a verb: a busy machine changes it less. */
+  /** Processor microseconds of both ends per verb, which a busy machine affects less. */
   micros: number;
 }
 
-export interface VerbRate {
+interface VerbRate {
   batch: number;
   width: number;
   /** READs of lines that are in the caches, and of lines of 256 MiB. */
@@ -42,7 +42,7 @@ export interface VerbRate {
 
 type Rivals = Record<Kind, { other: ChildProcess; run: () => Promise<number> }>;
 
-/** READs a second of one client, beside two kinds of echo, in alternating rounds. */
+/** READs per second of one client, beside two kinds of echo; the rivals alternate. */
 export async function* measureVerbs(
   cleanup: Cleanup,
   rounds: number,
@@ -80,7 +80,7 @@ export async function* measureVerbs(
 
 async function compare(rivals: Rivals, batch: number, rounds: number, ms: number) {
   const samples = new Map<Kind, Cost[]>(KINDS.map((kind) => [kind, []]));
-  // The first round is for the compilers.
+  // The first round is a warm-up.
   for (let round = -1; round < rounds; round++) {
     for (const kind of KINDS) {
       const { other, run } = rivals[kind];
@@ -114,7 +114,7 @@ async function spent(other: ChildProcess): Promise<number> {
   return user + system + (await answered);
 }
 
-/** Takes the node's memory from the system before anything is measured. */
+/** Touches the node's memory, so that the system has allocated it before the measurement. */
 export async function touchAll(fabric: TcpFabric, bytes: number): Promise<void> {
   const zeros = new Scratch(PIECE_BYTES);
   for (let at = 0; at < bytes; at += PIECE_BYTES) {
@@ -126,7 +126,7 @@ export async function touchAll(fabric: TcpFabric, bytes: number): Promise<void> 
   }
 }
 
-/** Batches that are under way together, each with local memory of its own. */
+/** Batches in flight together, each with its own local memory. */
 export class Lanes {
   readonly #fabric: TcpFabric;
   readonly #size: number;
@@ -143,7 +143,7 @@ export class Lanes {
     });
   }
 
-  /** Batches a second. Every READ is of another line of the first `reach` bytes. */
+  /** Batches per second. READs are of random lines of the first `reach` bytes. */
   async run(ms: number, reach: number): Promise<number> {
     const prng = Prng.fromSeed(this.#size);
     const addresses = Float64Array.from(

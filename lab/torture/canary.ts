@@ -1,12 +1,12 @@
 import type { Key, Store, Value } from '../../src/store/api.ts';
 import type { Canary } from './settings.ts';
 
-/** One of so many writes is not done. */
+/** One in this many writes is dropped. */
 const LIE_EVERY = 50;
 
 /**
- * A store that breaks its word, to prove that the oracle can fail: `lie` acknowledges a write that
- * it does not do, `lose-one` leaves one of a setMany's entries out.
+ * A faulty store, which proves that the oracle can fail: `lie` acknowledges writes that it does not
+ * make, `lose-one` drops one of a setMany's entries.
  */
 export function withCanary(store: Store, canary: Canary): Store {
   if (canary === '') return store;

@@ -1,11 +1,11 @@
 import type { OracleShape } from './oracle-shape.ts';
 
-/** Sum that was acknowledged, what is under way, and what was under way when a worker died. */
+/** Changes that were acknowledged, that are in flight, and that were when a worker died. */
 const ACKNOWLEDGED = 0;
 const PENDING = 1;
 const UNCERTAIN = 2;
 
-/** A range of sums: `low` if nothing uncertain took place, `high` if everything did. */
+/** A sum lies between `low` and `high`; uncertain changes make the difference. */
 export interface Bounds {
   low: number;
   high: number;
@@ -14,8 +14,8 @@ export interface Bounds {
 const WORDS_PER_SUM = 4;
 
 /**
- * Sums that all workers change at once, in a row of each worker: between two bounds whatever was
- * under way when a worker was killed.
+ * Sums that all workers change concurrently; each worker has a row. Changes that were in flight
+ * when a worker was killed are uncertain, so a sum has two bounds.
  */
 export class ExpectedSums {
   readonly #rows: number;
@@ -44,7 +44,7 @@ export class ExpectedSums {
     Atomics.store(this.#words, pending, 0);
   }
 
-  /** A change that was under way in a dead worker may or may not have taken place. */
+  /** A dead worker's change that was in flight may or may not have happened. */
   abandon(row: number): void {
     for (let sum = 0; sum < this.#count; sum++) {
       const pending = this.#at(row, sum, PENDING);
@@ -60,7 +60,7 @@ export class ExpectedSums {
     return Atomics.load(this.#words, this.#at(row, sum, ACKNOWLEDGED));
   }
 
-  /** What the sum may be. Nothing may be under way. */
+  /** The possible values of the sum. No change may be in flight. */
   bounds(sum: number): Bounds {
     let low = 0;
     let high = 0;

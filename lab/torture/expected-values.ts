@@ -7,19 +7,19 @@ const STOP = 1;
 const FULL_ALLOWED = 2;
 const ROW_WORDS = 64;
 
-/** Words of a worker's row. */
+/** Fields of a worker's row. */
 export const ROW = {
   pid: 0,
   incarnation: 1,
   state: 2,
-  /** Operations completed, by all incarnations. */
+  /** Operations that all incarnations of the worker have completed. */
   heartbeat: 3,
-  /** Writes to registers begun, by all incarnations. */
+  /** Writes to registers that all incarnations have begun. */
   sequence: 4,
   doing: 5,
   doingKey: 6,
   poolFull: 7,
-  /** Keys that one walk handed out more than once. */
+  /** How often a walk returned a key more than once. */
   repeated: 8,
   /** Operations by kind, from here on. */
   kinds: 16,
@@ -30,17 +30,17 @@ export const RUNNING = 2;
 export const DONE = 3;
 
 /**
- * The oracle of the torture runs: a word for each key, rows of the workers, and sums, in memory
- * that all workers share and that outlives a killed one.
+ * The oracle of the torture: a word for each key, a row for each worker, and sums. All workers
+ * share its memory, which survives a killed worker.
  */
 export class ExpectedValues {
   readonly shape: OracleShape;
   readonly #header: Int32Array;
   readonly #rows: Int32Array;
   readonly #words: Int32Array;
-  /** Number of the last write begun; unlike the base it is never used twice. */
+  /** Number of the last write that began. Unlike the base, a number is never used twice. */
   readonly #attempts: Int32Array;
-  /** Number of the write whose value is current, if the key is present. */
+  /** Number of the write that made the current value, if the key is present. */
   readonly #current: Int32Array;
   /** Row + 1 of the worker that owns the key. */
   readonly #locks: Int32Array;
@@ -83,7 +83,7 @@ export class ExpectedValues {
     Atomics.store(this.#header, STOP, 1);
   }
 
-  /** Whether a full pool is no fault now: a worker is stopped and holds back re-use. */
+  /** Whether the pool may be full now, because a stopped worker delays the reuse of memory. */
   get fullAllowed(): boolean {
     return Atomics.load(this.#header, FULL_ALLOWED) !== 0;
   }
@@ -114,7 +114,7 @@ export class ExpectedValues {
     return Atomics.compareExchange(this.#locks, key, 0, row + 1) === 0;
   }
 
-  /** May be called by the owner only, or for a worker that is dead. */
+  /** Only the owner may call it, or any worker if the owner is dead. */
   unlock(key: number): void {
     Atomics.store(this.#locks, key, 0);
   }
@@ -136,10 +136,10 @@ export class ExpectedValues {
     return Atomics.load(this.#current, key);
   }
 
-  /** The caller owns the key. Returns the number and the base of the write that may begin now. */
+  /** The caller owns the key, and may write after this. Returns the number and base to write. */
   beginWrite(key: number): { attempt: number; base: number } {
     const word = this.word(key);
-    // First the number: nobody can read a value before its number counts as begun.
+    // The number first, so that no client reads a value whose number has not been counted.
     const attempt = Atomics.add(this.#attempts, key, 1) + 1;
     Atomics.store(this.#words, key, expected.beginWrite(word));
     return { attempt, base: expected.nextBase(word) };
@@ -161,7 +161,7 @@ export class ExpectedValues {
     Atomics.store(this.#words, key, expected.commitDelete(this.word(key)));
   }
 
-  /** The caller owns the key, and knows that the pending operation did not take place. */
+  /** The caller owns the key, and knows that the pending operation did not happen. */
   rollBack(key: number): void {
     Atomics.store(this.#words, key, expected.rollBack(this.word(key)));
   }

@@ -26,7 +26,7 @@ export const expected = {
 
   beginWrite: (word: number) => word | WRITE_PENDING,
   beginDelete: (word: number) => word | DELETE_PENDING,
-  /** The pending operation did not take place. */
+  /** The pending operation did not happen. */
   rollBack: (word: number) => word & ~(WRITE_PENDING | DELETE_PENDING),
   commitWrite: (word: number) =>
     (word & ~(BASE_MASK | WRITE_PENDING | DELETED)) | expected.nextBase(word),

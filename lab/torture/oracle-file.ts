@@ -3,7 +3,7 @@ import { loadLibc } from '../../src/fabrics/shared/libc.ts';
 import { ExpectedValues } from './expected-values.ts';
 import type { OracleShape } from './oracle-shape.ts';
 
-/** The oracle in a file of its own, mapped, so that it outlives every worker. */
+/** The oracle in a mapped file, so that it survives every worker. */
 export class OracleFile {
   readonly path: string;
   readonly values: ExpectedValues;

@@ -1,12 +1,13 @@
 export interface OracleShape {
-  /** Workers at a time. A worker that replaces a dead one takes over its row. */
+  /** Simultaneous workers. A worker that replaces a dead one takes over its row. */
   rows: number;
-  /** Keys that are written by one worker at a time. */
+  /** Keys that one worker at a time writes. */
   keys: number;
-  /** Sums that all workers add to at once. */
+  /** Sums that all workers add to concurrently. */
   counters: number;
   /**
-   * Keys that all workers insert and remove at once: acknowledged inserts less removals = presence.
+   * Keys that all workers insert and remove concurrently: a key is present if acknowledged inserts
+   * exceed removals by one.
    */
   tokens: number;
 }

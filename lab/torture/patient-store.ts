@@ -2,10 +2,10 @@ import { hasCode } from '../../src/errors.ts';
 import type { Store } from '../../src/store/api.ts';
 
 /**
- * The store of an index with locks, for a worker that shares it with others that are stopped: one
- * that was stopped under a lock blocks a leaf, and calls end with SW_CONTENTION. Nothing has
- * happened then, so they are made again, as long as `isAllowed`. `deleteMany` is not: what it has
- * deleted before would be missing from its answer.
+ * A store that retries calls while other workers may be stopped. A worker that is stopped while it
+ * holds a lock blocks a leaf, and calls fail with SW_CONTENTION. Such a call has changed nothing,
+ * so it is repeated as long as `isAllowed`. Not so `deleteMany`: its answer would lack the keys
+ * that the failed call deleted.
  */
 export function patientStore(store: Store, isAllowed: () => boolean): Store {
   return new Proxy(store, {

@@ -12,19 +12,19 @@ import { KINDS } from './session/operations.ts';
 import type { RoundSettings } from './settings.ts';
 import type { Verdict, WorkOrder } from './worker.ts';
 
-/** Disturbances of the workers, spread over the round by operations completed. */
+/** What disturbs the workers, spread over the round by completed operations. */
 export interface Disturbances {
   /** Workers killed one at a time. */
   kills: number;
-  /** Times at which all workers are killed together. */
+  /** How often all workers are killed together. */
   massacres: number;
-  /** Times at which a worker is stopped, and goes on later. */
+  /** How often a worker is stopped, and continued later. */
   stops: number;
-  /** A full pool is a fault also after a worker died, whose memory waits for a sweep. */
+  /** A full pool is a fault even after a worker's death, whose memory waits for a sweep. */
   strict: boolean;
-  /** Milliseconds without an operation, while it could run, after which a worker is stuck. */
+  /** A worker is stuck if it could run for this long without completing an operation. */
   stallMs: number;
-  /** Milliseconds without having started, while it could run, after which a worker does not. */
+  /** A worker fails to start if it could run for this long without having started. */
   startMs: number;
 }
 
@@ -32,7 +32,7 @@ export interface RoundReport {
   operations: number;
   byKind: Record<string, number>;
   kills: number;
-  /** How many of these the workers did themselves, between two verbs. */
+  /** How many of these workers killed themselves, between two verbs. */
   suicides: number;
   stops: number;
   splits: number;
@@ -52,10 +52,13 @@ export class RoundFailure extends Error {
 
 const POLL_MS = 20;
 const OPERATIONS_AFTER_STOP = 300;
-/** A worker that is stopped under a lock of the index may hold up all the others. */
+/** A worker that is stopped while it holds a lock may block all others, so bound the stop. */
 const STOPPED_MS = 3000;
 
-/** A signal reaches `unshare`, with which the worker dies; it does not stop with it. */
+/**
+ * Signals reach `unshare`. If it is killed, the worker dies too; if it is stopped, it does not
+ * stop.
+ */
 const ALONE = ['unshare', '--pid', '--fork', '--mount-proc', '--kill-child'];
 
 interface Crewman {
@@ -80,7 +83,7 @@ export class Round {
   readonly #random: Prng;
   readonly #oracle: OracleFile;
   readonly #crew: Crewman[] = [];
-  /** Every child that was ever started, to be ended at last. */
+  /** All children ever started, to be killed at the end. */
   readonly #children = new Set<ChildProcess>();
   readonly #stalls: StallMeter;
   #kills = 0;
@@ -155,7 +158,7 @@ export class Round {
     const isNew = values.row(row, ROW.incarnation) !== incarnation;
     const state = isNew ? STARTING : values.row(row, ROW.state);
     if (state === STARTING) {
-      // While it starts, a worker may be stopped or wait for a processor: that does not count.
+      // Time during which the worker was stopped, or waited for a processor, does not count.
       const idleMs = stoppedMs + (child.pid === undefined ? 0 : waitedMs(child.pid));
       if (performance.now() - startedAt - idleMs < this.#disturbances.startMs) return;
       throw new RoundFailure(`row ${row} does not start`);
@@ -190,7 +193,7 @@ export class Round {
     man.child.kill('SIGKILL');
   }
 
-  /** Stops a worker in the middle of whatever it does, until the others got on; then it goes on. */
+  /** Stops a worker at a random point until the others have made progress, then continues it. */
   async #stop(victim: Crewman): Promise<void> {
     const { values } = this.#oracle;
     this.#stops++;
@@ -202,12 +205,12 @@ export class Round {
     else victim.child.kill('SIGCONT');
     victim.stoppedMs += performance.now() - stoppedAt;
     this.#stalls.forget(victim.child.pid);
-    // Re-use begins again only when everybody has passed a few quiescent points.
+    // Memory is reused again only after every worker has passed a few quiescent points.
     await this.#others(-1, OPERATIONS_AFTER_STOP);
     values.fullAllowed = this.#leaky;
   }
 
-  /** Waits until every other worker that still has work did `operations` more. */
+  /** Waits until every other worker that is not done has completed `operations` more. */
   async #others(
     except: number,
     operations: number,
@@ -277,7 +280,7 @@ export class Round {
     this.#oracle.values.fullAllowed = true;
   }
 
-  /** The first failure makes the others stop; what they say belongs to the story. */
+  /** After the first failure the other workers stop; their output goes into the report. */
   async #failure(row: number): Promise<RoundFailure> {
     this.#oracle.values.stop();
     await Promise.race([Promise.all(this.#crew.map(({ exited }) => exited)), sleep(2000)]);
@@ -309,14 +312,14 @@ export class Round {
     }
   }
 
-  /** A fresh process attaches and verifies everything. */
+  /** A new process attaches and verifies everything. */
   async #finish(): Promise<RoundReport> {
     const verifier = this.#hire(0, 0, 'verify');
     await verifier.exited;
     if (verifier.child.exitCode !== 0) {
       throw new RoundFailure(`verification (code ${verifier.child.exitCode}): ${verifier.errors}`);
     }
-    // No worker is there any more. A row that is left is that of a worker whose death is not seen.
+    // No worker exists any more. A remaining row means that a worker's death was not noticed.
     const left = inspectSync(this.#settings.url).clients.filter(({ self }) => !self);
     if (left.length > 0) throw new RoundFailure(`rows are left: ${JSON.stringify(left)}`);
     const { values } = this.#oracle;
@@ -360,8 +363,8 @@ function isLoader(argument: string, i: number, all: readonly string[]): boolean 
 }
 
 /**
- * How long a worker completes no operation although it could run: the time that it waits for a
- * processor does not count, nor that while it is stopped.
+ * How long a worker that could run completes no operation. Time in which it waits for a processor
+ * or is stopped does not count.
  */
 class StallMeter {
   longest = 0;

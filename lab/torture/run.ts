@@ -9,28 +9,32 @@ import { type Disturbances, Round, RoundFailure, type RoundReport } from './roun
 import { type Canary, drawRound, type RoundSettings } from './settings.ts';
 
 const SPEC = {
-  minutes: { kind: 'integer', fallback: 1, help: 'begin no round after so long' },
-  rounds: { kind: 'integer', fallback: 0, help: 'end after so many rounds; 0 for no bound' },
+  minutes: { kind: 'integer', fallback: 1, help: 'start no round after this time' },
+  rounds: { kind: 'integer', fallback: 0, help: 'end after this many rounds; 0 for no limit' },
   processes: { kind: 'integer', fallback: 4, minimum: 1, help: 'workers at a time' },
   operations: { kind: 'integer', fallback: 60_000, minimum: 1, help: 'of each worker in a round' },
-  keys: { kind: 'integer', fallback: 0, help: 'owned keys; 0 lets the seed draw' },
-  seed: { kind: 'integer', fallback: 0, help: 'of the first round; 0 draws one' },
-  kill: { kind: 'flag', help: 'kill workers at random, and all at once at times' },
+  keys: { kind: 'integer', fallback: 0, help: 'owned keys; 0: the seed decides' },
+  seed: { kind: 'integer', fallback: 0, help: 'of the first round; 0 for a random one' },
+  kill: { kind: 'flag', help: 'kill workers at random, and once all of them together' },
   kills: { kind: 'integer', fallback: 8, help: 'per round, with --kill' },
   stop: { kind: 'flag', help: 'stop and continue workers' },
   suicide: {
     kind: 'integer',
     fallback: 0,
-    help: 'workers kill themselves at one doorbell of so many',
+    help: 'workers kill themselves at one in this many doorbells',
   },
   alone: {
     kind: 'flag',
-    help: 'workers in pid namespaces of their own; without --stop, --suicide',
+    help: 'run workers in separate pid namespaces; not with --stop or --suicide',
   },
   place: { kind: 'text', fallback: 'shm', help: 'shm or file' },
   stall: { kind: 'integer', fallback: 30_000, help: 'milliseconds after which a worker is stuck' },
-  start: { kind: 'integer', fallback: 120_000, help: 'milliseconds to start in, if it can run' },
-  strict: { kind: 'flag', help: 'a full pool is a fault also after a worker died' },
+  start: {
+    kind: 'integer',
+    fallback: 120_000,
+    help: 'milliseconds in which a worker must start, if it can run',
+  },
+  strict: { kind: 'flag', help: 'a full pool is a fault even after a worker died' },
   index: {
     kind: 'text',
     fallback: 'race',
@@ -83,7 +87,7 @@ function newTotal() {
   };
 }
 
-/** One round a seed until the time is over, or as many as are wanted; throws where one fails. */
+/** Runs one round per seed until the time is up or all rounds are done. Throws if one fails. */
 async function runRounds(
   options: Options,
   folder: string,

@@ -5,36 +5,36 @@ import { Prng } from '../workloads/index.ts';
 import type { OracleShape } from './oracle-shape.ts';
 import { KINDS, type Mix, OPERATIONS } from './session/operations.ts';
 
-/** Doubles of a store that break their word; a run with one of them must fail. */
+/** A faulty store to test the oracle with; such a run must fail. */
 export type Canary = '' | 'lie' | 'lose-one';
 
-/** What all workers of a round must agree on. Structured-cloneable and JSON. */
+/** What all workers of a round must agree on; it goes through JSON and structured cloning. */
 export interface RoundSettings {
   seed: number;
   url: string;
   oracle: string;
   shape: OracleShape;
   index: IndexChoice;
-  /** Techniques that the index is made without, of one that can do without any. */
+  /** Techniques that the index runs without, if it can switch any off. */
   without: number | undefined;
   poolBytes: number;
   regionBytes: number;
-  /** Operations of each row, by all its incarnations together. */
+  /** Operations of each row, counting all its incarnations. */
   operations: number;
   /** Upper bound of the operations between two turns of a worker's event loop. */
   burst: number;
   mix: Mix;
   /**
-   * One of so many doorbells kills its own process between two verbs, and one of an eighth as many
-   * of those that move slots; 0 for never.
+   * A worker kills itself between two verbs of one in this many doorbells, eight times as often in
+   * doorbells that move slots; 0 for never.
    */
   suicideEvery: number;
-  /** Each worker has a pid namespace of its own, as in a container. */
+  /** Each worker has its own pid namespace, as in a container. */
   alone: boolean;
   canary: Canary;
 }
 
-export interface RoundWishes {
+interface RoundWishes {
   seed: number;
   url: string;
   oracle: string;
@@ -51,7 +51,8 @@ export interface RoundWishes {
 const MIB = 2 ** 20;
 
 /**
- * Draws a round from its seed: no two seeds stress the same things (TigerBeetle's swarm options).
+ * Draws a round from its seed. Different seeds stress different things (like TigerBeetle's swarm
+ * testing).
  */
 export function drawRound(wishes: RoundWishes): RoundSettings {
   const random = Prng.fromSeed(wishes.seed);

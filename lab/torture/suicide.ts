@@ -2,13 +2,13 @@ import { SharedFabric } from '../../src/fabrics/shared/shared-fabric.ts';
 import { type Batch, CAS } from '../../src/verbs/index.ts';
 import type { Prng } from '../workloads/index.ts';
 
-/** A doorbell with so many CAS is a mover's, which freezes or transfers slots. */
+/** A doorbell with at least this many CAS is a mover's, which freezes or transfers slots. */
 const MOVER_SWAPS = 3;
 const MOVER_SHARE = 8;
 
 /**
- * From now on this process may kill itself at any doorbell, after a part of its verbs: the places
- * where a kill from outside rarely hits.
+ * From now on this process may kill itself at any doorbell, after some of its verbs: at points that
+ * a kill from outside rarely hits.
  */
 export function dieBetweenVerbs(random: Prng, every: number): void {
   const { execute } = SharedFabric.prototype;

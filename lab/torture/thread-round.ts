@@ -10,13 +10,13 @@ import { type Verdict, verify, type WorkOrder } from './worker.ts';
 
 const POLL_MS = 10;
 
-export interface ThreadReport {
+interface ThreadReport {
   operations: number;
   terminated: number;
   verdict: Verdict;
 }
 
-/** The same torture by threads on a `memory:` pool, which are terminated in the middle of it. */
+/** The same torture with threads on a `memory:` pool, which are terminated at random. */
 export class ThreadRound {
   readonly #settings: RoundSettings;
   readonly #memory: SharedArrayBuffer;

@@ -1,8 +1,8 @@
 import type { Value } from '../../src/store/api.ts';
 import { mix32 } from '../workloads/index.ts';
 
-/** The writer of a value: `key` names the register or key, `attempt` the write, `tag` its use. */
-export interface ValueIdentity {
+/** What a value says about itself: its key or register, the number of its write, and a tag. */
+interface ValueIdentity {
   key: number;
   attempt: number;
   tag: number;
@@ -11,7 +11,7 @@ export interface ValueIdentity {
 const HEADER_BYTES = 16;
 const MAGIC = 0x57_65_6c_6c;
 
-/** Every value differs from every other, in length too, and is known from its first bytes. */
+/** All values differ, also in length. The first bytes identify a value. */
 export function makeValue({ key, attempt, tag }: ValueIdentity): Value {
   const seed = mix32((mix32(key) + Math.imul(attempt, 0x9e3779b9) + tag) >>> 0);
   const bytes = lengthOf(seed);
@@ -34,7 +34,7 @@ function textValue(key: number, attempt: number, tag: number, bytes: number): st
   return head + filler.repeat(Math.ceil(bytes / filler.length));
 }
 
-/** Mostly a few lines, at times a chain of blocks. */
+/** Mostly a few lines of memory, sometimes a chain of blocks. */
 function lengthOf(seed: number): number {
   const choice = (seed >>> 8) % 256;
   const within = seed >>> 16;
@@ -44,7 +44,7 @@ function lengthOf(seed: number): number {
   return 15_000 + (within % 25_000);
 }
 
-/** Undefined when it is not a whole value that `makeValue` made. */
+/** Undefined unless `makeValue` made the value and all of it is intact. */
 export function identify(value: Value): ValueIdentity | undefined {
   const identity = typeof value === 'string' ? ofText(value) : ofBytes(value);
   return identity && sameValue(makeValue(identity), value) ? identity : undefined;
@@ -70,7 +70,7 @@ export function sameValue(a: Value | undefined, b: Value | undefined): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
-/** A short account of a value for a failure's text. */
+/** A short description of a value for error messages. */
 export function showValue(value: Value | undefined): string {
   if (value === undefined) return 'absent';
   const identity = typeof value === 'string' ? ofText(value) : ofBytes(value);
@@ -87,7 +87,7 @@ const VERY_LONG_KEY = 17_000;
 export function ownedName(key: number): string {
   const name = `k${key}`;
   if (key % 64 === 63) return name.padEnd(LONG_KEY, '.');
-  // Its record's length does not fit a slot's length field.
+  // The record is too long for a slot's length field.
   if (key % 512 === 100) return name.padEnd(VERY_LONG_KEY, '.');
   return key % 8 === 5 ? name.padEnd(30, '-') : name;
 }

@@ -20,12 +20,12 @@ export interface WorkOrder {
   settings: RoundSettings;
   row: number;
   incarnation: number;
-  /** Threads only: the pool and the oracle themselves. */
+  /** For threads: the pool and the oracle. */
   handle?: PoolHandle;
   memory?: SharedArrayBuffer;
 }
 
-/** What the last process found. */
+/** What the verifying process found. */
 export interface Verdict {
   subtables: number;
   records: number;
@@ -34,14 +34,14 @@ export interface Verdict {
 }
 
 /** Exit codes. */
-export const VIOLATED = 3;
-export const BROKEN = 4;
+const VIOLATED = 3;
+const BROKEN = 4;
 
 function isOrdered({ index }: RoundSettings): boolean {
   return kindNamed(index.kind).manifest.ordered;
 }
 
-/** Half of the workers keep texts near, where the index allows it; every answer is checked. */
+/** Half of the workers have a near cache, if the index can prove its entries. */
 function nearEntries({ settings }: WorkOrder, random: Prng): number {
   const { proves } = kindNamed(settings.index.kind).manifest;
   return proves && random.below(2) === 0 ? settings.shape.keys >> 1 : 0;
@@ -84,17 +84,17 @@ async function work(order: WorkOrder, oracle: ExpectedValues): Promise<void> {
 function openOptions({ settings, row, handle }: WorkOrder) {
   const { poolBytes: size, regionBytes: regionSize, without } = settings;
   const index = Object.assign({ [WITHOUT]: without }, settings.index);
-  // Creating pool and store is part of the race; threads are handed both.
+  // Processes race to create pool and store; threads get both.
   const create = handle === undefined;
   return { size, regionSize, index, create, client: `torture ${row}` };
 }
 
-/** Nobody else is attached. Throws a Violation. */
+/** Verifies a pool to which no other client is attached. Throws a Violation. */
 export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
   const { settings } = order;
   const random = Prng.fromSeed(settings.seed).fork(-1);
   const place = order.handle ?? settings.url;
-  // In one half of all runs the check is the first to meet what dead workers left half done.
+  // In half of the runs, the check is the first to find what dead workers left unfinished.
   const checkFirst = random.below(2) === 0;
   if (checkFirst) checkClean(place);
   const store = openAloneSync(place, openOptions({ ...order, handle: place }));
@@ -111,9 +111,9 @@ export function verify(order: WorkOrder, oracle: ExpectedValues): Verdict {
     session.exerciseAll();
     session.verifyAll();
     store.close();
-    // Alone again: what no key reaches now belongs to nobody.
+    // No other client exists, so blocks that no key reaches are lost: sweep them.
     const { leftover } = checkClean(place, true);
-    // After the sweep nothing of dead clients is left: a block that no key reaches is a problem.
+    // After the sweep, any block that no key reaches is a problem.
     checkClean(place);
     return { subtables, records, slots, leftoverBlocks: leftover.blocks };
   } finally {

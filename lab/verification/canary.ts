@@ -5,7 +5,7 @@ import type { FailureKind } from './checks/failure.ts';
 import type { ScenarioOptions } from './schedules/swarm.ts';
 import type { Subject } from './subjects/subject.ts';
 
-/** What near reads rely on, for a canary to replace. */
+/** What near reads depend on, for a canary to replace. */
 export interface NearParts {
   index: NearIndex;
   section: NearSection;
@@ -25,7 +25,7 @@ export interface Canary {
   /** Returns the index with the bug. A method, so that it may name its kind's own class. */
   index?(index: Index, pool: LocalPool): Index;
   pool?: (pool: LocalPool) => void;
-  /** Plants the bug in what near reads rely on (`near`) or in how they read (`nearReads`). */
+  /** Plants the bug in what near reads depend on (`near`) or in how they read (`nearReads`). */
   near?: (parts: NearParts) => NearParts;
   nearReads?: (reads: NearReads) => NearReads;
 }

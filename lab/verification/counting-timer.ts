@@ -1,7 +1,7 @@
-/** Milliseconds that a look at the time takes: a wait of a second is a few hundred looks. */
+/** Milliseconds per call of `now`: a wait of a second takes a few hundred calls. */
 const LOOK_MS = 2;
 
-/** A pool's timer in runs that know no time: the same in every run. */
+/** A pool's timer for runs without a clock: it behaves the same in every run. */
 export function countingTimer(): () => number {
   let now = 0;
   return () => {

@@ -7,7 +7,7 @@ export const YCSB_ZIPF = 0.99;
 export const DISTRIBUTION_NAMES = ['uniform', 'zipf', 'latest'] as const;
 export type DistributionName = (typeof DISTRIBUTION_NAMES)[number];
 
-/** Chooses which record the next request is for. */
+/** Chooses the record of each request. */
 export interface Distribution {
   readonly name: DistributionName;
   /** The index of a record, in [0, records). */
@@ -60,7 +60,7 @@ export class ZipfRanks {
 
   resize(records: number): void {
     requireRecords(records);
-    // Growing one record at a time (latest) adds terms instead of summing all of them again.
+    // `Latest` grows by one record at a time: add the new terms instead of summing all of them.
     const grown = records - this.#records;
     if (this.#records > 0 && grown >= 0 && grown <= 1024) {
       for (let i = this.#records + 1; i <= records; i++) this.#zeta += i ** -this.theta;

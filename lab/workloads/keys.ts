@@ -8,7 +8,7 @@ const ROUNDS = 4;
 /**
  * The 16-byte key of a record's index: 16 hexadecimal digits, as a string or as the same bytes.
  * The 64-bit number behind the digits is a bijection of the index (a Feistel network), so keys are
- * distinct, and neither their order nor their common prefixes tell anything about the index.
+ * distinct, and neither their order nor their prefixes reveal anything about the index.
  */
 export class KeyGenerator {
   readonly #seed: number;
@@ -34,7 +34,7 @@ export class KeyGenerator {
     this.#hex(right, target, offset + 8);
   }
 
-  /** A fresh, flat string (concatenation would give V8 a rope, and its first use would pay). */
+  /** A new flat string. Concatenation would make a rope, which V8 flattens at its first use. */
   string(index: number): string {
     this.write(index, this.#scratch);
     return this.#scratch.toString('latin1');

@@ -4,8 +4,8 @@ const ROUNDS = 4;
 
 /**
  * A pseudo-random bijection of [0, size), computed point by point without a table. It is a Feistel
- * network over the next even number of bits, walked along its cycle until it is inside again (Black
- * and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+ * network over the next even number of bits, applied again until the result is below `size` (cycle
+ * walking: Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
  */
 export class Permutation {
   readonly size: number;
@@ -21,7 +21,7 @@ export class Permutation {
     this.#halfBits = Math.max(1, Math.ceil(Math.log2(size) / 2));
   }
 
-  /** Where `index` goes. The domain is less than 4x the size, so a few rounds are enough. */
+  /** The image of `index`. The domain is below 4x the size, so few steps of the cycle suffice. */
   at(index: number): number {
     let point = index;
     do point = this.#encipher(point);

@@ -4,9 +4,9 @@ import { mix32 } from '../../src/random/prng.ts';
 export const VALUE_BYTES = 32;
 
 /**
- * Values that say which record and which write they belong to, so that a benchmark can prove that
- * it read what it wrote: 8 bytes of index, 4 of version, and mixed filler. Values of 8 bytes have
- * no version.
+ * Values that name their record and the write that made them, so that a benchmark can check that it
+ * reads what it wrote: 8 bytes of index, 4 of version, then filler derived from both. Values of 8
+ * bytes have no version.
  */
 export class ValueGenerator {
   readonly length: number;
@@ -31,14 +31,14 @@ export class ValueGenerator {
     }
   }
 
-  /** A Buffer of its own, cut from Node's pool as a program's small values are. */
+  /** A new Buffer, allocated from Node's buffer pool as small values of a program are. */
   buffer(index: number, version = 0): Buffer {
     const value = Buffer.allocUnsafe(this.length);
     this.write(index, version, value);
     return value;
   }
 
-  /** Whether `value` is some version of the record's value, whole and unmixed. */
+  /** Whether `value` is one version of the record's value, neither truncated nor torn. */
   belongsTo(value: Uint8Array, index: number): boolean {
     if (value.length !== this.length) return false;
     const expected = Buffer.allocUnsafe(this.length);

@@ -2,7 +2,7 @@ import { ClassicLevel } from 'classic-level';
 import type { PeerSettings } from '../protocol.ts';
 import type { AsyncPeer } from './peer.ts';
 
-/** LevelDB with its defaults, its files where lmdb's are. A get is its synchronous one. */
+/** LevelDB with its defaults; files are where lmdb's are. Uses the synchronous get. */
 class LevelPeer implements AsyncPeer {
   readonly kind = 'async';
   readonly #db: ClassicLevel<string, Buffer>;

@@ -4,9 +4,9 @@ export interface SyncPeer {
   get(key: string): Uint8Array | undefined;
   set(key: string, value: Buffer): void;
   getMany?(keys: readonly string[]): (Uint8Array | undefined)[];
-  /** Loads records faster than one by one, if there is such a way; the arrays are reused. */
+  /** Loads records in bulk, if the peer can. The caller reuses the arrays. */
   setMany?(entries: Iterable<readonly [Uint8Array, Uint8Array]>): void;
-  /** Hands `use` the value of each of the `count` records from `key` on; ordered stores only. */
+  /** Calls `use` with the value of `count` records from `key` on; ordered stores only. */
   scan?(key: string, count: number, use: (value: Uint8Array) => void): void;
   /** Facts for the report. */
   describe?(): Record<string, unknown>;

@@ -1,7 +1,7 @@
 import { indexOf, type OtherPeer, type PeerSettings } from '../protocol.ts';
 import type { Peer } from './peer.ts';
 
-/** Peers are imported when asked for: one that is missing must not stop the others. */
+/** Imports a peer only when it is needed, so that a missing package stops no other peer. */
 export async function openPeer(settings: PeerSettings): Promise<Peer> {
   const { peer } = settings;
   const index = indexOf(peer);

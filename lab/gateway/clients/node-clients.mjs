@@ -1,7 +1,7 @@
 /**
- * Clients of Redis that the project does not depend on, against a gateway, whose keys they delete:
- * `npm i redis connect-redis express-session keyv @keyv/redis` in a folder of your own, a copy of
- * this file there, and `node node-clients.mjs redis://127.0.0.1:6380`.
+ * Tests a gateway with Redis clients that the project does not depend on. It deletes all keys. To
+ * run: in a new folder `npm i redis connect-redis express-session keyv @keyv/redis`, copy this file
+ * there, and run `node node-clients.mjs redis://127.0.0.1:6380`.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,4 +1,4 @@
-"""redis-py against a gateway, whose keys it deletes: pip install redis; python3 redis_py.py PORT"""
+"""Tests a gateway with redis-py. Deletes all keys. pip install redis; python3 redis_py.py PORT"""
 
 import sys
 

@@ -11,16 +11,16 @@ export type Kind = (typeof KINDS)[number];
 /** The value of a key. Values are numbers, so that `increment` works on each of them. */
 type State = string | undefined;
 
-/** A call on a key in the history of a run, by the clock that all processes of a machine share. */
+/** A call in the history of a run. Times are of the clock that all processes of a machine share. */
 export class StoreCall implements HistoryOperation<State> {
   readonly client: string;
   readonly kind: Kind;
   readonly key: string;
   readonly value: string;
   readonly invoked: number;
-  /** Infinity when it failed, or its client died: it may have happened or not. */
+  /** Infinity if the call failed or its client died: it may or may not have happened. */
   responded = Number.POSITIVE_INFINITY;
-  /** The store's answer: a value, `null` for none, or whether the call did something. */
+  /** The store's answer: a value, `null` for none, or whether the call changed something. */
   answer: string | boolean | null | undefined;
 
   constructor(client: string, kind: Kind, key: string, value: string, invoked: number) {
@@ -70,7 +70,7 @@ export type LogLine =
   | { id: number; kind: Kind; key: string; value: string; at: number }
   | { id: number; answer: string | boolean | null; at: number };
 
-/** The calls that a client noted. Its last line may be cut short: it was killed. */
+/** The calls that a client logged. The last line may be incomplete, if the client was killed. */
 export function readCalls(client: string, path: string): StoreCall[] {
   const calls = new Map<number, StoreCall>();
   const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
@@ -89,11 +89,13 @@ export function readCalls(client: string, path: string): StoreCall[] {
   return [...calls.values()];
 }
 
-/** The faults of the calls, key by key; none when the calls on every key fit one order. */
+/**
+ * Describes, key by key, the calls that no order explains; empty if the history is linearizable.
+ */
 export function judge(calls: readonly StoreCall[]): string[] {
   const byKey = new Map<string, StoreCall[]>();
   for (const call of calls) {
-    // A search without an answer says nothing.
+    // A get without an answer proves nothing.
     if (call.kind === 'get' && call.answer === undefined) continue;
     byKey.set(call.key, [...(byKey.get(call.key) ?? []), call]);
   }

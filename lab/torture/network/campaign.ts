@@ -16,7 +16,7 @@ const NODE_BYTES = '32m';
 const LEASE_SECONDS = 0.6;
 const TIMEOUT_MS = 500;
 const FAULT_MS = 900;
-/** A client that does nothing for so long after a fault is over will not do anything any more. */
+/** A client without progress for this long after a fault is stuck. */
 const PATIENCE_MS = 90_000;
 const CALLS_BETWEEN_FAULTS = 12;
 
@@ -29,24 +29,24 @@ export interface CampaignSettings {
   keys: number;
   lanes: number;
   pauseMs: number;
-  /** Answers that each client gets between two faults (12). */
+  /** How many answers each client gets between two faults. Default: 12. */
   calls?: number;
-  /** Verbs by UCX over TCP, instead of the connections. */
+  /** Sends verbs through UCX over TCP instead of the TCP connections. */
   ucx?: boolean;
-  /** With a client that lies, the run must fail. */
+  /** One client lies, so the run must fail. */
   canary?: boolean;
   say(line: string): void;
 }
 
-export interface CampaignReport {
+interface CampaignReport {
   faults: string[];
   calls: number;
-  /** Calls that may have happened or not. */
+  /** Calls that may or may not have happened. */
   open: number;
   errors: Record<string, number>;
-  /** Present if parts of the index moved between nodes meanwhile. */
+  /** Present if parts of the index moved between nodes during the run. */
   moves?: MoverReport;
-  /** What cannot be: histories that have no order. */
+  /** Histories that are not linearizable. */
   wrong: string[];
 }
 
@@ -56,7 +56,7 @@ interface Fault {
   end(): Promise<void> | void;
 }
 
-/** Memory nodes, index servers and clients on hosts of their own, and what befalls them. */
+/** Memory nodes, index servers and clients on separate hosts, and faults of all of them. */
 export class Campaign {
   readonly #settings: CampaignSettings;
   readonly #hosts: Hosts;
@@ -66,7 +66,7 @@ export class Campaign {
   readonly #nodes: HostProcess[] = [];
   readonly #servers: HostProcess[] = [];
   readonly #clients: ClientProcess[] = [];
-  /** Clients that were killed: what they noted counts. */
+  /** Clients that were killed; their logs count, too. */
   readonly #gone: ClientProcess[] = [];
   #mover: Mover | undefined;
   #numbers = 0;
@@ -115,7 +115,7 @@ export class Campaign {
     return { ...this.#report(inflicted, auditor), ...(moves && { moves }) };
   }
 
-  /** Parts that can migrate are placed on memory nodes, which come and go while all go on. */
+  /** If the index can migrate parts, moves them between memory nodes during the run. */
   #startMover(url: string): void {
     const { index, nodes } = this.#settings;
     if (!subjectNamed(index).migrates || nodes < 2) return;
@@ -221,7 +221,7 @@ export class Campaign {
     };
   }
 
-  /** A client is killed, and another takes its host. */
+  /** Kills a client, and then starts another on its host. */
   #replaced(i: number, url: string): Fault {
     const client = this.#clients[i];
     return {
@@ -234,11 +234,11 @@ export class Campaign {
     };
   }
 
-  /** Reads every key once more, as a client that has just come. */
+  /** A new client reads the keys. */
   async #audit(url: string): Promise<ClientProcess> {
     const { clients } = this.#settings;
     const auditor = await this.#startClient(`client${clients - 1}`, url);
-    // As long as it takes to meet most of the keys.
+    // Enough calls to reach most of the keys.
     await auditor.progress(4 * this.#settings.keys, PATIENCE_MS);
     await auditor.finish();
     return auditor;

@@ -1,4 +1,4 @@
-/** A client of the campaign: calls at random, each noted before and after. */
+/** A client of the campaign. It makes random calls, and logs each one before and after. */
 import { openSync, writeSync } from 'node:fs';
 import { StepwellError } from '../../../src/errors.ts';
 import type { AsyncStore, OpenOptions } from '../../../src/store/api.ts';
@@ -10,18 +10,18 @@ export interface NetworkTask {
   url: string;
   options: OpenOptions;
   seed: number;
-  /** Different for every client of a run: values name their writer. */
+  /** Unique in a run, because values contain it. */
   number: number;
   keys: number;
-  /** Calls under way together, and the mean pause of each lane. */
+  /** Calls in flight together, and the mean pause between the calls of one lane. */
   lanes: number;
   pauseMs: number;
   log: string;
-  /** A client that must be caught: it says that it has stored what it has not, now and then. */
+  /** A canary: the client sometimes claims to have stored a value that it has not. */
   lies?: boolean;
 }
 
-/** How many calls were answered so far, and the codes of those that failed. */
+/** The number of calls answered so far, or the code of a call that failed. */
 export type NetworkReport = { answered: number } | { error: string };
 
 const task = JSON.parse(process.argv[2]) as NetworkTask;
@@ -58,8 +58,8 @@ async function call(store: AsyncStore, kind: Kind, key: string, value: string) {
 }
 
 /**
- * Searches, which change nothing, until one is answered. Every call that fails may have happened or
- * not, and a history of too many of them could mean anything.
+ * Waits until the store answers again, by calls that change nothing. Any failed write may or may
+ * not have happened, and too many of them would explain any history.
  */
 async function answersAgain(store: AsyncStore): Promise<void> {
   while (state.running) {
@@ -78,7 +78,7 @@ async function lane(store: AsyncStore): Promise<void> {
     const kind = KINDS[prng.below(KINDS.length)];
     const key = `key${prng.below(task.keys)}`;
     const id = ++state.next;
-    // Far apart, so that no increment makes a value that another client writes.
+    // Far apart, so that no increment produces a value that another client writes.
     const value = String((task.number * 1_000_000 + id) * 1000);
     note({ id, kind, key, value, at: clock() });
     try {

@@ -2,32 +2,32 @@ import type { Prng } from '../../workloads/index.ts';
 import type { Hosts } from './hosts.ts';
 import { HostProcess } from './processes.ts';
 
-/** A command takes some hundred milliseconds; half of them are killed within so many. */
+/** A command takes some hundred milliseconds; half of them are killed within this time. */
 const KILLED_WITHIN_MS = 1500;
 const REST_MS = 100;
-/** Attempts at the last command, when all faults are over. */
+/** Attempts at the last command, after all faults. */
 const TRIES_MAX = 30;
 const TRY_AGAIN_MS = 500;
 
-/** What `stepwell nodes --json` says, as far as it matters here. */
+/** The fields of `stepwell nodes --json` that matter here. */
 interface NodesReport {
   moved: number;
   nodes: { number: number; placed?: boolean; parts?: number }[];
 }
 
 export interface MoverReport {
-  /** Commands that ended well, that were killed, and that failed because of a fault. */
+  /** Commands that succeeded, that were killed, and that failed because of a fault. */
   completed: number;
   killed: number;
   failed: number;
-  /** Parts of the index that the completed ones moved. */
+  /** Parts of the index that successful commands moved. */
   moved: number;
 }
 
 /**
- * Takes memory nodes from the placement of an index, and puts them back, by `stepwell nodes`, while
- * everything else befalls nodes and clients. Half of the commands are killed somewhere: what they
- * leave half moved the clients go on with, and the next command.
+ * Removes memory nodes from the placement of an index and adds them again, with `stepwell nodes`,
+ * while nodes and clients suffer faults. Half of the commands are killed at a random point: the
+ * clients and the next command finish the migrations that these leave behind.
  */
 export class Mover {
   readonly #hosts: Hosts;
@@ -69,7 +69,7 @@ export class Mover {
     }
   }
 
-  /** Undefined when it was killed or failed: what it has begun stays as it is. */
+  /** Undefined if the command was killed or failed: its migrations remain unfinished. */
   async #command(words: readonly string[], mayDie: boolean): Promise<NodesReport | undefined> {
     const all = ['nodes', this.#url, '--json', ...words];
     const process = HostProcess.program(this.#hosts, this.#host, all, this.#env);

@@ -3,15 +3,15 @@ import { counterName, identify, makeValue, registerName, showValue, tokenName } 
 import { FULL, TestedStore, Violation } from './tested-store.ts';
 
 const REGISTERS = 4;
-/** Tags of values, which for registers are the row of the writer. */
+/** Numbers that registers and tokens have as keys of values. */
 const REGISTER_KEYS = 1_000_000;
 const TOKEN_KEYS = 2_000_000;
 
-/** Keys that all workers write at once: counters, tokens that come and go, registers. */
+/** Keys that all workers write concurrently: counters, tokens that come and go, registers. */
 export class CommonKeys extends TestedStore {
-  /** Highest sum seen, by counter. */
+  /** By counter: the highest sum seen. */
   readonly #sums = new Array<number>(this.oracle.shape.counters).fill(0);
-  /** Highest write of each row seen in each register. */
+  /** By register and row: the number of the row's latest write seen. */
   readonly #seen = Array.from({ length: REGISTERS }, () =>
     new Array<number>(this.oracle.shape.rows).fill(0),
   );
@@ -27,7 +27,7 @@ export class CommonKeys extends TestedStore {
     ];
   }
 
-  /** Checks every key when nobody writes. */
+  /** Checks every key while no client writes. */
   verifyAll(): void {
     const { counters, tokens } = this.oracle.shape;
     for (let counter = 0; counter < counters; counter++) {
@@ -49,7 +49,7 @@ export class CommonKeys extends TestedStore {
     throw new Violation(`${what} is ${is}; acknowledged ${low}, at most ${high}`);
   }
 
-  /** Adds `by` to what the oracle expects of the sum, if `act` says that it was done. */
+  /** Runs `act`, and adds `by` to the oracle's sum if `act` returns true. */
   #tally(sum: number, by: number, act: () => boolean): void {
     this.oracle.sums.begin(this.row, sum, by);
     this.oracle.sums.end(this.row, sum, this.unlessFull(act) === true);
@@ -68,7 +68,7 @@ export class CommonKeys extends TestedStore {
     });
   }
 
-  /** Odd counters are added to by compareAndSet. */
+  /** Adds to an odd counter with compareAndSet. */
   compareAndAdd(): void {
     const { counters } = this.oracle.shape;
     const counter = this.random.below(counters) | 1;
@@ -137,7 +137,7 @@ export class CommonKeys extends TestedStore {
     if (this.random.below(2) === 0) this.readRegister(register);
   }
 
-  /** After a write of a row no earlier write of that row may be read any more. */
+  /** Once a row's write has been seen, no earlier write of that row may be read. */
   readRegister(register = this.random.below(REGISTERS)): void {
     const seen = this.#seen[register];
     const value = this.store.get(registerName(register));

@@ -2,16 +2,16 @@ import type { CommonKeys } from './common-keys.ts';
 import type { OwnedKeys } from './owned-keys.ts';
 import type { WatchedKeys } from './watched-keys.ts';
 
-export interface KeyGroups {
+interface KeyGroups {
   owned: OwnedKeys;
   watched: WatchedKeys;
   common: CommonKeys;
 }
 
-/** A weight around which each seed draws its own mix, and the operation. */
+/** An operation, and its mean weight, which each seed varies. */
 type Operation = readonly [weight: number, run: (groups: KeyGroups) => void];
 
-/** All that a session does. The oracle counts operations by their place in this list. */
+/** All operations of a session. The oracle counts operations by their index in this list. */
 export const OPERATIONS = {
   set: [30, ({ owned }) => owned.withOne((key) => owned.set(key))],
   insert: [16, ({ owned }) => owned.withOne((key) => owned.insert(key))],

@@ -7,7 +7,7 @@ import { FULL, TestedStore, Violation } from './tested-store.ts';
 const LOCK_TRIES = 8;
 const MANY_MAX = 40;
 
-/** Operations on keys that the worker owns, so that it knows exactly what each must return. */
+/** Operations on keys that the worker owns, so that it knows exactly what they must return. */
 export class OwnedKeys extends TestedStore {
   /** Locks a free key, if any, against writes by other workers, and runs `act` on it. */
   withOne(act: (key: number) => void): void {
@@ -124,7 +124,7 @@ export class OwnedKeys extends TestedStore {
     }
   }
 
-  /** Finds out whether an interrupted operation on the key took effect, and notes it. */
+  /** Finds out whether an interrupted operation on the key took effect, and records it. */
   resolve(key: number): void {
     const word = this.oracle.word(key);
     const got = this.store.get(this.spell(key));

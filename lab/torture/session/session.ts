@@ -6,12 +6,12 @@ import { OwnedKeys } from './owned-keys.ts';
 import { type Party, TestedStore, Violation } from './tested-store.ts';
 import { WatchedKeys } from './watched-keys.ts';
 
-/** One worker's share of the torture: random operations, each checked against the oracle. */
+/** One worker's random operations, each checked against the oracle. */
 export class Session extends TestedStore {
   readonly owned: OwnedKeys;
   readonly watched: WatchedKeys;
   readonly common: CommonKeys;
-  /** Each kind as often as the mix has it. */
+  /** Each kind as often as its weight in the mix. */
   readonly #kinds: readonly Kind[];
 
   constructor(party: Party, mix: Mix, isOrdered = false) {
@@ -40,7 +40,7 @@ export class Session extends TestedStore {
     this.oracle.addRow(this.row, ROW.heartbeat);
   }
 
-  /** Decides the fate of what a dead worker of `row` had under way, by looking. */
+  /** Finds out which of a dead worker's operations in flight took effect. */
   adopt(row: number): void {
     this.oracle.sums.abandon(row);
     for (const key of this.names.keys()) {
@@ -50,14 +50,14 @@ export class Session extends TestedStore {
     }
   }
 
-  /** Checks every key when nobody writes. */
+  /** Checks every key while no client writes. */
   verifyAll(): void {
     for (const key of this.names.keys()) this.owned.check(key, 'final get');
     this.common.verifyAll();
     this.#verifyWalk();
   }
 
-  /** Exactly the keys that must be there, each once. */
+  /** A walk must find every key that must be present exactly once, and no other. */
   #verifyWalk(): void {
     const wanted = new Set([
       ...this.names.filter((_, key) => this.owned.isPresent(key)),

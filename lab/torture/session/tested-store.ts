@@ -22,7 +22,7 @@ export interface Party {
   random: Prng;
 }
 
-/** A worker's store beside the oracle that knows what it may hold. */
+/** A worker's store, and the oracle that knows its possible contents. */
 export class TestedStore implements Party {
   readonly store: Store;
   readonly oracle: ExpectedValues;
@@ -38,7 +38,7 @@ export class TestedStore implements Party {
     this.names = Array.from({ length: oracle.shape.keys }, (_, key) => ownedName(key));
   }
 
-  /** One of the keys in use: more and more, so that the table splits during the whole run. */
+  /** A random key. More and more keys are in use, so that the table keeps splitting. */
   anyKey(): number {
     const used = 32 + this.oracle.row(this.row, ROW.heartbeat) / 4;
     return this.random.below(Math.min(this.names.length, used));
@@ -51,8 +51,8 @@ export class TestedStore implements Party {
   }
 
   /**
-   * A full pool must leave things as they were, and may happen only while a worker is stopped. So
-   * may a lock that is stuck.
+   * A call that finds the pool full must change nothing. A full pool, or a stuck lock, is allowed
+   * only while a worker is stopped.
    */
   unlessFull<T>(act: () => T): T | typeof FULL {
     const allowed = this.oracle.fullAllowed;
@@ -73,7 +73,7 @@ export class TestedStore implements Party {
     throw new Violation(`key ${key} (${state}): ${text}; ${this.#lookAgain(key)}`);
   }
 
-  /** Tells a passing fault from a lasting one. */
+  /** Distinguishes a transient fault from a lasting one. */
   #lookAgain(key: number): string {
     try {
       const again = showValue(this.store.get(this.names[key]));

@@ -6,19 +6,19 @@ import { type Party, TestedStore, Violation } from './tested-store.ts';
 
 const MANY_MAX = 40;
 
-/** What a reader knows before it reads. */
+/** The oracle's state of a key before a read. */
 interface Before {
   word: number;
   current: number;
 }
 
 /**
- * Checks reads of keys that other clients write. An answer is right if a value that the key can
- * have had between the beginning and the end of the read explains it.
+ * Checks reads of keys that other clients write. An answer is right if the key may have had that
+ * value at some time between the beginning and the end of the read.
  */
 export class WatchedKeys extends TestedStore {
   readonly #numbers: ReadonlyMap<Key, number> = new Map(this.names.map((name, key) => [name, key]));
-  /** Whether the store scans in the order of its keys. */
+  /** Whether the store's scans are in key order. */
   readonly #isOrdered: boolean;
 
   constructor(party: Party, isOrdered: boolean) {
@@ -66,7 +66,7 @@ export class WatchedKeys extends TestedStore {
     });
   }
 
-  /** A walk finds every key that is present all the time, and none that is absent all the time. */
+  /** A walk must find every key that is present throughout, and none that is absent throughout. */
   walk(what: 'scan' | 'entries'): void {
     const before = this.names.map((_, key) => this.#before(key));
     const found = new Uint32Array(this.names.length);
@@ -95,7 +95,7 @@ export class WatchedKeys extends TestedStore {
     return this.#isOrdered ? this.#inOrder(this.random.below(2) === 1) : this.store.entries();
   }
 
-  /** A scan hands out each key once, and in order. */
+  /** A scan must return each key once, in order. */
   *#inOrder(reverse: boolean): Iterable<[Key, Value]> {
     let last: Key | undefined;
     for (const [name, value] of this.store.scan({ reverse })) {

@@ -10,7 +10,7 @@ import type { Subject } from '../subjects/subject.ts';
 /** Clients that may hold a claimed block that no key reaches. */
 export interface Holders {
   living: readonly LocalPool[];
-  /** Whether the block went down with a client that died. */
+  /** Whether the block is lost with a dead client. */
   isLost(address: Address, units: number): boolean;
   /** Blocks of what living clients have given up, and others may do yet. */
   pending: readonly Address[];

@@ -1,6 +1,6 @@
 export type FailureKind = 'linearizability' | 'reclamation' | 'structure' | 'liveness' | 'error';
 
-/** What a run ended with that must not be. */
+/** The failure that ended a run. */
 export class VerificationFailure extends Error {
   readonly kind: FailureKind;
 

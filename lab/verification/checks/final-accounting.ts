@@ -8,8 +8,8 @@ import { VerificationFailure } from './failure.ts';
 import type { CallRecord } from './history.ts';
 import type { ReclamationOracle } from './reclamation-oracle.ts';
 
-/** A run in which nobody does anything any more. */
-export interface EndedRun {
+/** A run in which no client is active any more. */
+interface EndedRun {
   scenario: Scenario;
   clients: readonly SimulatedClient[];
   deaths: Deaths;
@@ -78,7 +78,7 @@ function givenUpIn({ clients, records }: EndedRun): number {
   return clients.reduce((sum, { gaveUp }) => sum + gaveUp, calls);
 }
 
-/** What living clients have asked for, and wait for no more. */
+/** Requests of live clients that no longer wait for the answer. */
 function blocksGivenUp(alive: readonly SimulatedClient[], { subject }: Scenario) {
   return alive.flatMap(({ plan, pool, index }) => {
     if (plan.haste === 0 || !index || !subject.pendingBlocks) return [];

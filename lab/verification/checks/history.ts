@@ -90,7 +90,7 @@ export class CallRecord implements HistoryOperation<KeyState> {
   anyVersion = false;
   /** Whether the index chooses the versions of records: never the same one twice for a key. */
   ownVersions = false;
-  /** Died with its client. */
+  /** Its client died during the call. */
   crashed = false;
   /** Its client has given it up: it may have happened, or happen at any time later, or never. */
   givenUp = false;
@@ -273,7 +273,7 @@ function outcomeText(record: CallRecord, result: Result | undefined): string {
   return `replaced ${found} by @${result.version}`;
 }
 
-/** Something else that a client did, for the timeline. */
+/** Another action of a client, for the timeline. */
 export interface Note {
   client: string;
   invoked: number;

@@ -1,7 +1,7 @@
 /**
  * Whether a history of one object could have happened one operation after the other, each at some
  * moment between its invocation and its response (Wing and Gong's search with Lowe's memoisation).
- * It knows nothing of what is checked: an operation tells by `apply` which states it allows.
+ * It knows nothing about the object: `apply` says which states an operation allows.
  */
 export interface HistoryOperation<S> {
   invoked: number;

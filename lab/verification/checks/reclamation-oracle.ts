@@ -24,7 +24,7 @@ interface RetiredBlock {
 }
 
 /** What the oracle asks of the run. */
-export interface RunView {
+interface RunView {
   now(): number;
   /** When the client last let a piece happen, in whichever lane. */
   lastStep(client: number): number;

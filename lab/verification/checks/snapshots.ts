@@ -2,7 +2,7 @@ import { REPLACED } from '../../../src/indexes/contract.ts';
 import { VerificationFailure } from './failure.ts';
 import { type CallRecord, encodeState, type KeyState, timeline } from './history.ts';
 
-/** A key as a step of a scan has handed it out. */
+/** A key that a step of a scan returned. */
 export interface Sight {
   key: number;
   found: KeyState;

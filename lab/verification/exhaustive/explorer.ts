@@ -11,7 +11,7 @@ export interface Model {
   perform(id: StepId): Step;
   /** Whether the execution was given up before its end, because it grew too long. */
   readonly cut: boolean;
-  /** Called at the end of every complete execution; a text is a failure. */
+  /** Called at the end of every complete execution; returns a text if it failed. */
   verdict(): string | undefined;
 }
 
@@ -76,7 +76,7 @@ export class Explorer {
     return result;
   }
 
-  /** One execution: the known prefix, then whatever can happen. */
+  /** One execution: the known prefix, then any possible step. */
   #execute(): void {
     const model = this.#model;
     model.begin();

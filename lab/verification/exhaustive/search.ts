@@ -3,7 +3,7 @@ import { Explorer } from './explorer.ts';
 import type { Scope } from './scope.ts';
 import { type Crash, ScopeModel } from './scope-model.ts';
 
-/** What the search of a scope covered so far. */
+/** What the search of a scope has covered so far. */
 export interface Coverage {
   /** Complete executions, no two of which are equivalent, and how many of them had a crash. */
   schedules: number;
@@ -16,7 +16,7 @@ export interface Coverage {
   failure: ScopeFailure | undefined;
 }
 
-export interface ScopeFailure {
+interface ScopeFailure {
   text: string;
   schedule: number[];
   crash: Crash | undefined;

@@ -3,7 +3,7 @@ import type { Scope } from './scope.ts';
 import { isPosting } from './scope-client.ts';
 import { type Crash, clientOf, ScopeModel } from './scope-model.ts';
 
-/** What a search of stops covered. */
+/** What the search has covered. */
 export interface Stops {
   executions: number;
   /** How many of them had a crash. */

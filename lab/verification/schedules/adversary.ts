@@ -15,7 +15,7 @@ import {
   WRITE,
 } from '../../../src/verbs/index.ts';
 
-/** Is told of every access to the memory; the reclamation oracle is one. */
+/** Observes every access to the memory, as the reclamation oracle does. */
 export interface AccessObserver {
   /** Reports an access to this many aligned words, the first at `address`. */
   onAccess(client: number, kind: number, address: Address, words: number): void;
@@ -25,7 +25,7 @@ export interface AccessObserver {
 export class AdversaryMemory {
   readonly source: MemorySource;
   readonly #regions: Region[];
-  /** By region and page: whether it may differ from zero. */
+  /** By region and page: whether the page may contain anything but zeros. */
   readonly #dirty: Uint8Array[];
   observer: AccessObserver | undefined;
 
@@ -60,7 +60,7 @@ export class AdversaryMemory {
     return hash.digest('base64');
   }
 
-  /** To be called before bytes change. */
+  /** Must be called before bytes change. */
   touch(address: Address, bytes: number): void {
     const dirty = this.#dirty[regionOf(address)];
     const offset = offsetOf(address);
@@ -92,7 +92,7 @@ export class AdversaryMemory {
 
 const PAGE = 4096;
 export const WORD = 8;
-/** A piece size that leaves verbs whole. */
+/** A piece size that leaves verbs in one piece. */
 export const WHOLE = 2 ** 30;
 
 /**
@@ -181,7 +181,7 @@ export class Execution {
   /** By row: the pieces not yet performed, as [start, bytes] pairs; [] when done. */
   readonly #pieces: number[][] = [];
   #left: number;
-  /** Whether the last piece was no verb, but a pause or a wait. */
+  /** Whether the last piece was a pause or a wait. */
   paused = false;
 
   constructor(fabric: AdversaryFabric, batch: Batch, cut: (bytes: number) => number) {

@@ -30,28 +30,28 @@ import {
 import type { RunClock } from '../checks/run-clock.ts';
 import type { Sight } from '../checks/snapshots.ts';
 
-/** Errors that promise that the operation did nothing. */
+/** Errors which promise that the operation changed nothing. */
 export const HARMLESS: ReadonlySet<string> = new Set(['SW_POOL_FULL', 'SW_INDEX_FULL']);
-/** A client that gives up soon gets this one, which promises the same. */
+/** A client that gives up early gets this error, which promises the same. */
 const CONTENTION = 'SW_CONTENTION';
-/** A hasty client gets this one if others have not acted in time; they may still do so later. */
+/** A hasty client gets this error if others do not act in time; they may still act later. */
 const TIMEOUT = 'SW_TIMEOUT';
 
 /** Records of a sample. */
 const SAMPLE = 4;
-/** Why a removal of a table's records has left one. */
+/** Why a removal of all of a table's records spared one. */
 const NOT_CHOSEN = 'not chosen';
 
-/** Whether this says that a hasty client has given up. */
+/** Whether the error means that a hasty client has given up. */
 export function isHaste(error: unknown): boolean {
   if (!(error instanceof StepwellError)) return false;
   return error.code === TIMEOUT || error.code === CONTENTION;
 }
 
-/** Where a caller finds the time and the keys, and leaves what it did. */
+/** What a caller uses: the time, the keys, and the history that it adds to. */
 export interface CallLog {
   now(): number;
-  /** By which records expire. */
+  /** The clock by which records expire. */
   clock: RunClock;
   keys: readonly string[];
   /** Whether calls may be given up. */
@@ -66,13 +66,13 @@ export interface CallLog {
   record(record: CallRecord): void;
 }
 
-/** Whether a visit that wants the keys only has the value, too. */
+/** Whether a visit that needs only the keys also gets the value. */
 function isReadWhole({ found }: Request): boolean {
   const end = found.contentAt + found.contentBytes;
   return found.isInline || end <= found.at + KEY_UNITS * UNIT_BYTES;
 }
 
-/** Turns calls into operations of an index; writes down when each was made and what came back. */
+/** Turns calls into operations of an index, and logs when each was made and its result. */
 export class Caller {
   readonly #name: string;
   readonly #index: Index;
@@ -83,7 +83,7 @@ export class Caller {
   current: CallRecord | undefined;
   /** Whether the last call found the pool full. */
   refused = false;
-  /** Searches go through it, if there is one. */
+  /** Searches use it, if present. */
   readonly #near: NearReads | undefined;
 
   constructor(name: string, index: Index, log: CallLog, near?: NearReads) {
@@ -145,7 +145,7 @@ export class Caller {
       yield* index.removeBeside(this.#request, index.newRequest(), chooses);
     } catch (error) {
       if (!(error instanceof StepwellError && this.#log.hasty && isHaste(error))) throw error;
-      // Raised before anything is chosen.
+      // Thrown before any record is chosen.
       refusedBy = error.code;
     }
     records.forEach((record, key) => {
@@ -246,7 +246,7 @@ export class Caller {
     return kept === UNPROVEN ? undefined : (kept as KeyState);
   }
 
-  /** The first read counts for two. */
+  /** The first read counts twice. */
   #keepNear(key: string, found: KeyState): void {
     if (this.#near === undefined) return;
     if (found === undefined) this.#near.forget(key);
@@ -274,7 +274,7 @@ export class Caller {
     return { deadline: sliding ? clock.span : clock.deadline, sliding };
   }
 
-  /** What bounded stores count by. */
+  /** The time by which bounded stores count uses. */
   #checkDisplaced(outcome: Outcome, expected: boolean): void {
     if (!this.#log.counts || outcome === STORED || this.#request.displaced === expected) return;
     const { name } = this.#index.manifest;

@@ -30,11 +30,11 @@ export interface ClientContext extends CallLog {
   expires: boolean;
   /** The clock passes the next deadline. */
   expire(): void;
-  /** Is a server for a while. */
+  /** Acts as a server for a while. */
   serve(index: Index): Operation<void>;
   /** Joins the pool and opens the store. */
   startup(client: SimulatedClient): Operation<Index>;
-  /** Whether the client has learned of a death and not cleaned up after it yet. */
+  /** Whether the client knows of a death after which it has not cleaned up. */
   mayRecover(client: SimulatedClient): boolean;
   recovers(client: SimulatedClient): void;
 }
@@ -49,7 +49,7 @@ interface Duty {
 /** How a client walks, in turn. */
 const ORDERS: readonly WalkOrder[] = ['any', 'forward', 'reverse'];
 
-/** A write that finds the pool full is made again after each of these, as in full-pool.ts. */
+/** A write that finds the pool full is repeated after each of these, as in full-pool.ts. */
 const REMEDIES = ['offline', 'expire', 'sweep'] as const;
 
 /**
@@ -80,16 +80,16 @@ export class SimulatedClient {
   lastStep = 0;
   dead = false;
   diedAt = 0;
-  /** Has left the pool, and what it did not get through goes nowhere. */
+  /** The client has left the pool; the rest of its program is dropped. */
   left = false;
-  /** Has noticed that it was declared dead. */
+  /** The client has noticed that it was declared dead. */
   expelled = false;
-  /** Was declared dead while it stood still; see ClientPlan.freezesBelow. */
+  /** The client was declared dead while suspended; see ClientPlan.freezesBelow. */
   frozen = false;
   startedAt = 0;
   sweeps = 0;
   walks = 0;
-  /** Walks and other things, beside calls, that it has given up. */
+  /** Walks and other items besides calls that it has given up. */
   gaveUp = 0;
 
   constructor(number: number, pool: LocalPool, plan: ClientPlan, context: ClientContext) {
@@ -107,7 +107,7 @@ export class SimulatedClient {
     return this.#index;
   }
 
-  /** The part of the program that nobody has begun. */
+  /** The part of the program that no lane has started. */
   get rest(): ProgramItem[] {
     return this.#items;
   }
@@ -126,7 +126,7 @@ export class SimulatedClient {
     return this.#sections.some((since) => since !== undefined);
   }
 
-  /** Whether its time to die has come. */
+  /** Whether it must die now. */
   get doomed(): boolean {
     const crash = this.plan.crashes[0];
     if (crash === undefined) return false;
@@ -146,7 +146,7 @@ export class SimulatedClient {
     this.pool.run(this.#start());
   }
 
-  /** With patience: a client that gives up its sweep brings nothing back. */
+  /** Without haste: a client that gives up its sweep recovers nothing. */
   sweepAtOnce(open: (pool: LocalPool) => Index): void {
     this.pool.run(this.#sweep(this.plan.haste > 0 ? open(this.pool) : undefined));
   }
@@ -167,7 +167,7 @@ export class SimulatedClient {
     return busy;
   }
 
-  /** Lanes that can go on, or begin something. */
+  /** Lanes that can continue or start an operation. */
   ready(): number[] {
     if (this.dead || this.left || this.frozen) return [];
     const busy = this.busy();
@@ -191,7 +191,7 @@ export class SimulatedClient {
     return this.#hasWork ? !this.#online : this.plan.leaves && !this.left;
   }
 
-  /** Lets one piece of a lane happen, or begins the next thing to do. Whether time passed. */
+  /** Executes one piece of a lane, or starts its next item. Returns whether time passed. */
   step(at: number): boolean {
     const lane = this.#lanes[at];
     if (lane.idle) {
@@ -212,7 +212,7 @@ export class SimulatedClient {
     this.#lanes[at].begin(duty ? this.#perform(duty) : this.#nextOperation(at));
   }
 
-  /** Only when no operation is in flight. */
+  /** May be called only while no operation is in flight. */
   #nextDuty(): Duty | undefined {
     if (this.#index === undefined) return this.#duty('startup', this.#start());
     if (this.#context.mayRecover(this)) {
@@ -274,7 +274,7 @@ export class SimulatedClient {
     return new ExpirySweep(section, this.#index as Index);
   }
 
-  /** Leaves what it cannot remove to the next sweep, as `runTurns` does. */
+  /** Leaves records that it cannot remove to the next sweep, as `runTurns` does. */
   *#removing(sweeping: Operation<number>): Operation<void> {
     try {
       yield* this.#patiently(sweeping);
@@ -297,7 +297,7 @@ export class SimulatedClient {
     yield* collect();
   }
 
-  /** A process has one server of a store. */
+  /** A process has at most one server of a store. */
   *#serve(): Operation<void> {
     if (this.#serves) return;
     this.#serves = true;
@@ -332,7 +332,7 @@ export class SimulatedClient {
     this.#batches[at] = undefined;
   }
 
-  /** False when a hasty client has given it up. */
+  /** Returns false if a hasty client has given it up. */
   *#patiently(operation: Operation<unknown>): Operation<boolean> {
     try {
       yield* operation;

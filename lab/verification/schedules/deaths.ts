@@ -2,17 +2,17 @@ import type { ClientRow } from '../../../src/pool/clients/membership.ts';
 import type { Address } from '../../../src/verbs/index.ts';
 import type { SimulatedClient } from './client.ts';
 
-/** The operating system's view: which clients are dead, and when the others can know. */
+/** The operating system's view: which clients are dead, and when others can notice. */
 export class Deaths {
   readonly #clients: readonly SimulatedClient[];
   readonly #now: () => number;
   readonly #peek: (address: Address) => bigint;
-  /** By dead client: the client that has set out to clean up after it. */
+  /** By dead client: the client that has started to clean up after it. */
   readonly #attempts = new Map<SimulatedClient, Set<SimulatedClient>>();
-  /** The state word of its row then. */
+  /** The state word of its row at that time. */
   readonly #states = new Map<SimulatedClient, bigint>();
   readonly #replaced = new Set<SimulatedClient>();
-  /** From some moment on nobody is ignorant of a death any more. */
+  /** From then on every client knows of every death. */
   #knownUpTo = -1;
 
   constructor(
@@ -37,21 +37,21 @@ export class Deaths {
     return Math.max(...[...this.#attempts.keys()].map(({ diedAt }) => diedAt));
   }
 
-  /** The client has died, or stands still and will be declared dead. */
+  /** The client has died, or is suspended and will be declared dead. */
   add(client: SimulatedClient): void {
     client.diedAt = this.#now();
     this.#attempts.set(client, new Set());
     this.#states.set(client, this.#stateOf(client));
-    // The client that cleaned up after others has died on the way: another one has to.
+    // The client that was cleaning up after others has died, so another one must do it.
     for (const attempts of this.#attempts.values()) if (attempts.has(client)) attempts.clear();
   }
 
-  /** Every death up to now becomes known to all. */
+  /** Makes every death so far known to all clients. */
   announce(): void {
     this.#knownUpTo = this.#now();
   }
 
-  /** Whether others can know that the client is gone. */
+  /** Whether other clients can know that the client is dead. */
   #isKnown(client: SimulatedClient): boolean {
     if (!this.#attempts.has(client)) return false;
     return client.diedAt <= this.#knownUpTo || this.#now() >= this.#noticedAt(client);
@@ -87,7 +87,7 @@ export class Deaths {
     return membership.id === 0 ? 0n : this.#peek(layout.clientEntry(membership.id));
   }
 
-  /** Clients that stood still go on when others have declared them dead. */
+  /** Suspended clients continue once others have declared them dead. */
   thaw(): void {
     for (const client of this.#attempts.keys()) {
       if (client.frozen && this.#stateOf(client) !== this.#states.get(client)) {
@@ -96,7 +96,7 @@ export class Deaths {
     }
   }
 
-  /** Dead clients whose programs a successor should go on with by now. */
+  /** Dead clients whose programs a successor should continue now. */
   unreplaced(): SimulatedClient[] {
     const found: SimulatedClient[] = [];
     for (const client of this.#attempts.keys()) {
@@ -107,7 +107,7 @@ export class Deaths {
     return found;
   }
 
-  /** When something happens that nobody has to do anything for. */
+  /** The step of the next event that needs no client's action. */
   nextEvent(): number | undefined {
     const coming = [...this.#attempts.keys()].filter((client) => !this.#isKnown(client));
     return coming.length > 0 ? Math.min(...coming.map((c) => this.#noticedAt(c))) : undefined;

@@ -3,7 +3,7 @@ import { HASH_PADDING, KeyHash } from '../../../src/records/hash.ts';
 import { Scratch } from '../../../src/verbs/index.ts';
 import type { Subject } from '../subjects/subject.ts';
 
-/** Hashes names, one after the other in one place: a choice of keys goes through many thousands. */
+/** Hashes names, reusing one object, because choosing keys tries many thousands of names. */
 export class NameHasher {
   readonly #scratch = new Scratch(64 + HASH_PADDING);
   readonly #hash = new KeyHash();
@@ -23,12 +23,12 @@ export class NameHasher {
   }
 }
 
-/** Keys that an index tells apart only by their records, in the same places. */
+/** Keys in the same slots, which an index can distinguish only by their records. */
 export function keysAlike(count: number, subject: Subject, parameters: IndexParameters): string[] {
   return chooseKeys(count, subject, parameters, (fingerprint, last) => fingerprint === last);
 }
 
-/** Keys in the same places, each with a smaller fingerprint than the one before. */
+/** Keys in the same slots, each with a smaller fingerprint than its predecessor. */
 export function keysInDescent(
   count: number,
   subject: Subject,
@@ -37,7 +37,7 @@ export function keysInDescent(
   return chooseKeys(count, subject, parameters, (fingerprint, last) => fingerprint < last);
 }
 
-/** Keys in the same places, each with a fingerprint that may follow the one before. */
+/** Keys in the same slots, each with a fingerprint that may follow its predecessor's. */
 function chooseKeys(
   count: number,
   subject: Subject,
@@ -52,7 +52,7 @@ function chooseKeys(
     const name = `k${i.toString(36)}`;
     const hash = hasher.of(name);
     const fingerprint = subject.fingerprint(hash);
-    // The fingerprint first: nearly all names end here, and a place costs more.
+    // The fingerprint first: it rejects nearly all names, and slots cost more to compute.
     if (keys.length > 0 && !mayFollow(fingerprint, lastFingerprint)) continue;
     const own = subject.place(hash, parameters);
     if (keys.length > 0 && own !== place) continue;

@@ -3,7 +3,7 @@ import type { Operation } from '../../../src/verbs/index.ts';
 import type { AdversaryFabric } from './adversary.ts';
 import { RandomExecution } from './chance.ts';
 
-/** One coroutine of a client: at most one operation in flight, which goes on piece by piece. */
+/** One coroutine of a client, with at most one operation in flight, executed piece by piece. */
 export class Lane {
   readonly #fabric: AdversaryFabric;
   readonly #prng: Prng;
@@ -21,7 +21,7 @@ export class Lane {
     return this.#running === undefined;
   }
 
-  /** Whether nothing of a batch has happened whose rest has not. */
+  /** Whether no batch has been executed in part. */
   get isBetween(): boolean {
     return this.#execution === undefined || !this.#execution.begun;
   }

@@ -1,9 +1,9 @@
 import type { Prng } from '../../../src/random/prng.ts';
 
-/** Chooses the actor that goes on. `candidates` are the actors that can: lanes of clients. */
+/** Chooses the actor of the next step among `candidates`: the lanes that can continue. */
 export interface Policy {
   pick(candidates: readonly number[], step: number): number;
-  /** The actor waits for others: it let time pass. */
+  /** The actor is waiting for others: its step let time pass. */
   paused(actor: number): void;
 }
 
@@ -19,7 +19,7 @@ export function policyOf(name: PolicyName, prng: Prng, steps: number): Policy {
 
 const STICKINESS = [0, 50, 80, 95];
 
-/** Any actor at any step; in some runs the last one goes on more likely than not. */
+/** Any actor at any step; in some runs mostly the same actor as before. */
 class Uniform implements Policy {
   readonly #prng: Prng;
   readonly #sticky: number;
@@ -88,7 +88,7 @@ class Priorities implements Policy {
   }
 }
 
-/** Uniform, but one actor stands still for long, wherever it is; then another one. */
+/** Uniform, but one actor after another is suspended for a long time, wherever it is. */
 class Stall implements Policy {
   readonly #uniform: Uniform;
   readonly #prng: Prng;

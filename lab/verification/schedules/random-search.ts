@@ -11,10 +11,10 @@ const COUNTED = [
   'crashes',
 ] as const;
 
-/** Counts of the schedules run so far, and the first one that failed. */
+/** Counts of the schedules so far, and the first that failed. */
 export interface RandomCoverage extends Record<(typeof COUNTED)[number], number> {
   schedules: number;
-  /** The seed that was tried last. */
+  /** The last seed. */
   seed: number;
   failure: { options: RunOptions; report: RunReport } | undefined;
 }

@@ -24,7 +24,7 @@ import {
 /** What a client does between two operations. */
 export type Pause = 'none' | 'quiesce' | 'collect' | 'offline';
 
-/** What a client is at: its operations, or a duty between them. */
+/** What a client is doing: its operations, or a duty between them. */
 export type Phase = 'call' | 'startup' | 'burst' | 'pause' | 'recovery' | 'sweep' | 'departure';
 
 export interface ProgramItem {
@@ -37,7 +37,7 @@ export interface ProgramItem {
   remedies?: number;
 }
 
-/** A client dies after so many pieces of a phase; in 'call', of its whole life. */
+/** A client dies after this many pieces of a phase; in 'call', of its whole life. */
 export interface Crash {
   phase: Phase;
   pieces: number;
@@ -45,7 +45,7 @@ export interface Crash {
 
 export interface ClientPlan {
   items: ProgramItem[];
-  /** Operations that it keeps in flight. */
+  /** How many operations it keeps in flight. */
   lanes: number;
   /** How it dies, then how the client that continues its program dies, and so on. */
   crashes: Crash[];
@@ -53,9 +53,9 @@ export interface ClientPlan {
   noticedAfter: number;
   /** Whether a new client continues its program. */
   replaced: boolean;
-  /** Whether it leaves the pool when it has done everything. */
+  /** Whether it leaves the pool at the end of its program. */
   leaves: boolean;
-  /** Whether it makes a write again that found the pool full. */
+  /** Whether it repeats a write that found the pool full. */
   insists: boolean;
   /**
    * When it goes idle with fewer items left than this, it stands still until others have declared
@@ -81,24 +81,24 @@ export interface Scenario {
   clients: ClientPlan[];
   /** Steps after which the table is lost. */
   losses: number[];
-  /** Steps after a crash until everybody must finish what is in flight. */
+  /** Steps after a crash until all operations in flight must finish. */
   settlesAfter: number;
 }
 
 const STEPS_TO_LOSS = 5000;
-/** The stream of a seed that says which clients give up soon. */
+/** The seed's stream that decides which clients give up early. */
 const APART = 2000;
-/** The stream of a seed that says which removals expect a version. */
+/** The seed's stream that decides which removals expect a version. */
 const COMPARED = 2001;
-/** The stream of a seed that says which removals are of a record that a sample meets. */
+/** The seed's stream that decides which removals are of a sampled record. */
 const SAMPLED = 2002;
-/** The stream of a seed that says whether records leave, and which expire. */
+/** The seed's stream that decides which records expire or are evicted. */
 const LEAVING = 2003;
-/** The stream of a seed that says which values have the longer of two sizes. */
+/** The seed's stream that decides which values have the longer of two sizes. */
 const RESIZED = 2004;
 /** Values of records that take 33 and 65 lines: a few state words in a chunk. */
 const RESIZED_DIGITS = [2000, 4000] as const;
-/** In a program of which records expire. */
+/** In a program whose records expire. */
 const JUMPS_MAX = 4;
 const TURNS_MAX = 6;
 /** The most polls or attempts of a client that gives up soon. */
@@ -199,7 +199,7 @@ function chooseItem(prng: Prng, keys: number, id: number, swarm: Swarm): Program
   return { id, call: chooseCall(prng, keys, id, swarm), after };
 }
 
-/** The first client never dies, so that one is left. */
+/** The first client never dies, so that one survives. */
 function chooseFate(
   prng: Prng,
   swarm: Swarm,
@@ -285,7 +285,7 @@ function chooseKeys(
 ): string[] {
   const keys: string[] = [];
   const alike = prng.below(crowded ? 6 : 2) === 0;
-  // Suffixes that agree make one split after the other necessary.
+  // Equal suffixes make one split after another necessary.
   const suffixMask = 2 ** prng.below(4) - 1;
   const hasher = new NameHasher(parameters.seed);
   let wanted = '';

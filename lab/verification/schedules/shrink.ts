@@ -10,20 +10,20 @@ import {
 /** Schedules tried for each smaller program: leaving a call out shifts the whole schedule. */
 const SCHEDULES_TRIED = 150;
 
-export interface Shrunk {
+interface Shrunk {
   options: RunOptions;
   report: RunReport;
 }
 
-/** What a search for a smaller program may cost. */
-export interface ShrinkBounds {
-  /** No limit when left out; the search ends by itself. */
+/** Bounds of the search for a smaller program. */
+interface ShrinkBounds {
+  /** Default: no limit; the search ends by itself. */
   milliseconds?: number;
   /** Schedules tried for each smaller program. */
   schedules?: number;
 }
 
-/** Leaves calls out as long as some schedule still fails in the same way. */
+/** Removes calls as long as some schedule still fails in the same way. */
 export function shrink(options: RunOptions, report: RunReport, bounds: ShrinkBounds): Shrunk {
   const { milliseconds = Number.POSITIVE_INFINITY, schedules = SCHEDULES_TRIED } = bounds;
   const end = Date.now() + milliseconds;

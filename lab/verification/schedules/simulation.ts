@@ -60,24 +60,24 @@ export interface RunReport {
   operations: number;
   steps: number;
   splits: number;
-  /** Attempts that met another client and had to begin again. */
+  /** Attempts that met another client and had to start over. */
   retries: number;
   freed: number;
   /** Chunks that came free for any use. */
   recycled: number;
   crashes: number;
-  /** Those of them that died between their operations: joining, recovering, sweeping, leaving … */
+  /** Of these, clients that died between operations: joining, recovering, sweeping, leaving … */
   dutyCrashes: number;
   /** Calls that found the pool full. */
   refusals: number;
   walks: number;
   sweeps: number;
-  /** Clients that joined while others were at work. */
+  /** Clients that joined while others were running operations. */
   joins: number;
   departures: number;
-  /** Living clients that were declared dead and noticed it. */
+  /** Live clients that were declared dead and noticed it. */
   expulsions: number;
-  /** The most pieces that a client took to finish what was in flight after a crash. */
+  /** The most pieces that a client took after a crash to finish its operations in flight. */
   settled: { call: number; duty: number };
   /** Calls of all clients, readable. */
   timeline: string;
@@ -89,7 +89,7 @@ const NODES_MAX = 2;
 /** Streams of a seed from here on draw the techniques of a client. */
 const TECHNIQUES = 1000;
 const NAME = 's';
-/** No run needs as many, even if each operation sweeps and fails (10,000): more is a livelock. */
+/** More steps mean a livelock: a run needs fewer even if every operation sweeps and fails. */
 const STEPS_MAX = 1_000_000;
 /**
  * Pieces that a call or a duty may take to finish when no client dies and nothing new begins. A
@@ -102,12 +102,12 @@ const SETTLE_DUTY_PIECES = 50_000;
 export function scenarioFor(options: RunOptions): Scenario {
   const { seed, subject, crashes, swarm, canary } = options;
   const chosen = { subject: subject ?? subjectOf(canary?.kind), crashes };
-  // The seeds that show a canary are known of programs in which no record leaves.
+  // The known seeds that show a canary have programs without expiry or eviction.
   const features = { ...(canary && STAYING), ...swarm, ...canary?.scenario?.swarm };
   return scenarioOf(seed, { ...chosen, ...canary?.scenario, swarm: features });
 }
 
-/** Memory for one run after the other: most of a short run would be spent on fresh memory. */
+/** Memory to reuse for all runs: allocating it would take most of a short run's time. */
 export function newSimulationMemory(): AdversaryMemory {
   return new AdversaryMemory(NODES_MAX, CHUNKS_MAX * CHUNK_BYTES);
 }
@@ -358,7 +358,7 @@ class Simulation {
     this.#notes.push({ client: '-', ...at, text: 'the table is lost' });
   }
 
-  /** To everybody at once. */
+  /** The clock advances for all clients at once. */
   #expire(): void {
     this.#clock.pass(this.#now);
     const at = { invoked: this.#now, responded: this.#now };
@@ -439,7 +439,7 @@ class Simulation {
     return this.#clients.filter((client) => !client.left && !this.#deaths.has(client));
   }
 
-  /** A last search of every key, which has to fit its history. */
+  /** A final search of every key, which must fit the key's history. */
   #auditKeys(): LocalPool {
     const items = this.#scenario.keys.map((_, key) => ({
       id: 0,

@@ -19,12 +19,12 @@ export type WalkOrder = 'any' | 'forward' | 'reverse';
 /** How a client goes through the records. */
 export interface WalkForm {
   order: WalkOrder;
-  /** A scan's limit of records, and the key that it begins at. */
+  /** A scan's limit of records, and its first key. */
   limit: number | undefined;
   first: string | undefined;
 }
 
-/** When a walk met a key: the step that handed it out. */
+/** The step of a walk that returned a key. */
 interface Sighting {
   from: number;
   to: number;
@@ -46,9 +46,9 @@ export class Walker {
   readonly #began: number;
   readonly #form: WalkForm;
   #met = 0;
-  /** The key that a scan met last. */
+  /** The last key that a scan returned. */
   #last: Uint8Array | undefined;
-  /** Whether a key that is there throughout is met exactly once. */
+  /** Whether the walk finds a key that is present throughout exactly once. */
   readonly #once: boolean;
   readonly #sightings = new Map<number, Sighting>();
   /** When the step that is in flight began; undefined between steps. */
@@ -127,7 +127,7 @@ export class Walker {
     if (order === 'any') return true;
     const step = order === 'reverse' ? -1 : 1;
     if (first !== undefined && Buffer.compare(name, Buffer.from(first)) === -step) return false;
-    // At its limit a scan says nothing of what comes behind the last key.
+    // A scan that reached its limit says nothing about keys behind its last one.
     const isFull = limit !== undefined && this.#met >= limit;
     return !isFull || Buffer.compare(name, this.#last as Uint8Array) === -step;
   }

@@ -4,13 +4,13 @@ import type { Prng } from '../../../src/random/prng.ts';
 import type { KeyHash } from '../../../src/records/hash.ts';
 import type { Address, Operation } from '../../../src/verbs/index.ts';
 
-/** What a run does with an index that has servers. */
+/** How a run handles an index with servers. */
 export interface ServerSubject {
-  /** Is a server for a while, of roles that chance draws. */
+  /** Acts as a server for a while, with random roles. */
   serve(index: Index, prng: Prng): Operation<void>;
-  /** Where the table stands now, as the pool's memory says. */
+  /** Where the table is now, according to the pool's memory. */
   table(index: Index, peek: (address: Address) => bigint): { address: Address; bytes: number }[];
-  /** Sees to it that a table which was lost and not missed yet is there again. */
+  /** Restores a lost table whose loss no client has noticed yet. */
   restore(index: Index): Operation<void>;
 }
 
@@ -28,17 +28,17 @@ export interface Subject {
   readonly smallest: IndexParameters;
   /** Memory nodes of the pool; 1 when left out. */
   nodes?(parameters: IndexParameters): number;
-  /** Equal for keys that can only be in the same places. */
+  /** Equal for keys that can only be in the same slots. */
   place(hash: KeyHash, parameters: IndexParameters): string;
-  /** Equal for keys that the index tells apart only by their records. */
+  /** Equal for keys that the index can distinguish only by their records. */
   fingerprint(hash: KeyHash): number;
-  /** How many records fill the places of keys that share them. */
+  /** How many records fill the slots of keys that share slots. */
   placesOfKey(parameters: IndexParameters): number;
   /** Whether a walk meets each key exactly once, and not only at least once. */
   readonly walksOnce: boolean;
-  /** Whether all that a step of a scan hands out was there at one moment. */
+  /** Whether all records that a step of a scan returns existed at one moment. */
   readonly scansSnapshots?: (parameters: IndexParameters) => boolean;
-  /** Whether records get versions of the index's own: never the same one twice for a key. */
+  /** Whether the index chooses versions itself, and never uses one twice for a key. */
   readonly ownVersions?: boolean;
   /**
    * Whether a client reads blocks of this size at cached addresses before it knows that they still
