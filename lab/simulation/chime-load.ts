@@ -1,4 +1,7 @@
 import type { ChimeIndex } from '../../src/indexes/chime/chime.ts';
+import { NodeCache } from '../../src/indexes/chime/nodes/cache.ts';
+import { LeafOrders } from '../../src/indexes/chime/scan/leaf-orders.ts';
+import type { ChimeTree } from '../../src/indexes/chime/tree.ts';
 import { Hotspots } from '../../src/indexes/substrates/leaf/hotspots.ts';
 import { CONNECTX6 } from '../simulated/model.ts';
 import { percent } from '../support/text.ts';
@@ -30,7 +33,7 @@ export interface ChimeLoad {
   wishes?: Readonly<Record<string, number>>;
   /** Searches with this test double instead of the tree itself. */
   plain?: PlainReads;
-  /** Keys in the hotspot buffer. All clients share one; in the paper, each compute node has one. */
+  /** Keys in the hotspot buffer of each compute node. */
   hotspots?: number;
   theta?: number;
   /** Share of updates; the rest are searches. */
@@ -44,6 +47,7 @@ export function chimeCluster<I extends TimedIndex>(
   kind: IndexKind<I>,
   clients: number,
   valueBytes: number = PAPERS.valueBytes,
+  records: number = RECORDS,
 ): SimulatedCluster<I> {
   const cluster = new SimulatedCluster<I>({
     model,
@@ -55,7 +59,7 @@ export function chimeCluster<I extends TimedIndex>(
     computeNodes: COMPUTE_NODES,
     poolBytes: POOL_BYTES,
   });
-  cluster.load(RECORDS);
+  cluster.load(records);
   return cluster;
 }
 
@@ -63,10 +67,40 @@ export function chimeKind({
   wishes,
   hotspots = 0,
 }: Omit<ChimeLoad, 'clients'>): IndexKind<ChimeIndex> {
-  const shared = new Hotspots(hotspots);
+  const nodes = Array.from({ length: COMPUTE_NODES }, () => new ComputeNode(hotspots));
+  let opened = 0;
   return registeredKind<ChimeIndex>('chime', { ...PAPERS_SHAPE, ...wishes }, ({ tree }) => {
-    tree.hotspots = shared;
+    nodes[opened++ % COMPUTE_NODES].join(tree);
   });
+}
+
+/**
+ * What all clients of a compute node share, as in the paper: cached internal nodes (section 5.1)
+ * and the hotspot buffer (section 4.3). Clients of the product share neither: each is a thread.
+ */
+class ComputeNode {
+  readonly #clients: ChimeTree[] = [];
+  readonly #hotspots: Hotspots;
+  #cache: NodeCache | undefined;
+
+  constructor(hotspots: number) {
+    this.#hotspots = new Hotspots(hotspots);
+  }
+
+  join(tree: ChimeTree): void {
+    this.#clients.push(tree);
+    this.#cache ??= new NodeCache(this, tree.cache.bytesMax);
+    const orders = new LeafOrders(tree.geometry, this.#cache);
+    Object.assign(tree, { cache: this.#cache, orders, hotspots: this.#hotspots });
+  }
+
+  /**
+   * The latest epoch of any client. A link that was read in it leads to no reused block for the
+   * others either: they have announced the same epoch or an older one, and so hold back more.
+   */
+  get announced(): number {
+    return Math.max(...this.#clients.map(({ pool }) => pool.reclamation.announced));
+  }
 }
 
 export function runChime(settings: Settings, load: ChimeLoad): Saturation {

@@ -31,7 +31,7 @@ export const chimeSpeculation: Experiment = {
     }
     const notes = [
       `YCSB C (Zipf 0.99) of ${RECORDS} records, ${HOTSPOTS} keys (3.4 %; the paper 3.3 %) in a`,
-      'hotspot buffer that all clients share; the paper’s compute nodes have one each.',
+      'hotspot buffer of each compute node.',
     ];
     return { title: 'CHIME: speculative reads (Figures 17, 19c)', rows, notes };
   },

@@ -1,5 +1,4 @@
 import { Prng } from '../../src/random/prng.ts';
-import { Histogram } from '../simulated/histogram.ts';
 import { distribution } from '../workloads/index.ts';
 import {
   CHIME_HARDWARE,
@@ -10,13 +9,13 @@ import {
   rateRow,
 } from './chime-load.ts';
 import type { Experiment, Settings } from './experiment.ts';
-import type { Saturation } from './saturation.ts';
+import { measureAtRest, periodNs, type Saturation } from './saturation.ts';
 import { YCSB, YcsbWork, type YcsbWorkload } from './ycsb-work.ts';
 
 /** Leaves per doorbell: enough for 100 items. */
 const SCAN_WIDTH = 4;
-const NS_PER_OPERATION = 500;
-const NS_PER_CLIENT = 4000;
+/** With 60,000 records, hundreds of clients that insert would fight for 30 internal nodes. */
+const RECORDS_OF_LOAD = 600_000;
 
 /** CHIME's authors measure the loading as a workload of its own, and leave out F. */
 const WORKLOADS: readonly YcsbWorkload[] = [
@@ -54,9 +53,10 @@ function ycsb(
         }),
       );
       const notes = [
-        `${RECORDS} records at first, keys of 8 bytes, values of ${valueBytes}; Zipf 0.99, D the`,
-        `latest; ${HOTSPOTS} keys in a hotspot buffer that all clients share, no delegation, one`,
-        'operation of a client in flight. The paper has 60 million, and draws its rates only.',
+        `${RECORDS} records at first (LOAD: ${RECORDS_OF_LOAD}), keys of 8 bytes, values of`,
+        `${valueBytes}; Zipf 0.99, D the latest; ${HOTSPOTS} keys in a hotspot buffer. The clients of`,
+        'a compute node share that buffer and the cached nodes. One operation of a client is in',
+        'flight. The paper has 60 million records, and draws its rates only.',
       ];
       return { title: `CHIME: YCSB (${figure})`, rows, notes };
     },
@@ -71,31 +71,21 @@ function measure(
   valueBytes: number,
 ): Saturation {
   const kind = chimeKind({ wishes, hotspots: HOTSPOTS });
-  const cluster = chimeCluster(settings, kind, clients, valueBytes);
+  const records = workload.name === 'LOAD' ? RECORDS_OF_LOAD : RECORDS;
+  const cluster = chimeCluster(settings, kind, clients, valueBytes, records);
   const { network } = cluster;
   const prng = Prng.fromSeed(settings.seed);
-  const chosen = distribution(workload.latest ? 'latest' : 'zipf', RECORDS, prng.fork(1));
-  const work = new YcsbWork({
-    cluster,
-    workload,
-    prng,
-    chosen,
-    records: RECORDS,
-    scanWidth: SCAN_WIDTH,
+  const chosen = distribution(workload.latest ? 'latest' : 'zipf', records, prng.fork(1));
+  const scanWidth = SCAN_WIDTH;
+  const work = new YcsbWork({ cluster, workload, prng, chosen, records, scanWidth });
+  const period = periodNs(settings.operations, clients);
+  return measureAtRest(network, period, (ended) => {
+    for (let i = 0; i < clients; i++) {
+      const client = cluster.addClient(i % network.computeNics.length);
+      client.begin({
+        next: (request) => work.next(client, request),
+        ended: (_, latencyNs) => ended(latencyNs),
+      });
+    }
   });
-  const latencies = new Histogram();
-  const ns = settings.operations * NS_PER_OPERATION + clients * NS_PER_CLIENT;
-  for (let i = 0; i < clients; i++) {
-    const client = cluster.addClient(i % network.computeNics.length);
-    client.begin({
-      next: (request) => work.next(client, request),
-      ended(_, latencyNs) {
-        if (network.now >= ns) latencies.record(latencyNs);
-      },
-    });
-  }
-  network.run(ns);
-  network.beginMeasurement();
-  network.run(2 * ns);
-  return { rate: (latencies.count * 1e9) / ns, overTime: [], latencies, use: network.measure() };
 }

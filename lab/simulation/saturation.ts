@@ -1,15 +1,20 @@
 import { Histogram } from '../simulated/histogram.ts';
 import type { MeasuredUse } from '../simulated/measured-use.ts';
+import type { SimulatedNetwork } from '../simulated/network.ts';
 import { Timeline } from '../simulated/timeline.ts';
 import { Prng, ScrambledZipf } from '../workloads/index.ts';
 import type { SimulatedCluster } from './cluster.ts';
 import type { Settings } from './experiment.ts';
 import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
 
+<<<<<<< HEAD
 /**
  * The length of a measurement: virtual time per operation on a saturated memory node, plus time per
  * coroutine, so that each coroutine completes several operations.
  */
+=======
+/** Virtual time per operation on a full memory node, and per coroutine. */
+>>>>>>> simcache
 const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;
 const INTERVALS = 10;
@@ -51,27 +56,47 @@ export function saturate(
   const zipf = theta === undefined ? undefined : new ScrambledZipf(records, prng.fork(1), theta);
   const nextRecord = () => zipf?.next() ?? prng.below(records);
   const nextKind = () => (updates > 0 && prng.nextDouble() < updates ? 'update' : kind);
+  return measureAtRest(network, periodNs(operations, clients * coroutines), (ended) => {
+    for (let i = 0; i < clients; i++) {
+      const client = cluster.addClient(i % network.computeNics.length, coroutines);
+      client.begin({
+        next: (request) => operationOn(nextKind(), cluster, client, request, nextRecord()),
+        ended(result, latencyNs) {
+          mustHaveWorked(kind, result);
+          ended(latencyNs);
+        },
+      });
+    }
+  });
+}
+
+/** How long to measure: each coroutine gets several turns. */
+export function periodNs(operations: number, coroutines: number): number {
+  return operations * NS_PER_OPERATION + coroutines * NS_PER_COROUTINE;
+}
+
+/**
+ * Measures one period once the clients are at rest. `begin` starts them; they report each
+ * operation that has ended.
+ */
+export function measureAtRest(
+  network: SimulatedNetwork,
+  ns: number,
+  begin: (ended: (latencyNs: number) => void) => void,
+): Saturation {
   const latencies = new Histogram();
-  const ns = operations * NS_PER_OPERATION + clients * coroutines * NS_PER_COROUTINE;
-  let ended = 0;
+  let count = 0;
   let timeline: Timeline | undefined;
-  for (let i = 0; i < clients; i++) {
-    const client = cluster.addClient(i % network.computeNics.length, coroutines);
-    client.begin({
-      next: (request) => operationOn(nextKind(), cluster, client, request, nextRecord()),
-      ended(result, latencyNs) {
-        mustHaveWorked(kind, result);
-        ended++;
-        if (timeline === undefined) return;
-        latencies.record(latencyNs);
-        timeline.record(network.now);
-      },
-    });
-  }
+  begin((latencyNs) => {
+    count++;
+    if (timeline === undefined) return;
+    latencies.record(latencyNs);
+    timeline.record(network.now);
+  });
   for (let i = 0, last = 0, alike = 0; i < WARM_UPS_MAX && alike < AT_REST.inARow; i++) {
-    const before = ended;
+    const before = count;
     network.run(network.now + ns);
-    const gain = ended - before - last;
+    const gain = count - before - last;
     last += gain;
     alike = Math.abs(gain) <= AT_REST.share * last ? alike + 1 : 0;
   }

@@ -470,21 +470,17 @@ function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
   for (let step = 0; step < PATH_MAX; step++) {
     const node = descend(tree, request);
     if (node !== undefined && request.leaf !== 0) return;
-    if (node === undefined) yield* loadRoot(tree);
+    if (node === undefined) tree.cache.top = yield* readRootLink(tree);
     else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
   }
   invariant(false, 'the path to a leaf does not end');
 }
 
-/** Reads the root link. */
-function* loadRoot(tree: NodeClient): Operation<CachedNode> {
+/** Reads the root link, as a node that is not in the cache yet. */
+function* readRootLink(tree: NodeClient): Operation<CachedNode> {
   const { low, high } = yield* rootLink(tree);
   const links = Int32Array.of(low, high);
-  const top = tree.cache.remember({ links, separators: PackedSeparators.of([]) });
-  const older = tree.cache.top;
-  if (older) top.inherit(older);
-  tree.cache.top = top;
-  return top;
+  return tree.cache.remember({ links, separators: PackedSeparators.of([]) });
 }
 
 /**
@@ -530,21 +526,27 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
 
 /**
  * Reads the path to the key's leaf again, from the root down, because the cached path is out of
- * date. Keeps the other cached nodes.
+ * date. Keeps the other cached nodes. Other operations of this client go down the old path until
+ * the new one is there: if a node were missing meanwhile, each of them would read it.
  */
 function* refresh(tree: NodeClient, request: RoutedRequest): Operation<void> {
+  const top = yield* readRootLink(tree);
   let older = tree.cache.top;
-  let node = yield* loadRoot(tree);
+  let node = top;
   for (let step = 0; step < PATH_MAX; step++) {
     const child = node.childFor(request);
-    if ((node.linkHigh(child) & INTERNAL) === 0) return;
-    const olderChild: CachedNode | undefined = older && olderNode(older, request);
-    node.setNode(child, undefined);
+    if ((node.linkHigh(child) & INTERNAL) === 0) {
+      if (node === top) tree.cache.top = top;
+      return;
+    }
+    const before = node.node(child);
     yield* loadChild(tree, node, child);
     const next = node.node(child);
-    if (next === undefined) continue;
-    if (olderChild) next.inherit(olderChild);
-    older = olderChild;
+    if (next === undefined || next === before) continue;
+    if (node === top) older = tree.cache.top;
+    older &&= olderNode(older, request);
+    if (older) next.inherit(older);
+    if (node === top) tree.cache.top = top;
     node = next;
   }
   invariant(false, 'the path to a leaf does not end');

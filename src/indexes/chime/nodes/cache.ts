@@ -1,4 +1,3 @@
-import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { PackedRoutes } from './internal-node.ts';
 import { TAG_VALUES } from './link.ts';
 import { CachedNode, NodeArena } from './node-arena.ts';
@@ -14,7 +13,7 @@ const IDLE_EPOCH = -1;
  * `isKnown`.
  */
 export class NodeCache {
-  readonly #reclamation: Reclamation;
+  readonly #epochs: { readonly announced: number };
   /** The words of the remembered nodes. */
   arena = new NodeArena();
   #top: CachedNode | undefined;
@@ -29,8 +28,9 @@ export class NodeCache {
   /** No node is moved out of an arena that has fewer words in use. */
   arenaWordsMin = ARENA_WORDS_MIN;
 
-  constructor(reclamation: Reclamation, bytesMax: number) {
-    this.#reclamation = reclamation;
+  /** `epochs` tells the epoch that the client has announced, 0 when it is idle. */
+  constructor(epochs: { readonly announced: number }, bytesMax: number) {
+    this.#epochs = epochs;
     this.bytesMax = bytesMax;
   }
 
@@ -59,7 +59,7 @@ export class NodeCache {
    * because then blocks may be reused, and long before the tags of cached links wrap around.
    */
   begin(): void {
-    const epoch = this.#reclamation.announced;
+    const epoch = this.#epochs.announced;
     this.#epoch = epoch === 0 ? IDLE_EPOCH : epoch;
     const old = epoch === 0 || epoch - this.#filledIn > TAG_VALUES / 4;
     if (this.top !== undefined && old) this.forget();
