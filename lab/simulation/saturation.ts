@@ -7,14 +7,7 @@ import type { SimulatedCluster } from './cluster.ts';
 import type { Settings } from './experiment.ts';
 import { type Kind, mustHaveWorked, operationOn } from './operations.ts';
 
-<<<<<<< HEAD
-/**
- * The length of a measurement: virtual time per operation on a saturated memory node, plus time per
- * coroutine, so that each coroutine completes several operations.
- */
-=======
-/** Virtual time per operation on a full memory node, and per coroutine. */
->>>>>>> simcache
+/** Virtual time per operation on a saturated memory node, and per coroutine. */
 const NS_PER_OPERATION = 500;
 const NS_PER_COROUTINE = 4000;
 const INTERVALS = 10;
