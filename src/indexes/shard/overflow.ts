@@ -6,7 +6,6 @@ import {
   copyWord,
   highHalf,
   lowHalf,
-  NULL_ADDRESS,
   type Operation,
   Scratch,
   setWord,
@@ -15,9 +14,9 @@ import {
 } from '../../verbs/index.ts';
 import { lengthOf, pointerHigh, pointerLow } from '../substrates/claims/slot-format.ts';
 import { SWAP_AT } from '../substrates/claims/slot-request.ts';
-import { CycleGuard } from '../substrates/cycle-guard.ts';
+
 import { KeyHashes } from '../substrates/key-hashes.ts';
-import { eachBucket } from './each-bucket.ts';
+import { eachBucket, eachEntry, eachNode, type VisitedBucket } from './each-bucket.ts';
 import { lastLinkAt } from './operations/buckets.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, PLACES } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
@@ -147,17 +146,10 @@ function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, 
 function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operation<void> {
   const { geometry } = table;
   const records: { address: number; units: number }[] = [];
-  yield* eachBucket(
-    table,
-    ({ words: { i32 }, at, entries }) => {
-      for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-        const [low, high] = [i32[word], i32[word + 1]];
-        if (isEmpty(low, high)) continue;
-        records.push({ address: pointerOf(low, high), units: lengthOf(high) });
-      }
-    },
-    1,
-  );
+  const note = (low: number, high: number) => {
+    records.push({ address: pointerOf(low, high), units: lengthOf(high) });
+  };
+  yield* eachBucket(table, ({ words, at, entries }) => eachEntry(words, at, entries, note), 1);
   const versions = new Set([...marked.values()].map(({ version }) => version));
   const hashes = new KeyHashes();
   for (let first = 0; first < records.length; first += RECORDS_A_DOORBELL) {
@@ -234,8 +226,7 @@ function* changeFirstWords(
     });
     if (batch.length > 0) yield batch;
     changed.forEach((bucket, i) => {
-      const at = (CAS_BYTES * i) >> 3;
-      if (swaps.i64[at] !== swaps.i64[at + 2]) failed(bucket);
+      if (!swapped(swaps, CAS_BYTES * i)) failed(bucket);
     });
   }
 }
@@ -284,16 +275,13 @@ export function* closeEmptyChains(table: ShardTable): Operation<number> {
 
 function* allLinks(table: ShardTable): Operation<Link[]> {
   const links: Link[] = [];
-  yield* eachBucket(
-    table,
-    ({ words: { i32 }, at, level, address }) => {
-      if (level !== LEVELS - 1) return;
-      const word = (at + LEVEL3_LINK) >> 2;
-      const [low, high] = [i32[word], i32[word + 1]];
-      if (!isEmpty(low, high)) links.push({ address: address + LEVEL3_LINK, low, high });
-    },
-    LEVELS - 1,
-  );
+  const note = ({ words, at, level, address }: VisitedBucket) => {
+    if (level !== LEVELS - 1) return;
+    eachEntry(words, at + LEVEL3_LINK, 1, (low, high) => {
+      links.push({ address: address + LEVEL3_LINK, low, high });
+    });
+  };
+  yield* eachBucket(table, note, LEVELS - 1);
   return links;
 }
 
@@ -334,19 +322,13 @@ function* close(head: Address): Operation<Closed | undefined> {
 /** The nodes of a chain; undefined when an entry is in use. */
 function* readEmpty(head: Address): Operation<Node[] | undefined> {
   const chain: Node[] = [];
-  const guard = new CycleGuard();
-  for (let address = head; address !== NULL_ADDRESS; ) {
-    guard.pass(address);
-    const words = new Scratch(NODE_BYTES);
-    yield new Batch().read(address, NODE_BYTES, words, 0);
-    const { i32 } = words;
-    for (let word = 0; word < NODE_LINK >> 2; word += 2) {
-      if (!isEmpty(i32[word], i32[word + 1])) return undefined;
-    }
+  let used = 0;
+  const note = (words: Scratch, address: Address) => {
     chain.push({ address, words });
-    address = pointerOf(i32[NODE_LINK >> 2], i32[(NODE_LINK >> 2) + 1]);
-  }
-  return chain;
+    eachEntry(words, 0, NODE_LINK >> 3, () => used++);
+  };
+  yield* eachNode(head, note, () => used === 0);
+  return used === 0 ? chain : undefined;
 }
 
 function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operation<boolean> {

@@ -13,27 +13,19 @@ export const SHARD_TECHNIQUES = [
 ] as const;
 export type ShardTechnique = (typeof SHARD_TECHNIQUES)[number];
 
-/** Parameters of a SHARD table; kept in the catalog. */
-export interface ShardShape {
-  /** Buckets of each level of a partition before the first resize, a power of two. */
-  buckets: number;
-  /** Entries of a bucket of level 1 and of level 2. */
-  level1: number;
-  level2: number;
-  /** Load, in per cent of the entries of levels 1 and 2, at which the table is resized. */
-  threshold: number;
-  /** Alpha of the adaptive frequency synchronisation, in ten-thousandths. */
-  alpha: number;
-  /** How often the table can be resized. */
-  resizes: number;
-  /** Bit set of the techniques that this index leaves out. */
-  without: number;
-  /** How many tables share the keys, each on one memory node; see partitions.ts. */
-  partitions: number;
-  /** Seed of the key hash, so that no client can prepare keys that collide. */
-  seed: number;
-}
-
+/**
+ * Parameters of a SHARD index, in the order in which the catalog keeps them:
+ *
+ *   buckets     of each level of a partition before the first resize, a power of two
+ *   level1      entries of a bucket of level 1
+ *   level2      … and of level 2
+ *   threshold   load, in per cent of the entries of levels 1 and 2, at which a table is resized
+ *   alpha       of the adaptive frequency synchronisation, in ten-thousandths
+ *   resizes     how often a table can be resized
+ *   without     bit set of the techniques that this index leaves out
+ *   seed        of the key hash, so that no client can prepare keys that collide
+ *   partitions  tables that share the keys, each on one memory node; see partitions.ts
+ */
 export const SHARD_PARAMETER_NAMES = [
   'buckets',
   'level1',
@@ -45,6 +37,8 @@ export const SHARD_PARAMETER_NAMES = [
   'seed',
   'partitions',
 ] as const;
+
+export type ShardShape = Readonly<Record<(typeof SHARD_PARAMETER_NAMES)[number], number>>;
 
 /** Bits of a hash word that may choose a bucket; the four bits of a segment id follow them. */
 export const BUCKET_BITS_MAX = 28;

@@ -26,7 +26,7 @@ import {
   MATCH_MASK,
   OVERFLOW_MASK,
   PENDING,
-  pointerOf,
+  pointerAt,
   SETTLED_MASK,
   stampFor,
   stampOf,
@@ -113,8 +113,7 @@ export function lastLinkAt({ at, nodes, nodesAt }: ShardRequest): number {
 export function lastLink(request: ShardRequest): number {
   // If the bucket is not in use, a slow mover may still write behind its first word.
   if (!isInUse(highHalf(request.words, request.at[PLACES - 1]))) return NULL_ADDRESS;
-  const at = lastLinkAt(request);
-  return pointerOf(lowHalf(request.words, at), highHalf(request.words, at));
+  return pointerAt(request.words, lastLinkAt(request));
 }
 
 export function verdictOf(table: ShardTable, request: ShardRequest, place: number): Verdict {
@@ -202,16 +201,22 @@ export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): vo
 
 /** After `gatherFirst`, if its entry was another key's: collects the others, as `gather` does. */
 export function gatherOthers(table: ShardTable, request: ShardRequest): void {
-  const { candidateSlots } = request;
-  const { count: candidateCount } = request.candidates;
-  const tried = candidateCount > 0 ? candidateSlots[0] : 0;
+  const tried = request.candidates.count > 0 ? request.candidateSlots[0] : 0;
   beginGathering(request);
   gather(table, request, 0);
+  keepCandidates(request, (slot) => slot !== tried);
+}
+
+/** Drops the candidates that the test refuses. The others keep their order. */
+export function keepCandidates(
+  { candidates, candidateSlots }: ShardRequest,
+  test: (slot: number) => boolean,
+): void {
   let kept = 0;
-  for (let i = 0; i < request.candidates.count; i++) {
-    if (candidateSlots[i] !== tried) candidateSlots[kept++] = candidateSlots[i];
+  for (let i = 0; i < candidates.count; i++) {
+    if (test(candidateSlots[i])) candidateSlots[kept++] = candidateSlots[i];
   }
-  request.candidates.count = kept;
+  candidates.count = kept;
 }
 
 /**
@@ -285,16 +290,14 @@ export function hasOverflowed({ words }: ShardRequest): boolean {
 
 /** The first fresh slot of level 1 in the key's rotated order; 0 if there is none. */
 export function firstFresh({ geometry }: ShardTable, request: ShardRequest): number {
-  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isFresh);
+  const start = geometry.startSlot(request.hash.h3);
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], start, isFresh);
 }
 
 /** The first slot of level 1 in the key's rotated order that is empty; 0 if there is none. */
 export function firstEmpty({ geometry }: ShardTable, request: ShardRequest): number {
-  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isEmpty);
-}
-
-function startOf(geometry: ShardTable['geometry'], { hash }: ShardRequest): number {
-  return geometry.startSlot(hash.h3);
+  const start = geometry.startSlot(request.hash.h3);
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], start, isEmpty);
 }
 
 function firstOf(

@@ -80,7 +80,7 @@ export class Partitions {
     const segments: Address[] = [];
     for (let partition = 0; partition < partitions; partition++) {
       const node = nodes.length > 1 ? placement.nodeOf(partition) : ANY_NODE;
-      segments.push(yield* makeFirstSegment(allocator, catalog, geometry, node));
+      segments.push(yield* makeFirstSegment({ allocator, catalog, geometry }, node));
     }
     yield* new PartitionDirectory(root, geometry).write(nodes, segments);
     return root;

@@ -121,6 +121,20 @@ export function* bringTo(
   return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });
 }
 
+/** Brings all buckets that there were at version `from` to `version`, level by level. */
+export function* bringAll(
+  table: ShardTable,
+  segments: Segments,
+  from: number,
+  version: number,
+): Operation<void> {
+  for (let level = 0; level < LEVELS; level++) {
+    for (let bucket = 0; bucket < table.geometry.bucketsAt(from); bucket++) {
+      yield* bringTo(table, level, bucket, version, undefined, segments);
+    }
+  }
+}
+
 /** Checks every word, because the words of one READ may be of different times. */
 function isInitialised(view: View | undefined, bytes: number): view is View {
   if (view === undefined) return false;
@@ -167,8 +181,8 @@ function* lineOf(
   }
   if (line.length === 1) {
     if (former === undefined) return { line };
-    const isFetched = yield* fetch(table, { segments, former }, level, bucket, tail);
-    return { line, isFetched };
+    yield* fetchBucket(table, { segments, former }, level, bucket, tail);
+    return { line, isFetched: true };
   }
   const bytes = geometry.bucketBytes[level];
   const at = 8 * line.length;
@@ -190,20 +204,8 @@ function* lineOf(
   const nearest = line.findIndex((_, i) => isInUse(highHalf(words, 8 * i)));
   if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
   invariant(former !== undefined, 'the eldest bucket of a line is initialised, or fetched');
-  yield* fetch(table, { segments, former }, level, line[line.length - 1]);
+  yield* fetchBucket(table, { segments, former }, level, line[line.length - 1]);
   return { line };
-}
-
-/** Brings the bucket in the old table to the migration's version, and fetches it from there. */
-function* fetch(
-  table: ShardTable,
-  migration: Migration,
-  level: number,
-  bucket: number,
-  tail?: (batch: Batch) => void,
-): Operation<boolean> {
-  yield* bringTo(table, level, bucket, migration.segments.fetchedAt, undefined, migration.former);
-  return yield* fetchBucket(table, migration, level, bucket, tail);
 }
 
 const FREEZE_ROUNDS_MAX = 10_000;
@@ -220,7 +222,7 @@ interface Migration {
  * Fetches a bucket of a migrating table from its old place, at the migration's version. This is a
  * move (move-bucket.ts) after which nothing stays in the old bucket:
  *
- *   1  bring the old bucket to the version, like any other (the caller)
+ *   1  bring the old bucket to the version, like any other
  *   2  freeze every word of it, with the stamp of a later version       D[CAS x n; READ bucket]
  *   3  CAS every word of the new bucket from 0, at the same index       D[CAS x n; READ new]
  *
@@ -231,8 +233,7 @@ interface Migration {
  * the new bucket are never writable at the same time. As in every move, emptied slots become fresh
  * and pending ones are dropped.
  *
- * Any number of clients may fetch the same bucket and die anywhere. Returns true, because the tail
- * has read the new bucket.
+ * Any number of clients may fetch the same bucket and die anywhere. The tail reads the new bucket.
  */
 function* fetchBucket(
   table: ShardTable,
@@ -240,8 +241,9 @@ function* fetchBucket(
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
-): Operation<boolean> {
+): Operation<void> {
   const { fetchedAt } = segments;
+  yield* bringTo(table, level, bucket, fetchedAt, undefined, former);
   const bytes = table.geometry.bucketBytes[level];
   const old = new BucketWords();
   old.ensure(bytes, (bytes >> 3) + OTHER_VERBS);
@@ -261,7 +263,6 @@ function* fetchBucket(
   tail?.(old.batch);
   yield old.batch;
   table.bucketsMoved++;
-  return true;
 }
 
 /** Step 2. Afterwards `old` holds the frozen words. */

@@ -23,7 +23,8 @@ import {
   SEGMENT_ID_BITS,
   stampOf,
 } from '../table/slot.ts';
-import { type MovedTable, NewBucket } from './new-bucket.ts';
+import type { ShardTable } from '../table/table.ts';
+import { NewBucket } from './new-bucket.ts';
 
 /**
  * Moves a bucket to `version`, one resize after the other. Any number of clients may move the same
@@ -48,13 +49,13 @@ import { type MovedTable, NewBucket } from './new-bucket.ts';
  * Returns whether this client took the last step, and with it read the tail.
  */
 export function* moveBucket(
-  table: MovingTable,
+  table: ShardTable,
   level: number,
   bucket: number,
   version: number,
   { seen, tail, segments = table.segments }: MoveOptions = {},
 ): Operation<boolean> {
-  const move = table.idleMoves.pop() ?? new Move(table);
+  const move = (table.idleMoves.pop() as Move | undefined) ?? new Move(table);
   move.begin(segments, level, bucket, seen);
   let finished = false;
   while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
@@ -65,12 +66,6 @@ export function* moveBucket(
   }
   table.idleMoves.push(move);
   return finished;
-}
-
-interface MovingTable extends MovedTable {
-  /** Moves that are not in use. */
-  readonly idleMoves: Move[];
-  bucketsMoved: number;
 }
 
 interface MoveOptions {
@@ -101,7 +96,7 @@ const DONE = true;
 
 /** The moves of one bucket. Reused, because a resize makes many moves. */
 export class Move {
-  readonly #table: MovedTable;
+  readonly #table: ShardTable;
   readonly #old = new BucketWords();
   readonly #image = new Scratch(64);
   readonly #hashes = new KeyHashes();
@@ -119,7 +114,7 @@ export class Move {
   /** Whether `#old` holds what the caller has read. */
   #isRead = false;
 
-  constructor(table: MovedTable) {
+  constructor(table: ShardTable) {
     this.#table = table;
     this.#segments = table.segments;
   }

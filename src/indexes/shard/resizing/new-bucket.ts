@@ -1,7 +1,6 @@
 import { hasCode, invariant, StepwellError } from '../../../errors.ts';
 import { clientWord, isGone } from '../../../pool/clients/client-word.ts';
-import type { Allocator } from '../../../pool/memory/allocator.ts';
-import type { Pool } from '../../../pool/pool.ts';
+
 import {
   type Address,
   Batch,
@@ -14,12 +13,13 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
-import type { Patience } from '../../substrates/claims/claimed-slots.ts';
+
 import { pointerLow } from '../../substrates/claims/slot-format.ts';
-import type { PartitionDirectory } from '../partitions/partition-directory.ts';
-import { LEVELS, type ShardGeometry } from '../table/geometry.ts';
+
+import { LEVELS } from '../table/geometry.ts';
 import type { Segments } from '../table/segments.ts';
 import { isInUse, isRelocated, relocatedHigh, TAKEN_HIGH } from '../table/slot.ts';
+import type { ShardTable } from '../table/table.ts';
 
 const FIRST_AT = CAS_BYTES;
 const FIRST_WORDS = 256;
@@ -32,29 +32,8 @@ const POLLS_WITHOUT_PAUSE = 8;
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
-/** The parts of a table that a move of its buckets needs. */
-export interface MovedTable {
-  readonly pool: Pool;
-  readonly allocator: Allocator;
-  readonly catalog: number;
-  readonly geometry: ShardGeometry;
-  readonly directory: PartitionDirectory;
-  readonly segments: Segments;
-  /** How long a client waits for the mover that has taken a new bucket. */
-  readonly patience: Patience;
-  /** New and old bucket in one doorbell; else one after the other. */
-  readonly techniques: { readonly combining: boolean };
-  /** The memory node that the table is on. */
-  readonly node: number;
-  /** New buckets that this client has relocated. */
-  relocated: number;
-}
-
 /** Learns of all relocated buckets, in segments in which no bucket is moved any more. */
-export function* learnRelocations(
-  { geometry }: Pick<MovedTable, 'geometry'>,
-  segments: Segments,
-): Operation<void> {
+export function* learnRelocations({ geometry }: ShardTable, segments: Segments): Operation<void> {
   const words = new Scratch(8 * FIRST_WORDS);
   const batch = new Batch();
   for (let level = 0; level < LEVELS; level++) {
@@ -88,7 +67,7 @@ export function* learnRelocations(
  *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]
  */
 export class NewBucket {
-  readonly #table: MovedTable;
+  readonly #table: ShardTable;
   readonly #segments: Segments;
   readonly #level: number;
   readonly #bucket: number;
@@ -103,7 +82,7 @@ export class NewBucket {
   /** Whether the first word has been read. */
   isKnown = false;
 
-  constructor(table: MovedTable, segments: Segments, level: number, bucket: number) {
+  constructor(table: ShardTable, segments: Segments, level: number, bucket: number) {
     this.#table = table;
     this.#segments = segments;
     this.#level = level;

@@ -3,14 +3,13 @@ import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../../pool/layout.ts';
 import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { eachBucket } from '../each-bucket.ts';
+import { countRecords } from '../each-bucket.ts';
 import { clearOverflow } from '../overflow.ts';
-import { LEVELS } from '../table/geometry.ts';
+
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
-import type { Segments } from '../table/segments.ts';
-import { isLive } from '../table/slot.ts';
+
 import { CLAIM_PATIENCE, type ShardTable } from '../table/table.ts';
-import { bringTo } from './catch-up.ts';
+import { bringAll } from './catch-up.ts';
 
 /** Alpha is kept in ten-thousandths. */
 const ALPHA_UNIT = 10_000;
@@ -115,7 +114,7 @@ const CLAIM_PATIENCE_MAX = 128;
  * If clients have died, it counts the records first, and does not resize for fewer than `least`.
  */
 export function* resize(table: ShardTable, least = 0): Operation<boolean> {
-  const { allocator, catalog, geometry, segments } = table;
+  const { geometry, segments } = table;
   const segment = segments.version + 1;
   if (segment > geometry.shape.resizes) return false;
   if (yield* segments.claim(segment)) table.claimPatience = CLAIM_PATIENCE;
@@ -143,25 +142,13 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     return false;
   }
   if (!(yield* segments.publish(segment, place))) {
-    yield* discardSegment(allocator, catalog, geometry, segment, place);
+    yield* discardSegment(table, segment, place);
     return true;
   }
   table.resizes++;
-  if (!table.techniques.lazy) yield* moveAll(table, segments, segment);
+  // Of `segments`: another operation of this client may replace the table's by an older copy.
+  if (!table.techniques.lazy) yield* bringAll(table, segments, segment - 1, segment);
   return true;
-}
-
-/**
- * Without lazy resizing: moves all buckets at once, level by level. Uses the `segments` that were
- * resized, because another operation of this client may replace the table's by an older copy.
- */
-function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
-  const buckets = table.geometry.bucketsAt(version - 1);
-  for (let level = 0; level < LEVELS; level++) {
-    for (let bucket = 0; bucket < buckets; bucket++) {
-      yield* bringTo(table, level, bucket, version, undefined, segments);
-    }
-  }
 }
 
 /**
@@ -169,16 +156,15 @@ function* moveAll(table: ShardTable, segments: Segments, version: number): Opera
  * rebalancing brings the table together again.
  */
 function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentPlace> {
-  const { allocator, catalog, geometry, pool } = table;
-  if (pool.layout.stripe > 1) {
+  if (table.pool.layout.stripe > 1) {
     try {
-      return yield* makeSegment(allocator, catalog, geometry, segment, table.node);
+      return yield* makeSegment(table, segment, table.node);
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       table.displaced++;
     }
   }
-  return yield* makeSegment(allocator, catalog, geometry, segment);
+  return yield* makeSegment(table, segment);
 }
 
 /**
@@ -194,12 +180,7 @@ export function* recount(table: ShardTable): Operation<number> {
   table.unreported = 0;
   yield* table.load();
   const before = table.reported;
-  let records = 0;
-  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
-    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-      if (isLive(i32[word], i32[word + 1])) records++;
-    }
-  });
+  const { records } = yield* countRecords(table);
   table.reported = yield* table.report(records - before);
   return table.reported;
 }

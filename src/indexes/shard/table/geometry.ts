@@ -132,13 +132,6 @@ export class ShardGeometry {
     return offset;
   }
 
-  /** The offset of a bucket in its piece. */
-  bucketOffset(level: number, bucket: number): number {
-    const piece = this.pieceOf(bucket);
-    const { first } = this.bucketsOfPiece(piece);
-    return this.levelOffset(piece, level) + (bucket - first) * this.bucketBytes[level];
-  }
-
   /** Size of the block of a relocated bucket. */
   relocatedUnits(level: number): number {
     return toUnits(this.bucketBytes[level]);

@@ -126,6 +126,16 @@ export class Segments {
     return base + bucket * this.#geometry.bucketBytes[level];
   }
 
+  /** Adds the READs of the buckets with this number in all levels: into the words, in a row. */
+  postBuckets(bucket: number, batch: Batch, words: Scratch, at: number): void {
+    let to = at;
+    for (let level = 0; level < LEVELS; level++) {
+      const bytes = this.#geometry.bucketBytes[level];
+      batch.read(this.bucketAddress(level, bucket), bytes, words, to);
+      to += bytes;
+    }
+  }
+
   /**
    * Notes where the bucket is if its first word, read at its home, says RELOCATED; returns whether
    * it does. A bucket is relocated at most once, before it is used.

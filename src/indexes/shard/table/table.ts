@@ -13,7 +13,7 @@ import type { Techniques } from '../../substrates/parameters.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
 import type { ShardTechnique } from '../parameters.ts';
 import { type PartitionDirectory, refuseEndless } from '../partitions/partition-directory.ts';
-import type { Move } from '../resizing/move-bucket.ts';
+
 import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import { ShardRequest } from './request.ts';
 import { nameAfter, ROOT_BYTES, type RootName, Segments } from './segments.ts';
@@ -68,8 +68,8 @@ export class ShardTable {
    * that the claimer is slow or dead. So does a client that waits for a mover.
    */
   patience = { polls: 40, microseconds: 50 };
-  /** Moves that are not in use; see move-bucket.ts. */
-  readonly idleMoves: Move[] = [];
+  /** Moves that are not in use. Only move-bucket.ts, which imports this file, knows their class. */
+  readonly idleMoves: object[] = [];
   resizes = 0;
   bucketsMoved = 0;
   /** Resizes that this client was to make, and for which the pool had no room. */
