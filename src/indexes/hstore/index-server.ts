@@ -9,7 +9,7 @@ import { growTable, hasOtherSkiplistServer, repair } from './recovery/rebuild-ta
 import { answerScans } from './skiplist-server/skiplist-server.ts';
 
 const LAPSE_MS = 3000;
-/** Turns in a row in one round: each reads what the next one needs. */
+/** Turns in a row in one round. Each reads ahead for the next one. */
 const TURNS_IN_A_ROUND = 16;
 /** How often an idle server beats. */
 const BEAT_MS = 100;
@@ -18,7 +18,6 @@ const NOT_ELECTED: Candidacy = { token: 0 };
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
-/** The result of one round of a server. */
 export interface ServedRound {
   /** Leases that this server holds; none while another server is the primary. */
   held: number;
@@ -35,14 +34,13 @@ export interface ServerSettings {
   name?: string;
   /** Milliseconds of a clock that never goes back. */
   now?: () => number;
-  /** Milliseconds after which a primary that stands still is fenced. */
+  /** Milliseconds without progress after which a primary is fenced. */
   lapse?: number;
 }
 
-/** One role of one pair, for which this process stands. */
+/** A role of a pair for which this process is a candidate. */
 class Role {
   readonly pair: Pair;
-  /** Whether it is the hash server's role; else the skiplist server's. */
   readonly isHash: boolean;
   readonly lease: Lease;
   readonly candidacy: Candidacy;
@@ -50,7 +48,7 @@ class Role {
   /** The token that this process has the lease with. */
   held: number | undefined;
   beatAt = 0;
-  /** When this process last tried to get memory of its own, and whether it has some. */
+  /** When this process last tried to get memory for turns, and whether it has some. */
   providedAt = Number.NEGATIVE_INFINITY;
   isProvided = false;
 
@@ -62,7 +60,7 @@ class Role {
   }
 }
 
-/** The roles for which a process stands, and what it does as their server. */
+/** The roles for which this process is a candidate, and its work as their server. */
 export class PairServers {
   readonly #now: () => number;
   readonly #lapse: number;
@@ -156,7 +154,7 @@ export class PairServers {
     if (isKnown) yield* answerScans(pair);
   }
 
-  /** Takes the lease unless it is held. A process that is no longer elected gives it back. */
+  /** Takes the lease unless this process has it; gives it back if no longer elected. */
   *#holds(role: Role): Operation<boolean> {
     const { pair, isHash, lease, candidacy } = role;
     const { token } = candidacy;
@@ -183,7 +181,7 @@ export class PairServers {
     return true;
   }
 
-  /** Whether a hash server has memory of its own. In a full pool it tries again at each beat. */
+  /** Whether a hash server has memory for turns. In a full pool it tries again at each beat. */
   *#isProvided(role: Role): Operation<boolean> {
     if (!role.isHash) return true;
     const now = this.#now();

@@ -155,11 +155,10 @@ function* checkKey(
   if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
     sink.problem(`${where}: wrong fingerprint`);
   }
-  if (partitionOf(request.hash, table.geometry.shape.partitions) !== table.partition)
+  if (partitionOf(request.hash, table.geometry.shape.partitions) !== table.partition) {
     sink.problem(`${where}: wrong partition`);
-  if (!isPlaced(table, request, entry)) {
-    sink.problem(`${where}: wrong bucket or segment id`);
   }
+  if (!isPlaced(table, request, entry)) sink.problem(`${where}: wrong bucket or segment id`);
   request.begin();
   yield* checkSearch((one: ShardRequest) => search(table, one), request, entry.record, sink);
 }

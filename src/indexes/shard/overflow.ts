@@ -38,15 +38,14 @@ export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
 /** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */
 const NODE_VERSION = 0;
 
-/**
- * Adds an empty node to the chain of the key's level 3 bucket, unless another client was faster.
- */
+/** Adds an empty node to the chain of the key's level 3 bucket, unless another client does. */
 export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
-  if (request.nodes.length > 0 && isClosed(request)) return yield* unlinkOwn(table, request);
-  const { allocator, catalog } = table;
-  const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const { batch, words } = request;
   const at = lastLinkAt(request);
+  const isClosed = request.nodes.length > 0 && (highHalf(words, at) & FROZEN) !== 0;
+  if (isClosed) return yield* unlinkOwn(table, request);
+  const { allocator, catalog } = table;
+  const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const isEnd = isEmpty(lowHalf(words, at), highHalf(words, at));
   invariant(isEnd, 'a chain is extended before its end, which would lose the nodes behind');
   const image = new Scratch(NODE_BYTES);
@@ -61,11 +60,6 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
 }
 
-/** Whether the chain is closed to insertions, so that its nodes can be freed. */
-function isClosed(request: ShardRequest): boolean {
-  return (highHalf(request.words, lastLinkAt(request)) & FROZEN) !== 0;
-}
-
 /** Unlinks a closed chain from the key's bucket, so that a new one can begin there. */
 function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
   const { batch, words } = request;
@@ -75,8 +69,8 @@ function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
   yield batch.clear().cas(table.slotAddress(request, at), words, SWAP_AT);
 }
 
-const WORDS_A_DOORBELL = 256;
-const RECORDS_A_DOORBELL = 256;
+const WORDS_PER_DOORBELL = 256;
+const RECORDS_PER_DOORBELL = 256;
 const ROUNDS_MAX = 1000;
 
 export interface Cleared {
@@ -93,8 +87,8 @@ interface Marked {
 }
 
 /**
- * Removes the overflow bits of buckets that have no key below level 1 any more, and frees empty
- * chains. Levels 2 and 3 must be read to know which keys are below, so this handles all buckets at
+ * Removes the overflow bits of buckets that no longer have keys below level 1, and frees empty
+ * chains. Only reading levels 2 and 3 tells which keys are below, so this handles all buckets at
  * once:
  *
  *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
@@ -116,8 +110,8 @@ export function* clearOverflow(table: ShardTable): Operation<Cleared> {
   yield* findKeysBelow(table, marked);
   yield* table.load();
   // Step 2 may have missed entries that were moved to a new segment or migrated meanwhile.
-  if (table.segments !== segments || segments.version > version)
-    for (const one of marked.values()) one.kept = true;
+  const mayMiss = table.segments !== segments || segments.version > version;
+  if (mayMiss) for (const one of marked.values()) one.kept = true;
   const cleared = yield* unmarkAll(segments, marked);
   const nodes = yield* closeEmptyChains(table);
   table.reclaimed.cleared += cleared;
@@ -152,8 +146,8 @@ function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operati
   yield* eachBucket(table, ({ words, at, entries }) => eachEntry(words, at, entries, note), 1);
   const versions = new Set([...marked.values()].map(({ version }) => version));
   const hashes = new KeyHashes();
-  for (let first = 0; first < records.length; first += RECORDS_A_DOORBELL) {
-    const some = records.slice(first, first + RECORDS_A_DOORBELL);
+  for (let first = 0; first < records.length; first += RECORDS_PER_DOORBELL) {
+    const some = records.slice(first, first + RECORDS_PER_DOORBELL);
     hashes.clear();
     hashes.ensure(some.length);
     for (const { address, units } of some) hashes.add(address, units);
@@ -166,7 +160,7 @@ function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operati
   }
 }
 
-/** Step 3; returns how many buckets have no overflow bit any more. */
+/** Step 3; returns how many buckets have lost their overflow bit. */
 function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<number> {
   let left = [...marked.keys()];
   let cleared = 0;
@@ -203,11 +197,11 @@ function* changeFirstWords(
   next: (high: number, bucket: number) => number | undefined,
   failed: (bucket: number) => void,
 ): Operation<void> {
-  const words = new Scratch(8 * WORDS_A_DOORBELL);
-  const swaps = new Scratch(CAS_BYTES * WORDS_A_DOORBELL);
+  const words = new Scratch(8 * WORDS_PER_DOORBELL);
+  const swaps = new Scratch(CAS_BYTES * WORDS_PER_DOORBELL);
   const batch = new Batch();
-  for (let first = 0; first < buckets.length; first += WORDS_A_DOORBELL) {
-    const some = buckets.slice(first, first + WORDS_A_DOORBELL);
+  for (let first = 0; first < buckets.length; first += WORDS_PER_DOORBELL) {
+    const some = buckets.slice(first, first + WORDS_PER_DOORBELL);
     const addresses = some.map((bucket) => segments.bucketAddress(0, bucket));
     batch.clear();
     addresses.forEach((address, i) => void batch.read(address, 8, words, 8 * i));
@@ -316,7 +310,7 @@ function* close(head: Address): Operation<Closed | undefined> {
   yield new Batch().cas(last.address + NODE_LINK, swap, 0);
   if (swapped(swap, 0)) return { nodes, isOwn: true };
   // Another client has closed or extended the chain.
-  return (swap.i32[5] & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
+  return (highHalf(swap, 16) & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
 }
 
 /** The nodes of a chain; undefined when an entry is in use. */
@@ -345,11 +339,10 @@ function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operati
   if (length === 0) return true;
   yield batch;
   for (let i = 0; i < length; i++) {
-    const found = (CAS_BYTES * i + 16) >> 2;
-    const wasEmpty = isEmpty(swap.i32[found], swap.i32[found + 1]);
-    const isFrozen =
-      swapped(swap, CAS_BYTES * i) || (wasEmpty && (swap.i32[found + 1] & FROZEN) !== 0);
-    if (!isFrozen) return false;
+    const at = CAS_BYTES * i;
+    const [low, high] = [lowHalf(swap, at + 16), highHalf(swap, at + 16)];
+    const wasFrozen = isEmpty(low, high) && (high & FROZEN) !== 0;
+    if (!swapped(swap, at) && !wasFrozen) return false;
   }
   return true;
 }

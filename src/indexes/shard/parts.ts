@@ -197,9 +197,7 @@ const START: Readonly<BucketPosition> = { partition: 0, bucket: 0, version: 0 };
 
 const BUCKET_VALUES = 2 ** 28;
 const VERSION_VALUES = 2 ** 5;
-/**
- * A cursor ends with a checksum, the remainder by a prime, so that most other numbers are refused.
- */
+/** A cursor ends with a checksum, the remainder by a prime: most other numbers are refused. */
 const CHECK_VALUES = 1024;
 const CHECK_PRIME = 1021;
 
@@ -230,14 +228,14 @@ function foreignCursor(cursor: number): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
 }
 
-/** The buckets with one number in all levels of a partition, as read into the words. */
+/** The buckets with the same number in all levels of a partition, as read into the words. */
 interface Buckets {
   readonly table: ShardTable;
   readonly at: number;
   readonly version: number;
 }
 
-/** `Index.sample`: a place is the buckets with one number in all levels of a partition. */
+/** `Index.sample`: a place is the buckets with the same number in all levels of a partition. */
 export function* sampleRecords(
   partitions: Partitions,
   request: ShardRequest,
@@ -359,7 +357,7 @@ function* drawPartition(table: ShardTable, bucketsMax: number): Operation<Pictur
   };
 }
 
-/** Live entries of the buckets with one number, by level. */
+/** Live entries of the buckets with the same number, by level. */
 function liveByLevel(
   { entries, bucketBytes }: ShardGeometry,
   words: Scratch,

@@ -231,7 +231,7 @@ function* replaced(
 }
 
 function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Operation<void> {
-  const isKeys = yield* readSlot(request, oldLow, oldHigh);
+  const isKeys = yield* readSlot(request, { low: oldLow, high: oldHigh });
   invariant(isKeys, 'the hash server answers with the record of another key');
 }
 

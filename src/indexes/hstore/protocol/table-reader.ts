@@ -7,7 +7,7 @@ import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, NEXT, nextOf, SLOTS } fr
 
 /** Buckets to read at once in a walk that may stop after any of them. */
 export const STEP_BUCKETS = 64;
-/** Buckets to read at once of a whole table; divides a segment. */
+/** Buckets to read at once in a walk over a whole table; divides a segment. */
 const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */
@@ -17,7 +17,7 @@ export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): 
   return nextOf(i32[word], i32[word + 1]);
 }
 
-type SlotVisitor = (slot: Address, low: number, high: number) => void;
+type SlotVisitor = (slot: NamedSlot) => void;
 
 /**
  * Reads `count` buckets of a table from `first` on, and their chains, and visits the slots that
@@ -65,8 +65,8 @@ function visitSlots(
     if (next !== 0) behind.push(next);
     for (let slot = 0; slot < SLOTS; slot++) {
       const word = (at >> 2) + 2 * slot;
-      const high = i32[word + 1];
-      if (!isEmpty(high)) visit(buckets[i] + 8 * slot, i32[word], high);
+      const [low, high] = [i32[word], i32[word + 1]];
+      if (!isEmpty(high)) visit({ slot: buckets[i] + 8 * slot, low, high });
     }
   }
   return behind;
@@ -74,18 +74,17 @@ function visitSlots(
 
 /** All slots of a pair's table that name a record, many at a time. Raises TableLost. */
 export function* walkSlots(
-  { geometry, meanwhile }: PairAccess,
+  pair: PairAccess,
   visit: (slots: readonly NamedSlot[]) => Operation<void>,
 ): Operation<void> {
+  const { geometry } = pair;
   const { buckets } = geometry;
   const frame = new Frame(0);
   for (let first = 0; first < buckets; first += WIDE_STEP_BUCKETS) {
     const count = Math.min(WIDE_STEP_BUCKETS, buckets - first);
     const slots: NamedSlot[] = [];
-    yield* readBuckets(geometry, first, count, frame, (slot, low, high) => {
-      slots.push({ slot, low, high });
-    });
+    yield* readBuckets(geometry, first, count, frame, (slot) => slots.push(slot));
     if (slots.length > 0) yield* visit(slots);
-    yield* meanwhile();
+    yield* pair.meanwhile();
   }
 }

@@ -50,7 +50,7 @@ class Migration {
   #rounds = 0;
   /** Whether the table is on its node. */
   done = false;
-  /** Whether anything had to be moved, and the memory node that it is on now. */
+  /** Whether anything had to be moved, and the memory node that the table belongs on. */
   moved = false;
   node = 0;
 

@@ -53,7 +53,7 @@ export function* catchUp(
   const isRead = yield* bringTo(table, level, buckets[place], version, view, segments);
   request.isRead = place === 0 && isRead;
   // The client may have learned only now that the bucket was relocated.
-  table.aim(request, place, LEVEL_OF_PLACE[place]);
+  table.locateBucket(request, place);
 }
 
 /**
@@ -113,12 +113,12 @@ export function* bringTo(
   for (let i = line.length - 1; i > 0; i--) {
     const seen = line.length === 2 ? parent : undefined;
     const goal = geometry.bornAt(line[i - 1]);
-    isRead = yield* moveBucket(table, level, line[i], goal, { seen, tail, segments });
+    isRead = yield* moveBucket(table, segments, level, line[i], goal, { seen, tail });
   }
   // If another client initialised the bucket only after the caller read it, the view is outdated.
   const seen = isRead && isInitialised(view, bytes) ? view : undefined;
   if (seen && isSettled(seen, bytes, version)) return true;
-  return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });
+  return yield* moveBucket(table, segments, level, bucket, version, { seen, tail });
 }
 
 /** Brings all buckets that there were at version `from` to `version`, level by level. */
@@ -160,8 +160,8 @@ interface Line {
 }
 
 /**
- * Returns the bucket, its parent, and so on up to the first initialised one, as their first words
- * tell. Reads the parent whole in the same doorbell, because the line usually ends there.
+ * Returns the bucket, its parent, and so on up to the first initialised one, judged by their first
+ * words. Reads the parent whole in the same doorbell, because the line usually ends there.
  */
 function* lineOf(
   table: ShardTable,
@@ -280,10 +280,8 @@ function* freeze(
       const high = old.high(at);
       if (stampOf(high) - 1 > version) continue;
       invariant((high & FROZEN) === 0, 'a table that has left is not resized');
-      invariant(
-        stampOf(high) - 1 === version,
-        'a bucket is fetched that was not brought up to date',
-      );
+      const isUpToDate = stampOf(high) - 1 === version;
+      invariant(isUpToDate, 'a bucket is fetched that was not brought up to date');
       old.postSwap(address + at, low, high, low, gone(high, version));
     }
     if (old.batch.length === 0) return;

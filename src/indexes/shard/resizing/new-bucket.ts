@@ -32,7 +32,7 @@ const POLLS_WITHOUT_PAUSE = 8;
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
-/** Learns of all relocated buckets, in segments in which no bucket is moved any more. */
+/** Learns of all relocated buckets, in segments where no more buckets move. */
 export function* learnRelocations({ geometry }: ShardTable, segments: Segments): Operation<void> {
   const words = new Scratch(8 * FIRST_WORDS);
   const batch = new Batch();
@@ -114,11 +114,9 @@ export class NewBucket {
     this.#note(this.isOwn ? 2 : 4);
   }
 
-  /**
-   * Adds the verbs that fill and publish the bucket; the image's word 0 is the one that publishes.
-   */
+  /** Adds the verbs that fill and publish the bucket; word 0 of the image publishes it. */
   postPublication(batch: Batch, image: Scratch, bytes: number): void {
-    // Its WRITE may come late: no other client may use the place before the CAS behind it.
+    // The WRITE may come late: no other client may use the place before the CAS behind it.
     invariant(this.isOwn, 'a mover fills a new bucket that it has not taken');
     invariant(isInUse(image.i32[1]), 'a new bucket is published that is of no version');
     if (bytes > 8) batch.write(this.address + 8, bytes - 8, image, 8);
@@ -167,9 +165,7 @@ export class NewBucket {
     this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /**
-   * A block for the bucket. NULL_ADDRESS if the pool was full and another client went on meanwhile.
-   */
+  /** A block for the bucket; NULL_ADDRESS if the pool was full until another client published. */
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {

@@ -23,16 +23,11 @@ const CLEARING_SHARE = 0.75;
 /** Synchronisations that a client plans to make before the table fills up. */
 const AHEAD = 2;
 
-/** Whether `recordsChanged` would synchronise after this many more writes. */
-function isReportDue(table: ShardTable, writes = 0): boolean {
-  return table.crowded || table.writes + writes >= table.syncEvery;
-}
-
 /** Called after each insertion and removal; synchronises now and then. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
   table.unreported += difference;
   table.writes++;
-  if (isReportDue(table)) yield* synchronise(table);
+  if (table.crowded || table.writes >= table.syncEvery) yield* synchronise(table);
 }
 
 /**
@@ -51,9 +46,7 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
  * was.
  */
 function* synchronise(table: ShardTable): Operation<void> {
-  const { geometry } = table;
-  const records = table.unreported;
-  const { reported } = table;
+  const { unreported: records, reported } = table;
   // Reset before the report, because other operations of this client use the same table.
   table.unreported = 0;
   table.writes = 0;
@@ -64,8 +57,8 @@ function* synchronise(table: ShardTable): Operation<void> {
     yield* clearOverflow(table);
   }
   table.crowded = false;
-  const { alpha, threshold } = geometry.shape;
-  const capacity = geometry.capacityAt(table.segments.version);
+  const { alpha, threshold } = table.geometry.shape;
+  const capacity = table.geometry.capacityAt(table.segments.version);
   const room = (capacity * threshold) / 100 - table.reported;
   const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
   const published = (alpha / ALPHA_UNIT) * room;
@@ -91,8 +84,7 @@ function isDue(table: ShardTable): boolean {
 }
 
 function recordsDue(table: ShardTable): number {
-  const limit = limitOf(table);
-  return table.crowded ? limit / CROWDED_SHARE : limit;
+  return limitOf(table) / (table.crowded ? CROWDED_SHARE : 1);
 }
 
 /** Number of records at which the table is resized. */
@@ -221,8 +213,8 @@ export function* releaseLostSegments(table: ShardTable): Operation<number> {
 function* livingClients({ membership }: Pool): Operation<Set<string>> {
   const living = new Set<string>();
   for (const row of yield* membership.rows()) {
-    const isOwn = row.id === membership.id;
-    if (isOwn || !(yield* membership.isGone(row))) living.add(nameOf(row.id, row.incarnation));
+    const isGone = row.id !== membership.id && (yield* membership.isGone(row));
+    if (!isGone) living.add(nameOf(row.id, row.incarnation));
   }
   return living;
 }

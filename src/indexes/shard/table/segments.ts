@@ -103,11 +103,11 @@ export class Segments {
     return this.#addresses;
   }
 
-  /** The blocks of the segments: their pieces and the lists of them. */
+  /** The blocks of the segments: their pieces, and the lists of these. */
   *blocks(): Generator<{ address: Address; units: number }, void, undefined> {
-    const units = (piece: number) => this.#geometry.pieceUnits(piece);
-    for (const [piece, address] of this.#addresses.entries())
-      yield { address, units: units(piece) };
+    for (const [piece, address] of this.#addresses.entries()) {
+      yield { address, units: this.#geometry.pieceUnits(piece) };
+    }
     yield* this.#lists;
   }
 
@@ -237,7 +237,7 @@ export class Segments {
     this.#addresses.push(address);
   }
 
-  /** Whether this client is the one that makes segment `segment`. */
+  /** Claims making segment `segment`; false if another client has. */
   *claim(segment: number): Operation<boolean> {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
@@ -247,7 +247,7 @@ export class Segments {
     yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
   }
 
-  /** The resize: of all clients that have made segment `segment`, one wins. */
+  /** The resize. One of the clients that have made segment `segment` wins. */
   *publish(segment: number, place: SegmentPlace): Operation<boolean> {
     const word = BigInt(wordOf(place));
     const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, word);
