@@ -52,7 +52,7 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
   // First, because it tells whether this client was declared dead while it was idle.
   yield* pool.reclamation.quiesce();
   const turn = yield* takeTurn(pool);
-  if (turn !== TAKEN) return turn === MISSED ? 1 : 0;
+  if (turn !== 'taken') return turn === 'missed' ? 1 : 0;
   try {
     yield* pool.recovering(() => true);
     const brought = (yield* compact(pool, index, forDeletion)) + (yield* sweepStores(pool, index));
@@ -64,28 +64,24 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
   }
 }
 
-/** This client sweeps. */
-const TAKEN = 0;
-/** Another client has swept meanwhile. */
-const MISSED = 1;
-/** Another client is stuck in a sweep. */
-const HELD_UP = 2;
-
-/** Becomes the sweeper, or waits for a living client that is. */
-function* takeTurn(pool: Pool): Operation<number> {
+/**
+ * Becomes the sweeper, or waits for a living client that is: until that has swept ('missed'), or
+ * seems to be stuck.
+ */
+function* takeTurn(pool: Pool): Operation<'taken' | 'missed' | 'stuck'> {
   for (let waits = 0; waits < TURN_WAITS_MAX; waits++) {
     const taken = yield* pool.sweeper.take();
-    if (taken === INHERITED || (taken !== HELD && waits === 0)) return TAKEN;
+    if (taken === INHERITED || (taken !== HELD && waits === 0)) return 'taken';
     if (taken !== HELD) {
       yield* pool.sweeper.leave();
-      return MISSED;
+      return 'missed';
     }
     // The other sweeper waits until this client has freed what it retired.
     yield* pool.reclamation.goOffline();
     yield* pool.reclamation.collect();
     yield* control.pause(WAIT_MICROSECONDS);
   }
-  return HELD_UP;
+  return 'stuck';
 }
 
 /** Returns how many parts of the index it changed. */

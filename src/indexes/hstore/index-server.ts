@@ -3,7 +3,7 @@ import type { Operation } from '../../verbs/index.ts';
 import type { HStoreTable } from './client/table.ts';
 import type { Candidacy, Coordinator } from './election.ts';
 import type { Pair } from './pair.ts';
-import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
+import { type Holder, Stillness } from './protocol/lease.ts';
 import { type PairState, readState } from './protocol/pair-state.ts';
 import { growTable, hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/skiplist-server.ts';
@@ -39,26 +39,23 @@ export interface ServerSettings {
 }
 
 /** A role of a pair for which this process is a candidate. */
-class Role {
-  readonly pair: Pair;
-  readonly isHash: boolean;
-  readonly lease: Lease;
-  readonly candidacy: Candidacy;
-  readonly stillness = new Stillness();
-  /** The token that this process has the lease with. */
-  held: number | undefined;
-  beatAt = 0;
-  /** When this process last tried to get memory for turns, and whether it has some. */
-  providedAt = Number.NEGATIVE_INFINITY;
-  isProvided = false;
-
-  constructor(pair: Pair, isHash: boolean, candidacy: Candidacy) {
-    this.pair = pair;
-    this.isHash = isHash;
-    this.lease = isHash ? pair.hashLease : pair.skiplistLease;
-    this.candidacy = candidacy;
-  }
+function newRole(pair: Pair, isHash: boolean, candidacy: Candidacy) {
+  return {
+    pair,
+    isHash,
+    lease: isHash ? pair.hashLease : pair.skiplistLease,
+    candidacy,
+    stillness: new Stillness(),
+    /** The token that this process has the lease with. */
+    held: undefined as number | undefined,
+    beatAt: 0,
+    /** When this process last tried to get memory for turns, and whether it has some. */
+    providedAt: Number.NEGATIVE_INFINITY,
+    isProvided: false,
+  };
 }
+
+type Role = ReturnType<typeof newRole>;
 
 /** The roles for which this process is a candidate, and its work as their server. */
 export class PairServers {
@@ -78,7 +75,7 @@ export class PairServers {
     this.#roles = pairs.flatMap((pair) =>
       (['hash', 'skiplist'] as const)
         .filter((each) => role === each || role === 'both')
-        .map((each) => new Role(pair, each === 'hash', stand(`${pair.geometry.number}/${each}`))),
+        .map((each) => newRole(pair, each === 'hash', stand(`${pair.geometry.number}/${each}`))),
     );
   }
 
@@ -170,7 +167,7 @@ export class PairServers {
     const { holder, progress } = isHash ? state : state.skiplist;
     if (isHash && (yield* isForBuilder(pair, state))) return false;
     if (isOutvoted(token, holder)) return false;
-    const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
+    const isOwn = lease.isServer(holder) && holder.token === token;
     const stands = !isOwn && this.#standsStill(role, holder, progress);
     if (!isOwn && !(yield* lease.takeToServe({ ...holder, stands }, token))) {
       if (stands) yield* lease.fence(holder);
@@ -200,7 +197,7 @@ export class PairServers {
   }
 
   #standsStill({ lease, stillness }: Role, holder: Holder, progress: number): boolean {
-    if (holder.client === 0 || holder.client === lease.own) return false;
+    if (!lease.isTaken(holder)) return false;
     return stillness.look(holder.word, progress, this.#now()) >= this.#lapse;
   }
 }

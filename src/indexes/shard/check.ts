@@ -84,7 +84,7 @@ function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
 function checkBucket(
   { table, sink, versions, overflowed, entries }: Walked,
   visited: VisitedBucket,
-) {
+): void {
   const { words, at, level, bucket, version, address } = visited;
   if (level === CHAINS) {
     sink.reachable(address, NODE_UNITS);

@@ -21,7 +21,6 @@ export interface VisitedBucket {
   level: number;
   bucket: number;
   address: number;
-  /** The version of the bucket. */
   version: number;
 }
 
@@ -86,9 +85,8 @@ export function* eachBucket(
 ): Operation<void> {
   const { geometry } = table;
   yield* table.load();
-  const { fetchedAt } = table.segments;
-  if (table.segments.former !== undefined)
-    yield* bringAll(table, table.segments, fetchedAt, fetchedAt);
+  const { former, fetchedAt } = table.segments;
+  if (former) yield* bringAll(table, table.segments, fetchedAt, fetchedAt);
   const { segments } = table;
   const nodes = new Set<Address>();
   const pieces = geometry.firstPiece(segments.version + 1);

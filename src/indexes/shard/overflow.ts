@@ -123,16 +123,12 @@ export function* clearOverflow(table: ShardTable): Operation<Cleared> {
 function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, Marked>> {
   const marked = new Map<number, Marked>();
   const buckets = Array.from({ length: table.geometry.bucketsAt(segments.version) }, (_, b) => b);
-  yield* changeFirstWords(
-    segments,
-    buckets,
-    (high, bucket) => {
-      if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
-      marked.set(bucket, { version: stampOf(high) - 1, kept: false });
-      return (high & ~OVERFLOW) | CLEARING;
-    },
-    (bucket) => void marked.delete(bucket),
-  );
+  const { failed } = yield* changeFirstWords(segments, buckets, (high, bucket) => {
+    if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
+    marked.set(bucket, { version: stampOf(high) - 1, kept: false });
+    return (high & ~OVERFLOW) | CLEARING;
+  });
+  for (const bucket of failed) marked.delete(bucket);
   return marked;
 }
 
@@ -166,22 +162,13 @@ function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<
   let cleared = 0;
   // Tries again if an entry was put into the word meanwhile.
   for (let round = 0; left.length > 0 && round < ROUNDS_MAX; round++) {
-    const failed: number[] = [];
-    const tried = new Set<number>();
-    yield* changeFirstWords(
-      segments,
-      left,
-      (high, bucket) => {
-        const { version, kept } = marked.get(bucket) as Marked;
-        const isOwn = (high & OVERFLOW_MASK) === CLEARING && stampOf(high) - 1 === version;
-        if (!isOwn || (high & FROZEN) !== 0) return undefined;
-        tried.add(bucket);
-        return (high & ~CLEARING) | (kept ? OVERFLOW : 0);
-      },
-      (bucket) => void failed.push(bucket),
-    );
-    for (const bucket of failed) tried.delete(bucket);
-    for (const bucket of tried) if (!marked.get(bucket)?.kept) cleared++;
+    const { changed, failed } = yield* changeFirstWords(segments, left, (high, bucket) => {
+      const { version, kept } = marked.get(bucket) as Marked;
+      const isOwn = (high & OVERFLOW_MASK) === CLEARING && stampOf(high) - 1 === version;
+      if (!isOwn || (high & FROZEN) !== 0) return undefined;
+      return (high & ~CLEARING) | (kept ? OVERFLOW : 0);
+    });
+    for (const bucket of changed) if (!marked.get(bucket)?.kept) cleared++;
     left = failed;
   }
   return cleared;
@@ -189,14 +176,15 @@ function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<
 
 /**
  * Changes the first words of buckets of level 1. `next` returns a word's new high half, or
- * undefined to leave it; `failed` is called for those that have changed meanwhile.
+ * undefined to leave it. Returns the buckets whose words it changed, and those that another client
+ * changed meanwhile.
  */
 function* changeFirstWords(
   segments: Segments,
   buckets: readonly number[],
   next: (high: number, bucket: number) => number | undefined,
-  failed: (bucket: number) => void,
-): Operation<void> {
+): Operation<{ changed: number[]; failed: number[] }> {
+  const [changed, failed]: number[][] = [[], []];
   const words = new Scratch(8 * WORDS_PER_DOORBELL);
   const swaps = new Scratch(CAS_BYTES * WORDS_PER_DOORBELL);
   const batch = new Batch();
@@ -206,23 +194,24 @@ function* changeFirstWords(
     batch.clear();
     addresses.forEach((address, i) => void batch.read(address, 8, words, 8 * i));
     yield batch;
-    const changed: number[] = [];
+    const posted: number[] = [];
     batch.clear();
     some.forEach((bucket, i) => {
       const [low, high] = [words.i32[2 * i], words.i32[2 * i + 1]];
       const wanted = (high & STAMP_MASK) === 0 ? undefined : next(high, bucket);
       if (wanted === undefined) return;
-      const at = CAS_BYTES * changed.length;
+      const at = CAS_BYTES * posted.length;
       setWord(swaps, at, low, high);
       setWord(swaps, at + 8, low, wanted);
       batch.cas(addresses[i], swaps, at);
-      changed.push(bucket);
+      posted.push(bucket);
     });
     if (batch.length > 0) yield batch;
-    changed.forEach((bucket, i) => {
-      if (!swapped(swaps, CAS_BYTES * i)) failed(bucket);
-    });
+    for (const [i, bucket] of posted.entries()) {
+      (swapped(swaps, CAS_BYTES * i) ? changed : failed).push(bucket);
+    }
   }
+  return { changed, failed };
 }
 
 const PASSES_MAX = 100;

@@ -17,7 +17,7 @@ import { countLive, countRecords, eachEntry, eachNode } from './each-bucket.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';
-import { LEVEL3_LINK, LEVELS, NODE_LINK, type ShardGeometry } from './table/geometry.ts';
+import { LEVELS, NODE_LINK, type ShardGeometry } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
 import type { Segments } from './table/segments.ts';
 import { FROZEN, isLive, pointerAt, pointerOf, stampOf, VERSION_MAX } from './table/slot.ts';
@@ -44,8 +44,7 @@ export class ShardParts implements Parts<ShardRequest> {
   #isToRefresh: boolean;
   #table: ShardTable;
   readonly #words: Scratch;
-  /** Offset in the words of each level's bucket. */
-  readonly #at: readonly number[];
+  readonly #bytes: number;
   #nodes: { address: Address; words: Scratch }[] = [];
   /** How many live slots the buckets have; later ones come from the chain. */
   #own = 0;
@@ -57,9 +56,8 @@ export class ShardParts implements Parts<ShardRequest> {
     this.#partitions = partitions;
     this.#isToRefresh = whole;
     this.#table = tables[0];
-    const [level1, level2, level3] = geometry.bucketBytes;
-    this.#at = [0, level1, level1 + level2];
-    this.#words = new Scratch(level1 + level2 + level3);
+    this.#bytes = geometry.rowBytes;
+    this.#words = new Scratch(this.#bytes);
   }
 
   /**
@@ -92,7 +90,7 @@ export class ShardParts implements Parts<ShardRequest> {
   /** The highest version that a bucket is at, or is being moved to. */
   #reached(): number {
     let reached = 0;
-    for (let at = 0; at < this.#end; at += 8) {
+    for (let at = 0; at < this.#bytes; at += 8) {
       const high = this.#words.i32[(at >> 2) + 1];
       const leaving = (high & FROZEN) !== 0 ? 1 : 0;
       reached = Math.max(reached, stampOf(high) - 1 + leaving);
@@ -100,19 +98,14 @@ export class ShardParts implements Parts<ShardRequest> {
     return reached;
   }
 
-  /** Where the words end with the link to the chain. */
-  get #end(): number {
-    return this.#at[LEVELS - 1] + LEVEL3_LINK + 8;
-  }
-
   /** Moves the buckets that are behind; true when none was. */
   *#settle({ bucket, version }: BucketPosition, segments: Segments): Operation<boolean> {
     let settled = true;
+    let at = 0;
     for (let level = 0; level < LEVELS; level++) {
-      const from = this.#at[level];
-      const end = from + this.#table.geometry.bucketBytes[level];
+      const end = at + this.#table.geometry.bucketBytes[level];
       let behind = false;
-      for (let at = from; at < end; at += 8) {
+      for (; at < end; at += 8) {
         const high = this.#words.i32[(at >> 2) + 1];
         behind ||= stampOf(high) - 1 < version || (high & FROZEN) !== 0;
       }
@@ -125,7 +118,7 @@ export class ShardParts implements Parts<ShardRequest> {
 
   *#readChain(): Operation<void> {
     this.#nodes = [];
-    yield* eachNode(pointerAt(this.#words, this.#end - 8), (words, address) => {
+    yield* eachNode(pointerAt(this.#words, this.#bytes - 8), (words, address) => {
       this.#nodes.push({ address, words });
     });
   }
@@ -136,7 +129,7 @@ export class ShardParts implements Parts<ShardRequest> {
       if (isLive(low, high)) live++;
       visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
     };
-    eachEntry(this.#words, 0, (this.#end >> 3) - 1, visitEntry);
+    eachEntry(this.#words, 0, (this.#bytes >> 3) - 1, visitEntry);
     this.#own = live;
     for (const { words } of this.#nodes) eachEntry(words, 0, NODE_LINK >> 3, visitEntry);
   }
@@ -244,7 +237,7 @@ export function* sampleRecords(
   visit: (request: ShardRequest, keyBytes: number) => void,
 ): Operation<void> {
   const { geometry, tables } = partitions;
-  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const { rowBytes: bytes } = geometry;
   const { batch, words } = request;
   words.ensure(places.length * bytes);
   batch.clear();
@@ -256,7 +249,6 @@ export function* sampleRecords(
     return { table: tables[part], at: i * bytes, version: segments.version };
   });
   yield batch;
-  // All but the link to the chain, which is last.
   const slotBytes = bytes - 8;
   request.candidates.count = 0;
   const noteNode = (node: Scratch) => void noteLive(request, node, 0, NODE_LINK, VERSION_MAX);
@@ -328,7 +320,7 @@ function* drawPartition(table: ShardTable, bucketsMax: number): Operation<Pictur
   const { geometry, segments } = table;
   const all = geometry.bucketsAt(segments.version);
   const read = Math.min(all, bucketsMax);
-  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const { rowBytes: bytes } = geometry;
   const words = new Scratch(read * bytes);
   const batch = new Batch();
   for (let i = 0; i < read; i++) {

@@ -121,8 +121,9 @@ function* scanPair(
   request: HStoreRequest,
   part: ScanPart,
 ): Operation<OrderedSlot[]> {
-  const isKnown = pair.scansAreServed && !pair.skiplistLease.serves;
-  if (isKnown || (yield* isServed(pair))) {
+  const { scansAreServed, skiplistLease } = pair;
+  const isKnown = scansAreServed && !skiplistLease.serves;
+  if (isKnown || skiplistLease.isTaken(yield* skiplistLease.holder())) {
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) {
       const keys = yield* readKeys(slots);
@@ -133,11 +134,6 @@ function* scanPair(
   yield* catchUp(pair);
   const { image } = pair.skiplist;
   return image.collect(part).map((node) => image.orderedSlot(node));
-}
-
-function* isServed({ skiplistLease }: Pair): Operation<boolean> {
-  const { client } = yield* skiplistLease.holder();
-  return client !== 0 && client !== skiplistLease.own;
 }
 
 /**

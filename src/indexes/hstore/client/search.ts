@@ -14,8 +14,7 @@ import {
   BUCKET_BYTES,
   isEmpty,
   markIn,
-  NEXT,
-  nextOf,
+  nextIn,
   recordOf,
   SLOTS,
   signatureOf,
@@ -62,7 +61,7 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
       yield* readRecords(request);
       if (matches(request)) return true;
     }
-    bucket = nextBucket(request);
+    bucket = nextIn(request.words, BUCKET_AT);
   }
   return false;
 }
@@ -82,8 +81,7 @@ function* searchDegraded(
   const isMet = state.generation === met;
   // Does not check whether that client is alive, which takes a walk over all clients: `askForSlots`
   // notices if it is dead.
-  const { client } = skiplist.holder;
-  const isServed = client !== 0 && client !== pair.skiplistLease.own;
+  const isServed = pair.skiplistLease.isTaken(skiplist.holder);
   if (isMet && !state.isLost) yield* reportLost(pair.geometry, met);
   if ((isMet || state.isLost) && isServed) {
     const { outgoing, keyBytes } = request;
@@ -123,7 +121,7 @@ export function* searchMany(
     const isRead = request.candidates.count === 0 || !request.candidates.mayBeLong;
     const settled = isBucket(request) && isRead;
     found[i] = settled && matches(request);
-    if (found[i] || (settled && nextBucket(request) === 0)) continue;
+    if (found[i] || (settled && nextIn(request.words, BUCKET_AT) === NULL_ADDRESS)) continue;
     found[i] = yield* search(table, request);
   }
 }
@@ -153,7 +151,7 @@ function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batc
 
 /** Whether the words hold a valid bucket. Those of an old table have slots, but no mark. */
 function isBucket({ mark, words }: HStoreRequest): boolean {
-  return markIn(lowHalf(words, BUCKET_AT + NEXT)) === mark;
+  return markIn(words, BUCKET_AT) === mark;
 }
 
 /** Notes the records of the slots with the key's signature. */
@@ -185,9 +183,4 @@ function matches(request: HStoreRequest): boolean {
   request.slotLow = lowHalf(request.words, at);
   request.slotHigh = highHalf(request.words, at);
   return true;
-}
-
-/** The next bucket of the chain; the words must hold a bucket. */
-function nextBucket({ words }: HStoreRequest): Address {
-  return nextOf(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
 }

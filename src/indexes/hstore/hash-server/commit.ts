@@ -20,7 +20,7 @@ import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { stateByteOf } from '../protocol/record-heads.ts';
 import { Reused } from '../protocol/reused.ts';
-import { BUCKET_BYTES, markIn, NEXT, recordOf } from '../protocol/slot.ts';
+import { BUCKET_BYTES, markIn, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
   decisionAt,
@@ -249,8 +249,7 @@ export class Commit {
    * reply tells: it names the old record, which its client then frees.
    */
   #isMarked({ first, last }: NetChange): boolean {
-    const isLost = markIn(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2]) === 0;
-    if (isLost) return this.#isAnswered(first);
+    if (markIn(this.#seen, last * SEEN_BYTES) === 0) return this.#isAnswered(first);
     return isWordIn(this.#seen, this.#slotAt(last), this.#decided.decisions[last]);
   }
 

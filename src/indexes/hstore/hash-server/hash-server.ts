@@ -115,7 +115,7 @@ export class HashServer {
   *complete(waiting?: Waiting): Operation<boolean> {
     const { hashLease } = this.#pair;
     const held = yield* hashLease.holder();
-    const isOwn = held.serves && held.client === hashLease.own;
+    const isOwn = hashLease.isServer(held);
     if (!isOwn && !(yield* hashLease.isToBeHad(waiting?.seen(held) ?? held))) return false;
     yield* this.recover();
     return true;

@@ -177,8 +177,13 @@ export class TurnWorker {
     // has answered that, the client reads its reply.
     const mayGoOn = spare === undefined || this.#waits(spare.row);
     if (!(yield* this.#take(look, block === spare ? spare.row : undefined))) return OVERTAKEN;
-    const lost = yield* this.#read();
-    if (lost !== undefined) return { answers: [], lost };
+    try {
+      yield* this.#lookup.read(this.#posted);
+    } catch (error) {
+      if (!(error instanceof TableLost)) throw error;
+      yield* reportLost(this.#pair.geometry, error.generation);
+      return { answers: [], lost: error.generation };
+    }
     const decided = yield* this.#decide(look.committed);
     const { answers, crowded, isOvertaken } = decided;
     if (crowded !== undefined || isOvertaken) return decided;
@@ -203,18 +208,6 @@ export class TurnWorker {
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
     const next = looksAhead && isDone ? this.#seen() : undefined;
     return { answers, released: releases && isDone, next };
-  }
-
-  /** Reads what the decisions need. Returns the generation of a table that was lost. */
-  *#read(): Operation<number | undefined> {
-    try {
-      yield* this.#lookup.read(this.#posted);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof TableLost)) throw error;
-      yield* reportLost(this.#pair.geometry, error.generation);
-      return error.generation;
-    }
   }
 
   /** The next turn reuses the decisions. */

@@ -100,6 +100,16 @@ export class Lease {
     return this.own + (this.#yields ? YIELDS : 0);
   }
 
+  /** Whether this client has the lease as a server process. */
+  isServer({ client, serves }: Holding): boolean {
+    return serves && client === this.own;
+  }
+
+  /** Whether another client has the lease. */
+  isTaken({ client }: Holding): boolean {
+    return client !== 0 && client !== this.own;
+  }
+
   /** Whether this client has the lease for turns, or as a server process. */
   isForTurns({ client, serves, yields, token }: Holding): boolean {
     if (client !== this.own) return false;

@@ -123,9 +123,9 @@ export class Mailbox {
     try {
       const words = new Scratch(8 * late.length);
       const batch = new Batch();
-      late.forEach((row, i) => {
+      for (const [i, row] of late.entries()) {
         batch.read(this.geometry.answered(row), 8, words, 8 * i);
-      });
+      }
       yield batch;
       const answered = late.filter((row, i) => readInteger(words, 8 * i) === this.#last.get(row));
       late = late.filter((row) => !answered.includes(row));

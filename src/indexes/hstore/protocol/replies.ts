@@ -88,8 +88,7 @@ export class Replies {
   }
 
   #in(row: number): Ticket | undefined {
-    for (const ticket of this.#waiting) if (ticket.row === row) return ticket;
-    return undefined;
+    return this.#waiting.find((ticket) => ticket.row === row);
   }
 
   /** Call when this client, as the server, has written an answer to the pool. */

@@ -3,7 +3,7 @@ import { type Address, Frame, type Operation, type Scratch } from '../../../verb
 import { markOfTable, type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
 import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
-import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, NEXT, nextOf, SLOTS } from './slot.ts';
+import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, nextIn, SLOTS } from './slot.ts';
 
 /** Buckets to read at once in a walk that may stop after any of them. */
 export const STEP_BUCKETS = 64;
@@ -11,10 +11,9 @@ export const STEP_BUCKETS = 64;
 const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */
-export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): Address {
-  const word = (at + NEXT) >> 2;
-  if (markIn(i32[word]) !== markOfTable(generation)) throw new TableLost(generation);
-  return nextOf(i32[word], i32[word + 1]);
+export function nextBucketIn(words: Scratch, at: number, generation: number): Address {
+  if (markIn(words, at) !== markOfTable(generation)) throw new TableLost(generation);
+  return nextIn(words, at);
 }
 
 type SlotVisitor = (slot: NamedSlot) => void;

@@ -110,11 +110,11 @@ export class SkiplistImage {
         nodes.high[node] = high;
       }
     }
-    added.forEach((slot, i) => {
+    for (const [i, slot] of added.entries()) {
       const node = nodes.take(slot, keys[i]);
       this.bySlot.add(node);
       this.partitions[this.#partitionOf(node)].insert(node);
-    });
+    }
   }
 
   #remove(node: number): void {

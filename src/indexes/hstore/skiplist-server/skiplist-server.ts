@@ -58,9 +58,7 @@ function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   // Not earlier: the answers must have what the clients had seen when they posted their requests.
   yield* catchUp(pair);
   const batch = new Batch();
-  waiting.forEach((one, i) => {
-    postAnswer(pair, one, messages[i], keys[i], batch);
-  });
+  for (const [i, one] of waiting.entries()) postAnswer(pair, one, messages[i], keys[i], batch);
   yield batch;
 }
 
@@ -195,10 +193,10 @@ function* walkHolding(
   isPatient: boolean,
 ): Operation<Built | undefined> {
   const what = 'the lease to build the skiplist is not free';
-  const { serves, client, token } = yield* pair.hashLease.holder();
-  const isAlone = isPatient || token !== 0 || (serves && client === pair.hashLease.own);
-  const held = () => walk(pair, image, true);
-  return yield* isAlone ? holding(pair, what, held) : readingAlone(pair, what, held);
+  const held = yield* pair.hashLease.holder();
+  const isAlone = isPatient || held.token !== 0 || pair.hashLease.isServer(held);
+  const work = () => walk(pair, image, true);
+  return yield* isAlone ? holding(pair, what, work) : readingAlone(pair, what, work);
 }
 
 /**

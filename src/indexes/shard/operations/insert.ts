@@ -88,15 +88,11 @@ export function* insert(
 
 /** Prepares the CAS: expected, the word read at `at`; desired, the outgoing record's entry. */
 export function prepareEntry(slots: ShardSlots, request: ShardRequest, at: number): void {
-  copyWord(request.words, at, SWAP_AT);
-  const isFree = isOpen(lowHalf(request.words, at), highHalf(request.words, at));
+  const { words, record } = request;
+  copyWord(words, at, SWAP_AT);
+  const isFree = isOpen(lowHalf(words, at), highHalf(words, at));
   invariant(isFree, 'an entry is put into a used slot');
-  setWord(
-    request.words,
-    SWAP_AT + 8,
-    pointerLow(request.record.block),
-    slots.entryHigh(request, at),
-  );
+  setWord(words, SWAP_AT + 8, pointerLow(record.block), slots.entryHigh(request, at));
 }
 
 /** Withdraws claims of the key in levels 2 and 3; returns whether there were any. */

@@ -192,9 +192,9 @@ function* lineOf(
   for (let reads = 0, isLearning = true; isLearning; reads++) {
     invariant(reads <= line.length, `a bucket of the line of ${bucket} is relocated twice`);
     batch.clear();
-    line.forEach((one, i) => {
+    for (const [i, one] of line.entries()) {
       batch.read(segments.bucketAddress(level, one), 8, words, 8 * i);
-    });
+    }
     yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
     const relocated = line.filter((one, i) =>
       segments.learnPlace(level, one, lowHalf(words, 8 * i), highHalf(words, 8 * i)),

@@ -103,15 +103,12 @@ export class NewBucket {
   /** Adds the CAS that takes the bucket, which also returns its first word. */
   postTake(batch: Batch): void {
     invariant(!this.isComplete, 'a new bucket is taken that has been published');
-    setWord(this.#swap, 0, this.#low, this.#high);
-    setWord(this.#swap, 8, clientWord(this.#table.pool.membership), TAKEN_HIGH);
-    batch.cas(this.address, this.#swap, 0);
+    this.#postFirst(batch, clientWord(this.#table.pool.membership), TAKEN_HIGH);
   }
 
   noteTake(): void {
-    this.isOwn = swapped(this.#swap, 0);
+    this.isOwn = this.#noteSwap();
     this.isKnown = true;
-    this.#note(this.isOwn ? 2 : 4);
   }
 
   /** Adds the verbs that fill and publish the bucket; word 0 of the image publishes it. */
@@ -125,7 +122,7 @@ export class NewBucket {
 
   /** Another client may have relocated the bucket meanwhile. */
   notePublication(): void {
-    this.#note(swapped(this.#swap, 0) ? 2 : 4);
+    this.#noteSwap();
   }
 
   /** Waits for the taker to publish, for `patience` at most; takes over from a dead one. */
@@ -160,9 +157,8 @@ export class NewBucket {
     const batch = this.#batch.clear().write(block, bytes, image, 0);
     this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
     yield batch;
-    if (swapped(this.#swap, 0)) this.#table.relocated++;
+    if (this.#noteSwap()) this.#table.relocated++;
     else allocator.discard(catalog, units, block);
-    this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
   /** A block for the bucket; NULL_ADDRESS if the pool was full until another client published. */
@@ -207,10 +203,18 @@ export class NewBucket {
     throw new StepwellError('SW_POOL_FULL', 'all memory nodes of the placement are full');
   }
 
+  /** Adds the CAS of the first word from what was last read. */
   #postFirst(batch: Batch, low: number, high: number): void {
     setWord(this.#swap, 0, this.#low, this.#high);
     setWord(this.#swap, 8, low, high);
     batch.cas(this.address, this.#swap, 0);
+  }
+
+  /** Notes the first word after that CAS. Returns whether the CAS has set it. */
+  #noteSwap(): boolean {
+    const isSet = swapped(this.#swap, 0);
+    this.#note(isSet ? 2 : 4);
+    return isSet;
   }
 
   /** Notes the first word, whose low half is at this index of `#swap`. */

@@ -138,7 +138,7 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     return true;
   }
   table.resizes++;
-  // Of `segments`: another operation of this client may replace the table's by an older copy.
+  // In `segments`, because another operation may replace the table's by an older copy.
   if (!table.techniques.lazy) yield* bringAll(table, segments, segment - 1, segment);
   return true;
 }

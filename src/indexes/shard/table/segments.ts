@@ -222,19 +222,15 @@ export class Segments {
     const piece = geometry.firstPiece(segment);
     invariant(piece === this.#addresses.length, 'segments are learned in order');
     if (list !== NULL_ADDRESS) this.#lists.push({ address: list, units: listUnits(pieces.length) });
-    for (const address of pieces) this.#learnPiece(address);
-    this.#version = segment;
-  }
-
-  #learnPiece(address: Address): void {
-    const geometry = this.#geometry;
-    const piece = this.#addresses.length;
-    const { first } = geometry.bucketsOfPiece(piece);
-    for (let level = 0; level < LEVELS; level++) {
-      const start = address + geometry.levelOffset(piece, level);
-      this.#bases[level].push(start - first * geometry.bucketBytes[level]);
+    for (const [i, address] of pieces.entries()) {
+      const { first } = geometry.bucketsOfPiece(piece + i);
+      for (let level = 0; level < LEVELS; level++) {
+        const start = address + geometry.levelOffset(piece + i, level);
+        this.#bases[level].push(start - first * geometry.bucketBytes[level]);
+      }
+      this.#addresses.push(address);
     }
-    this.#addresses.push(address);
+    this.#version = segment;
   }
 
   /** Claims making segment `segment`; false if another client has. */
@@ -286,9 +282,9 @@ export class Segments {
     writeInteger(image, CLAIMS, segments.length - 1);
     writeInteger(image, FORMER, former);
     writeInteger(image, FETCHED_AT, segments.length - 1);
-    segments.forEach((place, segment) => {
+    for (const [segment, place] of segments.entries()) {
       writeInteger(image, SEGMENTS + 8 * segment, wordOf(place));
-    });
+    }
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
 }

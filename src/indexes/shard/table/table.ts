@@ -126,9 +126,7 @@ export class ShardTable {
       const known = some.map((table) => table.#segments);
       const words = new Scratch(ROOT_BYTES * some.length);
       const batch = new Batch();
-      known.forEach((segments, i) => {
-        segments.postLoad(batch, words, ROOT_BYTES * i);
-      });
+      for (const [i, segments] of known.entries()) segments.postLoad(batch, words, ROOT_BYTES * i);
       yield batch;
       for (let i = 0; i < some.length; i++) {
         some[i].reported = yield* known[i].noteLoad(words, ROOT_BYTES * i);
