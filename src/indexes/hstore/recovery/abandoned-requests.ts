@@ -44,7 +44,7 @@ function owning(requests: readonly HashRequest[]): HashRequest[] {
   return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
 }
 
-/** Requests unanswered before and after their bodies were read, so that no body is a later one's. */
+/** Requests unanswered before and after their bodies were read: so no body is a later one's. */
 function* waiting<T>(
   geometry: MailboxGeometry,
   decode: (words: Scratch, at: number) => T,
