@@ -31,10 +31,7 @@ export interface IndexManifest {
    * evict ahead of its need. `compact` can then free some of them.
    */
   retiresLate?: true;
-  /**
-   * Whether the tables hold short records, so that an eviction can make room in a table:
-   * `TableIndex`.
-   */
+  /** Whether tables hold short records, so that evictions make room in them: `TableIndex`. */
   evictsInTable?: true;
   /** Whether a near cache may keep its records: `ProvingIndex`. */
   proves?: true;
@@ -111,10 +108,7 @@ export interface IndexShape {
   /** How many records would fit. */
   slots: number;
   records: number;
-  /**
-   * How many records the index holds whole, and how many only by address. Present if the index
-   * itself holds short records.
-   */
+  /** How many records the tables hold, and how many they only name; if they hold short records. */
   inline?: number;
   indirect?: number;
 }
@@ -212,10 +206,7 @@ export interface RecordBlock {
 export interface Index {
   readonly manifest: IndexManifest;
   readonly records: RecordIo;
-  /**
-   * How often this client's operations had to begin again or wait, by reason, and how often they
-   * did what `IndexManifest.resizes` names.
-   */
+  /** How often this client's operations began again or waited, by reason; and `resizes`. */
   readonly counters: Counters;
   /** Changes the given settings. An index that has none of them lacks this. */
   configure?(settings: ClientSettings): void;

@@ -56,7 +56,7 @@ export function unpackParameters(kind: IndexKind, packed: readonly number[]): In
   return Object.fromEntries(kind.parameterNames.map((name, i) => [name, packed[i]]));
 }
 
-/** As `findOrCreateStore`, for callers that need not know whether it is new. */
+/** As `findOrCreateStore`, without whether the store is new. */
 export function* createStore(
   pool: Pool,
   name: string,

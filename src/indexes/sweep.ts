@@ -18,7 +18,7 @@ import type { Parts } from './traversal/parts.ts';
 const WAITS_MAX = 100;
 const WAIT_MICROSECONDS = 2000;
 /** Waits between two checks whether the clients that hold up a sweep are still alive. */
-const WAITS_PER_LOOK = 8;
+const WAITS_PER_CHECK = 8;
 /** How often a client waits for another sweeper. */
 const TURN_WAITS_MAX = 500;
 
@@ -44,7 +44,7 @@ const TURN_WAITS_MAX = 500;
  * block that is freed and claimed again has this phase's byte, so step 6 leaves it alone.
  *
  * Crash points. A sweeper that dies leaves the phase odd. Clients keep no freed blocks until the
- * next sweeper takes over; it begins a phase of its own. Each block that was freed stays free.
+ * next sweeper takes over; it begins a new phase. Each block that was freed stays free.
  *
  * Returns how many blocks and chunks it freed, or 1 if another client has just swept.
  */
@@ -52,7 +52,7 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
   // First, because it tells whether this client was declared dead while it was idle.
   yield* pool.reclamation.quiesce();
   const turn = yield* takeTurn(pool);
-  if (turn !== TAKEN) return turn === MISSED ? 1 : 0;
+  if (turn !== 'taken') return turn === 'missed' ? 1 : 0;
   try {
     yield* pool.recovering(() => true);
     const brought = (yield* compact(pool, index, forDeletion)) + (yield* sweepStores(pool, index));
@@ -64,41 +64,37 @@ export function* sweep(pool: Pool, index: Index, forDeletion = true): Operation<
   }
 }
 
-/** This client sweeps. */
-const TAKEN = 0;
-/** Another client has swept meanwhile. */
-const MISSED = 1;
-/** Another client is stuck in a sweep. */
-const HELD_UP = 2;
-
-/** Becomes the sweeper, or waits for a living client that is. */
-function* takeTurn(pool: Pool): Operation<number> {
+/**
+ * Becomes the sweeper, or waits for a living client that is: until that has swept ('missed'), or
+ * seems to be stuck.
+ */
+function* takeTurn(pool: Pool): Operation<'taken' | 'missed' | 'stuck'> {
   for (let waits = 0; waits < TURN_WAITS_MAX; waits++) {
     const taken = yield* pool.sweeper.take();
-    if (taken === INHERITED || (taken !== HELD && waits === 0)) return TAKEN;
+    if (taken === INHERITED || (taken !== HELD && waits === 0)) return 'taken';
     if (taken !== HELD) {
       yield* pool.sweeper.leave();
-      return MISSED;
+      return 'missed';
     }
     // The other sweeper waits until this client has freed what it retired.
     yield* pool.reclamation.goOffline();
     yield* pool.reclamation.collect();
     yield* control.pause(WAIT_MICROSECONDS);
   }
-  return HELD_UP;
+  return 'stuck';
 }
 
 /** Returns how many parts of the index it changed. */
 function* compact(pool: Pool, index: Index, forDeletion: boolean): Operation<number> {
   if (index.compact === undefined) return 0;
   yield* pool.reclamation.quiesce();
-  return yield* index.compact(() => outwaitReaders(pool), forDeletion);
+  return yield* index.compact(() => awaitReaders(pool), forDeletion);
 }
 
 function* sweepStores(pool: Pool, index: Index): Operation<number> {
   const phase = yield* beginPhase();
   try {
-    if (!(yield* outwaitReaders(pool))) return 0;
+    if (!(yield* awaitReaders(pool))) return 0;
     // Otherwise it would consider blocks lost that living clients claim from now on.
     const isOwn = pool.allocator.claim === claimedIn(Math.ceil(phase / 2));
     invariant(isOwn, 'a sweep uses another phase than it has begun');
@@ -141,18 +137,20 @@ function* sweepNamed(pool: Pool, name: string): Operation<number> {
 /** Steps 3 to 6 for one store. */
 function* sweepStore(pool: Pool, index: Index): Operation<number> {
   const { reclamation, catalog } = pool;
+  const { catalog: store } = index.records;
   yield* reclamation.quiesce();
-  const unswept = yield* catalog.unswept(index.records.catalog);
-  const suspects = yield* SuspectBlocks.in(pool, index.records.catalog);
+  const unswept = yield* catalog.unswept(store);
+  const suspects = new SuspectBlocks(pool, store);
+  yield* suspects.read();
   yield* eachReachable(index, (address) => suspects.clear(address));
-  const bound = yield* catalog.boundOf(index.records.catalog);
+  const bound = yield* catalog.boundOf(store);
   if (bound) suspects.clear(bound.block);
   const epoch = yield* reclamation.readEpoch();
   yield* reclamation.goOffline();
-  if (!(yield* outwaitOthers(pool, epoch))) return 0;
+  if (!(yield* awaitFreed(pool, epoch))) return 0;
   yield* reclamation.quiesce();
   const freed = yield* suspects.free();
-  yield* catalog.addUnswept(index.records.catalog, -unswept);
+  yield* catalog.addUnswept(store, -unswept);
   return freed;
 }
 
@@ -160,7 +158,7 @@ function* sweepStore(pool: Pool, index: Index): Operation<number> {
  * Waits, idle, until no client holds an address that was unlinked before, and announces an epoch
  * again. False if a living client has not left its epoch in all that time.
  */
-function* outwaitReaders(pool: Pool): Operation<boolean> {
+function* awaitReaders(pool: Pool): Operation<boolean> {
   const { reclamation } = pool;
   yield* reclamation.goOffline();
   // When blocks that are retired now could be reused: see Limbo.
@@ -170,10 +168,7 @@ function* outwaitReaders(pool: Pool): Operation<boolean> {
     const before = epoch;
     yield* reclamation.advanceBeyond(ripe - 1);
     epoch = yield* reclamation.readEpoch();
-    if (epoch > before) continue;
-    if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
-    yield* control.pause(WAIT_MICROSECONDS);
-    waits++;
+    if (epoch === before) yield* wait(pool, waits++);
   }
   yield* reclamation.collect();
   yield* reclamation.quiesce();
@@ -184,16 +179,20 @@ function* outwaitReaders(pool: Pool): Operation<boolean> {
  * Waits until blocks retired up to `epoch` are freed. False if a living client holds them back too
  * long.
  */
-function* outwaitOthers(pool: Pool, epoch: number): Operation<boolean> {
+function* awaitFreed(pool: Pool, epoch: number): Operation<boolean> {
   for (let waits = 0; waits < WAITS_MAX; waits++) {
     yield* pool.reclamation.collect();
     yield* pool.reclamation.advanceBeyond(epoch);
     if (yield* pool.reclamation.drainedUpTo(epoch)) return true;
-    // Clients that die meanwhile must be recovered, or this would wait for them.
-    if (waits % WAITS_PER_LOOK === 0) yield* pool.recovering(() => true);
-    yield* control.pause(WAIT_MICROSECONDS);
+    yield* wait(pool, waits);
   }
   return false;
+}
+
+/** Clients that die meanwhile must be recovered, or the sweep would wait for them. */
+function* wait(pool: Pool, waits: number): Operation<void> {
+  if (waits % WAITS_PER_CHECK === 0) yield* pool.recovering(() => true);
+  yield* control.pause(WAIT_MICROSECONDS);
 }
 
 /** State bytes of a chunk; 0 for blocks that are not suspect. */
@@ -208,23 +207,22 @@ class SuspectBlocks {
   readonly #catalog: number;
   readonly #maps = new Map<number, SuspectMap>();
 
-  private constructor(pool: Pool, catalog: number) {
+  constructor(pool: Pool, catalog: number) {
     this.#pool = pool;
     this.#catalog = catalog;
   }
 
   /** Step 3: all blocks that were claimed before this phase. */
-  static *in(pool: Pool, catalog: number): Operation<SuspectBlocks> {
-    const suspects = new SuspectBlocks(pool, catalog);
-    const { claim } = pool.allocator;
-    yield* pool.allocator.eachMap(catalog, (sizeClass, chunk, states) => {
+  *read(): Operation<void> {
+    const { allocator } = this.#pool;
+    const { claim } = allocator;
+    yield* allocator.eachMap(this.#catalog, (sizeClass, chunk, states) => {
       for (let i = 0; i < states.length; i++) {
         const isLost = !isClaimedIn(states[i], claim) && states[i] !== BLOCK_LOCKED;
         if (!isLost) states[i] = BLOCK_FREE;
       }
-      suspects.#maps.set(chunk, { sizeClass, states });
+      this.#maps.set(chunk, { sizeClass, states });
     });
-    return suspects;
   }
 
   /** Clears a block of suspicion. The address may be any number. */

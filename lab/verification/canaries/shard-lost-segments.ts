@@ -34,13 +34,13 @@ class HastyResizer extends ShardIndex {
 }
 
 function* growHastily(table: ShardTable): Operation<void> {
-  const { allocator, catalog, geometry, segments } = table;
+  const { segments } = table;
   const segment = segments.version + 1;
   yield* releaseHastily(table);
   try {
-    const place = yield* makeSegment(allocator, catalog, geometry, segment);
+    const place = yield* makeSegment(table, segment);
     const won = yield* segments.publish(segment, place);
-    if (!won) yield* discardSegment(allocator, catalog, geometry, segment, place);
+    if (!won) yield* discardSegment(table, segment, place);
   } catch (error) {
     if (!hasCode(error, 'SW_POOL_FULL')) throw error;
   }

@@ -1,10 +1,10 @@
 import { hasCode } from '../../../src/errors.ts';
 import type { IndexParameters } from '../../../src/indexes/contract.ts';
 import { eachBucket, type VisitedBucket } from '../../../src/indexes/shard/each-bucket.ts';
-import { SHARD_TECHNIQUES } from '../../../src/indexes/shard/parameters.ts';
+import { SHARD_TECHNIQUES, type ShardShape } from '../../../src/indexes/shard/parameters.ts';
 import { partitionOf } from '../../../src/indexes/shard/partitions/placement.ts';
 import { resize } from '../../../src/indexes/shard/resizing/resize.ts';
-import { SHARD, type ShardIndex, shapeFrom } from '../../../src/indexes/shard/shard.ts';
+import { SHARD, type ShardIndex } from '../../../src/indexes/shard/shard.ts';
 import { ShardGeometry } from '../../../src/indexes/shard/table/geometry.ts';
 import {
   fingerprintOf,
@@ -58,7 +58,7 @@ export const SHARD_SUBJECT: Subject = {
     seed: 7,
   },
   place({ h1, h2, h3, h4 }, parameters) {
-    const geometry = new ShardGeometry(shapeFrom(parameters));
+    const geometry = new ShardGeometry(parameters as ShardShape);
     const start = geometry.startSlot(h3);
     const buckets = [h1, h2, h3, h4].map((hash) => geometry.bucketOf(hash, 0));
     const partition = partitionOf({ h1, h2 }, parameters.partitions);

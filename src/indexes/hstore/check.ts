@@ -21,6 +21,7 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
   for (const pair of table.pairs) yield* checkPair(pair, sink);
   const parts = new HStoreParts(table);
   const newRequest = () => table.newRequest();
+  const check = (slot: NamedSlot, request: HStoreRequest) => checkSlot(table, request, slot, sink);
   let records = 0;
   while (!parts.order.done) {
     const group: NamedSlot[] = [];
@@ -29,9 +30,7 @@ export function* checkTable(table: HStoreTable, sink: CheckSink): Operation<numb
       group.push(...parts.slots);
       parts.eachBlock((bucket) => sink.reachable(bucket, CHAINED_BUCKET_UNITS));
     }
-    yield* checkEach(sink, group, newRequest, (slot, request) =>
-      checkSlot(table, request, slot, sink),
-    );
+    yield* checkEach(sink, group, newRequest, check);
     records += group.length;
     if (group.length > 0) sink.progress(records);
   }
@@ -62,8 +61,7 @@ function* checkSlot(
   if (!(yield* checkRecord(records, request, { record, units }, sink))) return;
   const where = `record at ${record}`;
   if (signatureOf(request.hash.h2) !== high >>> 24) sink.problem(`${where}: wrong signature`);
-  if (!(yield* isMarked(pool.allocator, slot))) {
-    sink.problem(`${where}: it is not marked as current`);
-  }
+  const isCurrent = yield* isMarked(pool.allocator, slot);
+  if (!isCurrent) sink.problem(`${where}: it is not marked as current`);
   yield* checkSearch((one: HStoreRequest) => search(table, one), request, record, sink);
 }

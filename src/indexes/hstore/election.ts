@@ -17,6 +17,6 @@ export const TOKEN_MAX = 2 ** 34 - 1;
 export interface Coordinator {
   /** Stands for election to the role `name`, which is unique among all stores. */
   stand(name: string): Candidacy;
-  /** Gives up what it is elected to. */
+  /** Resigns from all roles. */
   close(): Promise<void>;
 }

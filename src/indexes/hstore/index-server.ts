@@ -3,13 +3,13 @@ import type { Operation } from '../../verbs/index.ts';
 import type { HStoreTable } from './client/table.ts';
 import type { Candidacy, Coordinator } from './election.ts';
 import type { Pair } from './pair.ts';
-import { type Holder, type Lease, Stillness } from './protocol/lease.ts';
+import { type Holder, Stillness } from './protocol/lease.ts';
 import { type PairState, readState } from './protocol/pair-state.ts';
 import { growTable, hasOtherSkiplistServer, repair } from './recovery/rebuild-table.ts';
 import { answerScans } from './skiplist-server/skiplist-server.ts';
 
 const LAPSE_MS = 3000;
-/** Turns in a row in one round: each reads what the next one needs. */
+/** Turns in a row in one round. Each reads ahead for the next one. */
 const TURNS_IN_A_ROUND = 16;
 /** How often an idle server beats. */
 const BEAT_MS = 100;
@@ -18,7 +18,6 @@ const NOT_ELECTED: Candidacy = { token: 0 };
 
 export type ServerRole = 'hash' | 'skiplist' | 'both';
 
-/** The result of one round of a server. */
 export interface ServedRound {
   /** Leases that this server holds; none while another server is the primary. */
   held: number;
@@ -35,34 +34,30 @@ export interface ServerSettings {
   name?: string;
   /** Milliseconds of a clock that never goes back. */
   now?: () => number;
-  /** Milliseconds after which a primary that stands still is fenced. */
+  /** Milliseconds without progress after which a primary is fenced. */
   lapse?: number;
 }
 
-/** One role of one pair, for which this process stands. */
-class Role {
-  readonly pair: Pair;
-  /** Whether it is the hash server's role; else the skiplist server's. */
-  readonly isHash: boolean;
-  readonly lease: Lease;
-  readonly candidacy: Candidacy;
-  readonly stillness = new Stillness();
-  /** The token that this process has the lease with. */
-  held: number | undefined;
-  beatAt = 0;
-  /** When this process last tried to get memory of its own, and whether it has some. */
-  providedAt = Number.NEGATIVE_INFINITY;
-  isProvided = false;
-
-  constructor(pair: Pair, isHash: boolean, candidacy: Candidacy) {
-    this.pair = pair;
-    this.isHash = isHash;
-    this.lease = isHash ? pair.hashLease : pair.skiplistLease;
-    this.candidacy = candidacy;
-  }
+/** A role of a pair for which this process is a candidate. */
+function newRole(pair: Pair, isHash: boolean, candidacy: Candidacy) {
+  return {
+    pair,
+    isHash,
+    lease: isHash ? pair.hashLease : pair.skiplistLease,
+    candidacy,
+    stillness: new Stillness(),
+    /** The token that this process has the lease with. */
+    held: undefined as number | undefined,
+    beatAt: 0,
+    /** When this process last tried to get memory for turns, and whether it has some. */
+    providedAt: Number.NEGATIVE_INFINITY,
+    isProvided: false,
+  };
 }
 
-/** The roles for which a process stands, and what it does as their server. */
+type Role = ReturnType<typeof newRole>;
+
+/** The roles for which this process is a candidate, and its work as their server. */
 export class PairServers {
   readonly #now: () => number;
   readonly #lapse: number;
@@ -80,7 +75,7 @@ export class PairServers {
     this.#roles = pairs.flatMap((pair) =>
       (['hash', 'skiplist'] as const)
         .filter((each) => role === each || role === 'both')
-        .map((each) => new Role(pair, each === 'hash', stand(`${pair.geometry.number}/${each}`))),
+        .map((each) => newRole(pair, each === 'hash', stand(`${pair.geometry.number}/${each}`))),
     );
   }
 
@@ -156,7 +151,7 @@ export class PairServers {
     if (isKnown) yield* answerScans(pair);
   }
 
-  /** Takes the lease unless it is held. A process that is no longer elected gives it back. */
+  /** Takes the lease unless this process has it; gives it back if no longer elected. */
   *#holds(role: Role): Operation<boolean> {
     const { pair, isHash, lease, candidacy } = role;
     const { token } = candidacy;
@@ -172,7 +167,7 @@ export class PairServers {
     const { holder, progress } = isHash ? state : state.skiplist;
     if (isHash && (yield* isForBuilder(pair, state))) return false;
     if (isOutvoted(token, holder)) return false;
-    const isOwn = holder.serves && holder.client === lease.own && holder.token === token;
+    const isOwn = lease.isServer(holder) && holder.token === token;
     const stands = !isOwn && this.#standsStill(role, holder, progress);
     if (!isOwn && !(yield* lease.takeToServe({ ...holder, stands }, token))) {
       if (stands) yield* lease.fence(holder);
@@ -183,7 +178,7 @@ export class PairServers {
     return true;
   }
 
-  /** Whether a hash server has memory of its own. In a full pool it tries again at each beat. */
+  /** Whether a hash server has memory for turns. In a full pool it tries again at each beat. */
   *#isProvided(role: Role): Operation<boolean> {
     if (!role.isHash) return true;
     const now = this.#now();
@@ -202,7 +197,7 @@ export class PairServers {
   }
 
   #standsStill({ lease, stillness }: Role, holder: Holder, progress: number): boolean {
-    if (holder.client === 0 || holder.client === lease.own) return false;
+    if (!lease.isTaken(holder)) return false;
     return stillness.look(holder.word, progress, this.#now()) >= this.#lapse;
   }
 }

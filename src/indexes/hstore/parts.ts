@@ -14,7 +14,7 @@ import { blockOfTurn, type RecordBlock } from './protocol/turn.ts';
 import { waitingRequests, waitingScans } from './recovery/abandoned-requests.ts';
 import { restoreTable } from './recovery/rebuild-table.ts';
 
-/** Most steps in one part while they find no record. */
+/** The most steps in a part that finds no record. */
 const EMPTY_STEPS = 64;
 
 /**
@@ -79,15 +79,8 @@ export class HStoreParts implements Parts<HStoreRequest> {
       const count = Math.min(STEP_BUCKETS, buckets - first);
       this.slots.length = 0;
       try {
-        const chained = yield* readBuckets(
-          geometry,
-          first,
-          count,
-          this.#request,
-          (slot, low, high) => {
-            this.slots.push({ slot, low, high });
-          },
-        );
+        const note = (slot: NamedSlot) => this.slots.push(slot);
+        const chained = yield* readBuckets(geometry, first, count, this.#request, note);
         order.next += count * positions - (order.next % positions);
         return chained;
       } catch (error) {
@@ -138,7 +131,7 @@ function* visitRecord(
   for (const { address } of blocks) visit(address);
 }
 
-/** Buckets of a place at most, in a table with hardly any records: 64 KiB. */
+/** The most buckets to read at a place, in a nearly empty table: 64 KiB. */
 const BUCKETS_MAX = 1024;
 
 /**
@@ -183,8 +176,8 @@ function* noteBuckets(
 ): Operation<void> {
   const before = request.candidates.count;
   try {
-    yield* readBuckets(pair.geometry, first, count, request, (_, low, high) => {
-      request.noteRecord(recordOf({ low, high }), unitsOfSlot(high));
+    yield* readBuckets(pair.geometry, first, count, request, (slot) => {
+      request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     });
   } catch (error) {
     if (!(error instanceof TableLost)) throw error;
@@ -241,7 +234,7 @@ function* addCells({ geometry }: Pair, first: number, all: number[]): Operation<
   try {
     const count = Math.min(STEP_BUCKETS, geometry.buckets - first);
     const cells = new Array<number>(count).fill(0);
-    const chained = yield* readBuckets(geometry, first, count, new Frame(0), (slot) => {
+    const chained = yield* readBuckets(geometry, first, count, new Frame(0), ({ slot }) => {
       const bucket = Math.floor((slot - geometry.bucket(first)) / BUCKET_BYTES);
       // The bucket of a chained one is unknown here, so its slots count for all equally.
       if (bucket >= 0 && bucket < count) cells[bucket] += 1 / SLOTS;

@@ -1,8 +1,8 @@
-import { type Address, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
+import { type Address, highHalf, type Operation, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckSink } from '../contract.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
 import { checkEach, checkRecord, checkSearch } from '../traversal/check-records.ts';
-import { CHAINS, eachBucket, type VisitedBucket } from './each-bucket.ts';
+import { CHAINS, eachBucket, eachEntry, type VisitedBucket } from './each-bucket.ts';
 import { search } from './operations/search.ts';
 import { NODE_UNITS } from './overflow.ts';
 import type { Partitions } from './partitions/partitions.ts';
@@ -49,6 +49,17 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
   return records;
 }
 
+/** A table, and what a walk over its buckets has found. */
+interface Walked {
+  readonly table: ShardTable;
+  readonly sink: CheckSink;
+  readonly entries: LiveEntry[];
+  /** By level: the versions of the buckets that are in use. */
+  readonly versions: readonly Map<number, number>[];
+  /** Buckets of level 1 that have an overflow bit. */
+  readonly overflowed: Set<number>;
+}
+
 /**
  * Verifies every invariant of a table. Every bucket is of one version. New buckets are initialised
  * exactly when the bucket they came from has left for their version. Every record is intact, in a
@@ -58,41 +69,40 @@ export function* checkTables(partitions: Partitions, sink: CheckSink): Operation
 function* checkTable(table: ShardTable, sink: CheckSink): Operation<number> {
   const entries: LiveEntry[] = [];
   const versions = Array.from({ length: LEVELS }, () => new Map<number, number>());
-  const overflowed = new Set<number>();
-  yield* eachBucket(table, (visited) => {
-    const { words, at, level, bucket, version, address } = visited;
-    if (level === CHAINS) sink.reachable(address, NODE_UNITS);
-    else if (address !== table.segments.homeAddress(level, bucket)) {
-      sink.reachable(address, table.geometry.relocatedUnits(level));
-    }
-    if (level !== CHAINS) versions[level].set(bucket, version);
-    if (level === CHAINS) checkNode(visited, sink);
-    else checkStamps(table, visited, sink);
-    if (level === 0 && (words.i32[(at >> 2) + 1] & OVERFLOW_MASK) !== 0) overflowed.add(bucket);
-    collectEntries(visited, entries);
-  });
-  versions.forEach((ofLevel, level) => {
-    checkLineage(table, level, ofLevel, sink);
-  });
+  const walked: Walked = { table, sink, entries, versions, overflowed: new Set() };
+  yield* eachBucket(table, (visited) => checkBucket(walked, visited));
+  for (let level = 0; level < LEVELS; level++) checkLineage(walked, level);
   const newRequest = () => table.newRequest();
-  yield* checkEach(sink, entries, newRequest, (entry, request) =>
-    checkEntry(table, request, entry, versions[0], overflowed, sink),
-  );
+  yield* checkEach(sink, entries, newRequest, function* (entry, request) {
+    const isIntact = yield* checkRecord(table.records, request, entry, sink);
+    if (isIntact) yield* checkKey(walked, request, entry);
+    if (entry.level > 0) checkOverflow(walked, request, entry);
+  });
   return entries.length;
 }
 
-function* checkEntry(
-  table: ShardTable,
-  request: ShardRequest,
-  entry: LiveEntry,
-  versions: ReadonlyMap<number, number>,
-  overflowed: ReadonlySet<number>,
-  sink: CheckSink,
-): Operation<void> {
-  if (yield* checkRecord(table.records, request, entry, sink)) {
-    yield* checkKey(table, request, entry, sink);
+function checkBucket(
+  { table, sink, versions, overflowed, entries }: Walked,
+  visited: VisitedBucket,
+): void {
+  const { words, at, level, bucket, version, address } = visited;
+  if (level === CHAINS) {
+    sink.reachable(address, NODE_UNITS);
+    checkNode(visited, sink);
+  } else {
+    if (address !== table.segments.homeAddress(level, bucket)) {
+      sink.reachable(address, table.geometry.relocatedUnits(level));
+    }
+    versions[level].set(bucket, version);
+    checkStamps(table, visited, sink);
   }
-  if (entry.level > 0) checkOverflow(table, request, entry, versions, overflowed, sink);
+  if (level === 0 && (highHalf(words, at) & OVERFLOW_MASK) !== 0) overflowed.add(bucket);
+  eachEntry(words, at, visited.entries, (low, high) => {
+    if (!isLive(low, high)) return;
+    const [record, units] = [pointerOf(low, high), lengthOf(high)];
+    const [fingerprint, segmentId] = [high >>> 24, segmentIdOf(high)];
+    entries.push({ record, units, fingerprint, segmentId, level, bucket, version });
+  });
 }
 
 function checkStamps(
@@ -120,12 +130,9 @@ function checkNode({ words, address }: VisitedBucket, sink: CheckSink): void {
  * The first buckets are always there. A bucket at version v has split off its new buckets up to v,
  * and no others.
  */
-function checkLineage(
-  { geometry, segments }: ShardTable,
-  level: number,
-  versions: ReadonlyMap<number, number>,
-  sink: CheckSink,
-): void {
+function checkLineage({ table, versions: all, sink }: Walked, level: number): void {
+  const { geometry, segments } = table;
+  const versions = all[level];
   for (let bucket = 0; bucket < geometry.bucketsAt(0); bucket++) {
     if (!versions.has(bucket)) sink.problem(`bucket ${bucket} of level ${level + 1} was lost`);
   }
@@ -139,39 +146,19 @@ function checkLineage(
   }
 }
 
-function collectEntries(visited: VisitedBucket, entries: LiveEntry[]): void {
-  const { words, at, level, bucket, version } = visited;
-  for (let i = at; i < at + 8 * visited.entries; i += 8) {
-    const low = words.i32[i >> 2];
-    const high = words.i32[(i >> 2) + 1];
-    if (!isLive(low, high)) continue;
-    entries.push({
-      record: pointerOf(low, high),
-      units: lengthOf(high),
-      fingerprint: high >>> 24,
-      segmentId: segmentIdOf(high),
-      level,
-      bucket,
-      version,
-    });
-  }
-}
-
 function* checkKey(
-  table: ShardTable,
+  { table, sink }: Walked,
   request: ShardRequest,
   entry: LiveEntry,
-  sink: CheckSink,
 ): Operation<void> {
   const where = `record at ${entry.record}`;
   if (fingerprintOf(request.hash.h4) !== entry.fingerprint) {
     sink.problem(`${where}: wrong fingerprint`);
   }
-  if (partitionOf(request.hash, table.geometry.shape.partitions) !== table.partition)
+  if (partitionOf(request.hash, table.geometry.shape.partitions) !== table.partition) {
     sink.problem(`${where}: wrong partition`);
-  if (!isPlaced(table, request, entry)) {
-    sink.problem(`${where}: wrong bucket or segment id`);
   }
+  if (!isPlaced(table, request, entry)) sink.problem(`${where}: wrong bucket or segment id`);
   request.begin();
   yield* checkSearch((one: ShardRequest) => search(table, one), request, entry.record, sink);
 }
@@ -192,12 +179,9 @@ function isPlaced({ geometry }: ShardTable, { hash }: ShardRequest, entry: LiveE
 
 /** A record in level 2 or 3 is only looked for when its bucket of level 1 says so. */
 function checkOverflow(
-  { geometry, segments }: ShardTable,
+  { table: { geometry, segments }, versions: [versions], overflowed, sink }: Walked,
   { hash }: ShardRequest,
   entry: LiveEntry,
-  versions: ReadonlyMap<number, number>,
-  overflowed: ReadonlySet<number>,
-  sink: CheckSink,
 ): void {
   let bucket = geometry.bucketOf(hash.h1, segments.version);
   while (!versions.has(bucket)) bucket = geometry.parentOf(bucket);

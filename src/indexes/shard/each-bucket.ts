@@ -1,8 +1,9 @@
-import { Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
-import { bringTo } from './resizing/catch-up.ts';
+import { type Address, Batch, NULL_ADDRESS, type Operation, Scratch } from '../../verbs/index.ts';
+import { CycleGuard } from '../substrates/cycle-guard.ts';
+import { bringAll, bringTo } from './resizing/catch-up.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK } from './table/geometry.ts';
 import type { Segments } from './table/segments.ts';
-import { FROZEN, isInUse, pointerOf, stampOf } from './table/slot.ts';
+import { FROZEN, isEmpty, isInUse, isLive, pointerAt, stampOf } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
 const READ_BYTES = 32 * 1024;
@@ -20,8 +21,55 @@ export interface VisitedBucket {
   level: number;
   bucket: number;
   address: number;
-  /** The version of the bucket. */
   version: number;
+}
+
+/** Visits the entries from `at` on that are not empty. */
+export function eachEntry(
+  { i32 }: Scratch,
+  at: number,
+  entries: number,
+  visit: (low: number, high: number) => void,
+): void {
+  for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
+    const [low, high] = [i32[word], i32[word + 1]];
+    if (!isEmpty(low, high)) visit(low, high);
+  }
+}
+
+/** How many of the entries from `at` on hold committed records. */
+export function countLive(words: Scratch, at: number, entries: number): number {
+  let live = 0;
+  eachEntry(words, at, entries, (low, high) => {
+    if (isLive(low, high)) live++;
+  });
+  return live;
+}
+
+/** Counts a table's records and chain nodes without reading records. */
+export function* countRecords(table: ShardTable): Operation<{ records: number; nodes: number }> {
+  const counted = { records: 0, nodes: 0 };
+  yield* eachBucket(table, ({ words, at, entries, level }) => {
+    if (level === CHAINS) counted.nodes++;
+    counted.records += countLive(words, at, entries);
+  });
+  return counted;
+}
+
+/** Visits the nodes of a chain, one round trip each, up to one that `reads` refuses. */
+export function* eachNode(
+  first: Address,
+  visit: (words: Scratch, address: Address) => void,
+  reads: (address: Address) => boolean = () => true,
+): Operation<void> {
+  const guard = new CycleGuard();
+  for (let address = first; address !== NULL_ADDRESS && reads(address); ) {
+    guard.pass(address);
+    const words = new Scratch(NODE_BYTES);
+    yield new Batch().read(address, NODE_BYTES, words, 0);
+    visit(words, address);
+    address = pointerAt(words, NODE_LINK);
+  }
 }
 
 /**
@@ -37,51 +85,44 @@ export function* eachBucket(
 ): Operation<void> {
   const { geometry } = table;
   yield* table.load();
-  yield* fetchAll(table);
+  const { former, fetchedAt } = table.segments;
+  if (former) yield* bringAll(table, table.segments, fetchedAt, fetchedAt);
   const { segments } = table;
-  const nodes = new Set<number>();
-  const { version } = segments;
+  const nodes = new Set<Address>();
+  const pieces = geometry.firstPiece(segments.version + 1);
   for (let level = firstLevel; level < LEVELS; level++) {
     const bytes = geometry.bucketBytes[level];
     const perRead = Math.max(1, Math.floor(READ_BYTES / bytes));
-    for (let piece = 0; piece < geometry.firstPiece(version + 1); piece++) {
-      const { first, count: buckets } = geometry.bucketsOfPiece(piece);
-      const end = first + buckets;
-      for (let bucket = first; bucket < end; bucket += perRead) {
-        const count = Math.min(perRead, end - bucket);
-        yield* visitSome(table, segments, level, bucket, count, nodes, visit);
+    for (let piece = 0; piece < pieces; piece++) {
+      const { first, count } = geometry.bucketsOfPiece(piece);
+      for (let i = 0; i < count; i += perRead) {
+        const some = Math.min(perRead, count - i);
+        const words = new Scratch(some * bytes);
+        const run = { segments, level, first: first + i, count: some, words };
+        yield* readQuiet(table, run);
+        yield* visitRun(table, run, nodes, visit);
       }
     }
   }
 }
 
-/** Fetches the buckets of a table under migration that no client has fetched yet. */
-function* fetchAll(table: ShardTable): Operation<void> {
-  const { geometry, segments } = table;
-  if (segments.former === undefined) return;
-  const all = geometry.bucketsAt(segments.fetchedAt);
-  for (let level = 0; level < LEVELS; level++) {
-    for (let bucket = 0; bucket < all; bucket++) {
-      yield* bringTo(table, level, bucket, segments.fetchedAt, undefined, segments);
-    }
-  }
+/** Neighbouring buckets of a level in one piece, and their words. */
+interface Run {
+  segments: Segments;
+  level: number;
+  first: number;
+  count: number;
+  words: Scratch;
 }
 
-function* visitSome(
-  table: ShardTable,
-  segments: Segments,
-  level: number,
-  first: number,
-  count: number,
-  nodes: Set<number>,
+function* visitRun(
+  { geometry }: ShardTable,
+  { segments, level, first, count, words }: Run,
+  nodes: Set<Address>,
   visit: (bucket: VisitedBucket) => void,
 ): Operation<void> {
-  const { geometry } = table;
-  const bytes = geometry.bucketBytes[level];
-  const words = new Scratch(count * bytes);
-  yield* readQuiet(table, segments, level, first, count, words);
   for (let i = 0; i < count; i++) {
-    const at = i * bytes;
+    const at = i * geometry.bucketBytes[level];
     const high = words.i32[(at >> 2) + 1];
     if (!isInUse(high)) continue;
     const bucket = first + i;
@@ -89,43 +130,26 @@ function* visitSome(
     const entries = geometry.entries[level];
     visit({ words, at, entries, level, bucket, address, version: stampOf(high) - 1 });
     if (level !== LEVELS - 1) continue;
-    const link = (at + LEVEL3_LINK) >> 2;
-    yield* visitChain(pointerOf(words.i32[link], words.i32[link + 1]), bucket, nodes, visit);
-  }
-}
-
-/** Chains are shared by buckets that were one when the chain began. */
-function* visitChain(
-  first: number,
-  bucket: number,
-  nodes: Set<number>,
-  visit: (bucket: VisitedBucket) => void,
-): Operation<void> {
-  for (let address = first; address !== NULL_ADDRESS && !nodes.has(address); ) {
-    nodes.add(address);
-    const words = new Scratch(NODE_BYTES);
-    yield new Batch().read(address, NODE_BYTES, words, 0);
-    const entries = NODE_LINK >> 3;
-    visit({ words, at: 0, entries, level: CHAINS, bucket, address, version: 0 });
-    address = pointerOf(words.i32[NODE_LINK >> 2], words.i32[(NODE_LINK >> 2) + 1]);
+    // Chains are shared by buckets that were one when the chain began.
+    const isNew = (node: Address) => !nodes.has(node);
+    const visitNode = (node: Scratch, place: Address) => {
+      nodes.add(place);
+      const where = { level: CHAINS, bucket, address: place, version: 0 };
+      visit({ words: node, at: 0, entries: NODE_LINK >> 3, ...where });
+    };
+    yield* eachNode(pointerAt(words, at + LEVEL3_LINK), visitNode, isNew);
   }
 }
 
 /** Reads buckets when none of them is being moved. */
-function* readQuiet(
-  table: ShardTable,
-  segments: Segments,
-  level: number,
-  first: number,
-  count: number,
-  words: Scratch,
-): Operation<void> {
+function* readQuiet(table: ShardTable, run: Run): Operation<void> {
   const { geometry } = table;
+  const { segments, level, first, count, words } = run;
   const bytes = geometry.bucketBytes[level];
   for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
     const address = segments.homeAddress(level, first);
     yield new Batch().read(address, count * bytes, words, 0);
-    yield* readRelocated(table, segments, level, first, count, words);
+    yield* readRelocated(table, run);
     let moving = 0;
     for (let i = 0; i < count; i++) {
       const goal = movingTo(words, i * bytes, bytes, geometry.bornAt(first + i));
@@ -143,11 +167,7 @@ function* readQuiet(
 /** Reads relocated buckets into the words, as if they were at home. */
 function* readRelocated(
   { geometry }: ShardTable,
-  segments: Segments,
-  level: number,
-  first: number,
-  count: number,
-  words: Scratch,
+  { segments, level, first, count, words }: Run,
 ): Operation<void> {
   const bytes = geometry.bucketBytes[level];
   const batch = new Batch();

@@ -6,7 +6,6 @@ import {
   copyWord,
   highHalf,
   lowHalf,
-  NULL_ADDRESS,
   type Operation,
   Scratch,
   setWord,
@@ -15,9 +14,9 @@ import {
 } from '../../verbs/index.ts';
 import { lengthOf, pointerHigh, pointerLow } from '../substrates/claims/slot-format.ts';
 import { SWAP_AT } from '../substrates/claims/slot-request.ts';
-import { CycleGuard } from '../substrates/cycle-guard.ts';
+
 import { KeyHashes } from '../substrates/key-hashes.ts';
-import { eachBucket } from './each-bucket.ts';
+import { eachBucket, eachEntry, eachNode, type VisitedBucket } from './each-bucket.ts';
 import { lastLinkAt } from './operations/buckets.ts';
 import { LEVEL3_LINK, LEVELS, NODE_BYTES, NODE_LINK, PLACES } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
@@ -39,15 +38,14 @@ export const NODE_UNITS = NODE_BYTES / UNIT_BYTES;
 /** Chain nodes are not moved: when a bucket of level 3 is split, both halves share its chain. */
 const NODE_VERSION = 0;
 
-/**
- * Adds an empty node to the chain of the key's level 3 bucket, unless another client was faster.
- */
+/** Adds an empty node to the chain of the key's level 3 bucket, unless another client does. */
 export function* extendChain(table: ShardTable, request: ShardRequest): Operation<void> {
-  if (request.nodes.length > 0 && isClosed(request)) return yield* unlinkOwn(table, request);
-  const { allocator, catalog } = table;
-  const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const { batch, words } = request;
   const at = lastLinkAt(request);
+  const isClosed = request.nodes.length > 0 && (highHalf(words, at) & FROZEN) !== 0;
+  if (isClosed) return yield* unlinkOwn(table, request);
+  const { allocator, catalog } = table;
+  const node = yield* allocator.allocate(catalog, NODE_UNITS);
   const isEnd = isEmpty(lowHalf(words, at), highHalf(words, at));
   invariant(isEnd, 'a chain is extended before its end, which would lose the nodes behind');
   const image = new Scratch(NODE_BYTES);
@@ -62,11 +60,6 @@ export function* extendChain(table: ShardTable, request: ShardRequest): Operatio
   if (!swapped(words, SWAP_AT)) allocator.sizeClass(catalog, NODE_UNITS).cache.push(node);
 }
 
-/** Whether the chain is closed to insertions, so that its nodes can be freed. */
-function isClosed(request: ShardRequest): boolean {
-  return (highHalf(request.words, lastLinkAt(request)) & FROZEN) !== 0;
-}
-
 /** Unlinks a closed chain from the key's bucket, so that a new one can begin there. */
 function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
   const { batch, words } = request;
@@ -76,8 +69,8 @@ function* unlinkOwn(table: ShardTable, request: ShardRequest): Operation<void> {
   yield batch.clear().cas(table.slotAddress(request, at), words, SWAP_AT);
 }
 
-const WORDS_A_DOORBELL = 256;
-const RECORDS_A_DOORBELL = 256;
+const WORDS_PER_DOORBELL = 256;
+const RECORDS_PER_DOORBELL = 256;
 const ROUNDS_MAX = 1000;
 
 export interface Cleared {
@@ -94,8 +87,8 @@ interface Marked {
 }
 
 /**
- * Removes the overflow bits of buckets that have no key below level 1 any more, and frees empty
- * chains. Levels 2 and 3 must be read to know which keys are below, so this handles all buckets at
+ * Removes the overflow bits of buckets that no longer have keys below level 1, and frees empty
+ * chains. Only reading levels 2 and 3 tells which keys are below, so this handles all buckets at
  * once:
  *
  *   1  OVERFLOW -> CLEARING in the first word of every bucket that has overflowed
@@ -117,8 +110,8 @@ export function* clearOverflow(table: ShardTable): Operation<Cleared> {
   yield* findKeysBelow(table, marked);
   yield* table.load();
   // Step 2 may have missed entries that were moved to a new segment or migrated meanwhile.
-  if (table.segments !== segments || segments.version > version)
-    for (const one of marked.values()) one.kept = true;
+  const mayMiss = table.segments !== segments || segments.version > version;
+  if (mayMiss) for (const one of marked.values()) one.kept = true;
   const cleared = yield* unmarkAll(segments, marked);
   const nodes = yield* closeEmptyChains(table);
   table.reclaimed.cleared += cleared;
@@ -130,16 +123,12 @@ export function* clearOverflow(table: ShardTable): Operation<Cleared> {
 function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, Marked>> {
   const marked = new Map<number, Marked>();
   const buckets = Array.from({ length: table.geometry.bucketsAt(segments.version) }, (_, b) => b);
-  yield* changeFirstWords(
-    segments,
-    buckets,
-    (high, bucket) => {
-      if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
-      marked.set(bucket, { version: stampOf(high) - 1, kept: false });
-      return (high & ~OVERFLOW) | CLEARING;
-    },
-    (bucket) => void marked.delete(bucket),
-  );
+  const { failed } = yield* changeFirstWords(segments, buckets, (high, bucket) => {
+    if ((high & OVERFLOW_MASK) !== OVERFLOW || (high & FROZEN) !== 0) return undefined;
+    marked.set(bucket, { version: stampOf(high) - 1, kept: false });
+    return (high & ~OVERFLOW) | CLEARING;
+  });
+  for (const bucket of failed) marked.delete(bucket);
   return marked;
 }
 
@@ -147,21 +136,14 @@ function* markAll(table: ShardTable, segments: Segments): Operation<Map<number, 
 function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operation<void> {
   const { geometry } = table;
   const records: { address: number; units: number }[] = [];
-  yield* eachBucket(
-    table,
-    ({ words: { i32 }, at, entries }) => {
-      for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-        const [low, high] = [i32[word], i32[word + 1]];
-        if (isEmpty(low, high)) continue;
-        records.push({ address: pointerOf(low, high), units: lengthOf(high) });
-      }
-    },
-    1,
-  );
+  const note = (low: number, high: number) => {
+    records.push({ address: pointerOf(low, high), units: lengthOf(high) });
+  };
+  yield* eachBucket(table, ({ words, at, entries }) => eachEntry(words, at, entries, note), 1);
   const versions = new Set([...marked.values()].map(({ version }) => version));
   const hashes = new KeyHashes();
-  for (let first = 0; first < records.length; first += RECORDS_A_DOORBELL) {
-    const some = records.slice(first, first + RECORDS_A_DOORBELL);
+  for (let first = 0; first < records.length; first += RECORDS_PER_DOORBELL) {
+    const some = records.slice(first, first + RECORDS_PER_DOORBELL);
     hashes.clear();
     hashes.ensure(some.length);
     for (const { address, units } of some) hashes.add(address, units);
@@ -174,28 +156,19 @@ function* findKeysBelow(table: ShardTable, marked: Map<number, Marked>): Operati
   }
 }
 
-/** Step 3; returns how many buckets have no overflow bit any more. */
+/** Step 3; returns how many buckets have lost their overflow bit. */
 function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<number> {
   let left = [...marked.keys()];
   let cleared = 0;
   // Tries again if an entry was put into the word meanwhile.
   for (let round = 0; left.length > 0 && round < ROUNDS_MAX; round++) {
-    const failed: number[] = [];
-    const tried = new Set<number>();
-    yield* changeFirstWords(
-      segments,
-      left,
-      (high, bucket) => {
-        const { version, kept } = marked.get(bucket) as Marked;
-        const isOwn = (high & OVERFLOW_MASK) === CLEARING && stampOf(high) - 1 === version;
-        if (!isOwn || (high & FROZEN) !== 0) return undefined;
-        tried.add(bucket);
-        return (high & ~CLEARING) | (kept ? OVERFLOW : 0);
-      },
-      (bucket) => void failed.push(bucket),
-    );
-    for (const bucket of failed) tried.delete(bucket);
-    for (const bucket of tried) if (!marked.get(bucket)?.kept) cleared++;
+    const { changed, failed } = yield* changeFirstWords(segments, left, (high, bucket) => {
+      const { version, kept } = marked.get(bucket) as Marked;
+      const isOwn = (high & OVERFLOW_MASK) === CLEARING && stampOf(high) - 1 === version;
+      if (!isOwn || (high & FROZEN) !== 0) return undefined;
+      return (high & ~CLEARING) | (kept ? OVERFLOW : 0);
+    });
+    for (const bucket of changed) if (!marked.get(bucket)?.kept) cleared++;
     left = failed;
   }
   return cleared;
@@ -203,41 +176,42 @@ function* unmarkAll(segments: Segments, marked: Map<number, Marked>): Operation<
 
 /**
  * Changes the first words of buckets of level 1. `next` returns a word's new high half, or
- * undefined to leave it; `failed` is called for those that have changed meanwhile.
+ * undefined to leave it. Returns the buckets whose words it changed, and those that another client
+ * changed meanwhile.
  */
 function* changeFirstWords(
   segments: Segments,
   buckets: readonly number[],
   next: (high: number, bucket: number) => number | undefined,
-  failed: (bucket: number) => void,
-): Operation<void> {
-  const words = new Scratch(8 * WORDS_A_DOORBELL);
-  const swaps = new Scratch(CAS_BYTES * WORDS_A_DOORBELL);
+): Operation<{ changed: number[]; failed: number[] }> {
+  const [changed, failed]: number[][] = [[], []];
+  const words = new Scratch(8 * WORDS_PER_DOORBELL);
+  const swaps = new Scratch(CAS_BYTES * WORDS_PER_DOORBELL);
   const batch = new Batch();
-  for (let first = 0; first < buckets.length; first += WORDS_A_DOORBELL) {
-    const some = buckets.slice(first, first + WORDS_A_DOORBELL);
+  for (let first = 0; first < buckets.length; first += WORDS_PER_DOORBELL) {
+    const some = buckets.slice(first, first + WORDS_PER_DOORBELL);
     const addresses = some.map((bucket) => segments.bucketAddress(0, bucket));
     batch.clear();
     addresses.forEach((address, i) => void batch.read(address, 8, words, 8 * i));
     yield batch;
-    const changed: number[] = [];
+    const posted: number[] = [];
     batch.clear();
     some.forEach((bucket, i) => {
       const [low, high] = [words.i32[2 * i], words.i32[2 * i + 1]];
       const wanted = (high & STAMP_MASK) === 0 ? undefined : next(high, bucket);
       if (wanted === undefined) return;
-      const at = CAS_BYTES * changed.length;
+      const at = CAS_BYTES * posted.length;
       setWord(swaps, at, low, high);
       setWord(swaps, at + 8, low, wanted);
       batch.cas(addresses[i], swaps, at);
-      changed.push(bucket);
+      posted.push(bucket);
     });
     if (batch.length > 0) yield batch;
-    changed.forEach((bucket, i) => {
-      const at = (CAS_BYTES * i) >> 3;
-      if (swaps.i64[at] !== swaps.i64[at + 2]) failed(bucket);
-    });
+    for (const [i, bucket] of posted.entries()) {
+      (swapped(swaps, CAS_BYTES * i) ? changed : failed).push(bucket);
+    }
   }
+  return { changed, failed };
 }
 
 const PASSES_MAX = 100;
@@ -284,16 +258,13 @@ export function* closeEmptyChains(table: ShardTable): Operation<number> {
 
 function* allLinks(table: ShardTable): Operation<Link[]> {
   const links: Link[] = [];
-  yield* eachBucket(
-    table,
-    ({ words: { i32 }, at, level, address }) => {
-      if (level !== LEVELS - 1) return;
-      const word = (at + LEVEL3_LINK) >> 2;
-      const [low, high] = [i32[word], i32[word + 1]];
-      if (!isEmpty(low, high)) links.push({ address: address + LEVEL3_LINK, low, high });
-    },
-    LEVELS - 1,
-  );
+  const note = ({ words, at, level, address }: VisitedBucket) => {
+    if (level !== LEVELS - 1) return;
+    eachEntry(words, at + LEVEL3_LINK, 1, (low, high) => {
+      links.push({ address: address + LEVEL3_LINK, low, high });
+    });
+  };
+  yield* eachBucket(table, note, LEVELS - 1);
   return links;
 }
 
@@ -328,25 +299,19 @@ function* close(head: Address): Operation<Closed | undefined> {
   yield new Batch().cas(last.address + NODE_LINK, swap, 0);
   if (swapped(swap, 0)) return { nodes, isOwn: true };
   // Another client has closed or extended the chain.
-  return (swap.i32[5] & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
+  return (highHalf(swap, 16) & FROZEN) !== 0 ? { nodes, isOwn: false } : undefined;
 }
 
 /** The nodes of a chain; undefined when an entry is in use. */
 function* readEmpty(head: Address): Operation<Node[] | undefined> {
   const chain: Node[] = [];
-  const guard = new CycleGuard();
-  for (let address = head; address !== NULL_ADDRESS; ) {
-    guard.pass(address);
-    const words = new Scratch(NODE_BYTES);
-    yield new Batch().read(address, NODE_BYTES, words, 0);
-    const { i32 } = words;
-    for (let word = 0; word < NODE_LINK >> 2; word += 2) {
-      if (!isEmpty(i32[word], i32[word + 1])) return undefined;
-    }
+  let used = 0;
+  const note = (words: Scratch, address: Address) => {
     chain.push({ address, words });
-    address = pointerOf(i32[NODE_LINK >> 2], i32[(NODE_LINK >> 2) + 1]);
-  }
-  return chain;
+    eachEntry(words, 0, NODE_LINK >> 3, () => used++);
+  };
+  yield* eachNode(head, note, () => used === 0);
+  return used === 0 ? chain : undefined;
 }
 
 function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operation<boolean> {
@@ -363,11 +328,10 @@ function* freezeEntries(node: Address, { i32 }: Scratch, swap: Scratch): Operati
   if (length === 0) return true;
   yield batch;
   for (let i = 0; i < length; i++) {
-    const found = (CAS_BYTES * i + 16) >> 2;
-    const wasEmpty = isEmpty(swap.i32[found], swap.i32[found + 1]);
-    const isFrozen =
-      swapped(swap, CAS_BYTES * i) || (wasEmpty && (swap.i32[found + 1] & FROZEN) !== 0);
-    if (!isFrozen) return false;
+    const at = CAS_BYTES * i;
+    const [low, high] = [lowHalf(swap, at + 16), highHalf(swap, at + 16)];
+    const wasFrozen = isEmpty(low, high) && (high & FROZEN) !== 0;
+    if (!swapped(swap, at) && !wasFrozen) return false;
   }
   return true;
 }

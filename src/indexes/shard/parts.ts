@@ -9,24 +9,18 @@ import {
   spread,
 } from '../picture.ts';
 import { lengthOf } from '../substrates/claims/slot-format.ts';
-import { CycleGuard } from '../substrates/cycle-guard.ts';
+
 import { nextSuffix } from '../substrates/directory.ts';
 import type { PartOrder, Parts } from '../traversal/parts.ts';
 import { partOf, visitSample } from '../traversal/sample.ts';
-import { CHAINS, eachBucket } from './each-bucket.ts';
+import { countLive, countRecords, eachEntry, eachNode } from './each-bucket.ts';
 import type { Partitions } from './partitions/partitions.ts';
 import { bringTo } from './resizing/catch-up.ts';
 import { learnRelocations } from './resizing/new-bucket.ts';
-import {
-  LEVEL3_LINK,
-  LEVELS,
-  NODE_BYTES,
-  NODE_LINK,
-  type ShardGeometry,
-} from './table/geometry.ts';
+import { LEVELS, NODE_LINK, type ShardGeometry } from './table/geometry.ts';
 import type { ShardRequest } from './table/request.ts';
 import type { Segments } from './table/segments.ts';
-import { FROZEN, isEmpty, isLive, pointerOf, stampOf, VERSION_MAX } from './table/slot.ts';
+import { FROZEN, isLive, pointerAt, pointerOf, stampOf, VERSION_MAX } from './table/slot.ts';
 import type { ShardTable } from './table/table.ts';
 
 const SETTLE_ROUNDS_MAX = 1000;
@@ -50,8 +44,7 @@ export class ShardParts implements Parts<ShardRequest> {
   #isToRefresh: boolean;
   #table: ShardTable;
   readonly #words: Scratch;
-  /** Offset in the words of each level's bucket. */
-  readonly #at: readonly number[];
+  readonly #bytes: number;
   #nodes: { address: Address; words: Scratch }[] = [];
   /** How many live slots the buckets have; later ones come from the chain. */
   #own = 0;
@@ -63,9 +56,8 @@ export class ShardParts implements Parts<ShardRequest> {
     this.#partitions = partitions;
     this.#isToRefresh = whole;
     this.#table = tables[0];
-    const [level1, level2, level3] = geometry.bucketBytes;
-    this.#at = [0, level1, level1 + level2];
-    this.#words = new Scratch(level1 + level2 + level3);
+    this.#bytes = geometry.rowBytes;
+    this.#words = new Scratch(this.#bytes);
   }
 
   /**
@@ -75,7 +67,6 @@ export class ShardParts implements Parts<ShardRequest> {
    */
   *read(): Operation<void> {
     const position = this.order.position as BucketPosition;
-    const { geometry } = this.#partitions;
     if (this.#isToRefresh || !this.#partitions.isCurrent) yield* this.#partitions.refresh();
     this.#isToRefresh = false;
     this.#table = this.#partitions.tables[position.partition];
@@ -85,10 +76,7 @@ export class ShardParts implements Parts<ShardRequest> {
     for (let round = 0; round < SETTLE_ROUNDS_MAX; round++) {
       const { segments } = table;
       const batch = new Batch();
-      for (let level = 0; level < LEVELS; level++) {
-        const address = segments.bucketAddress(level, position.bucket);
-        batch.read(address, geometry.bucketBytes[level], this.#words, this.#at[level]);
-      }
+      segments.postBuckets(position.bucket, batch, this.#words, 0);
       yield batch;
       const reached = this.#reached();
       // The table was resized or migrated meanwhile.
@@ -102,7 +90,7 @@ export class ShardParts implements Parts<ShardRequest> {
   /** The highest version that a bucket is at, or is being moved to. */
   #reached(): number {
     let reached = 0;
-    for (let at = 0; at < this.#end; at += 8) {
+    for (let at = 0; at < this.#bytes; at += 8) {
       const high = this.#words.i32[(at >> 2) + 1];
       const leaving = (high & FROZEN) !== 0 ? 1 : 0;
       reached = Math.max(reached, stampOf(high) - 1 + leaving);
@@ -110,18 +98,14 @@ export class ShardParts implements Parts<ShardRequest> {
     return reached;
   }
 
-  get #end(): number {
-    return this.#at[LEVELS - 1] + LEVEL3_LINK + 8;
-  }
-
   /** Moves the buckets that are behind; true when none was. */
   *#settle({ bucket, version }: BucketPosition, segments: Segments): Operation<boolean> {
     let settled = true;
+    let at = 0;
     for (let level = 0; level < LEVELS; level++) {
-      const from = this.#at[level];
-      const end = from + this.#table.geometry.bucketBytes[level];
+      const end = at + this.#table.geometry.bucketBytes[level];
       let behind = false;
-      for (let at = from; at < end; at += 8) {
+      for (; at < end; at += 8) {
         const high = this.#words.i32[(at >> 2) + 1];
         behind ||= stampOf(high) - 1 < version || (high & FROZEN) !== 0;
       }
@@ -134,31 +118,20 @@ export class ShardParts implements Parts<ShardRequest> {
 
   *#readChain(): Operation<void> {
     this.#nodes = [];
-    const link = (this.#at[LEVELS - 1] + LEVEL3_LINK) >> 2;
-    let address = pointerOf(this.#words.i32[link], this.#words.i32[link + 1]);
-    const guard = new CycleGuard();
-    while (address !== NULL_ADDRESS) {
-      guard.pass(address);
-      const words = new Scratch(NODE_BYTES);
-      yield new Batch().read(address, NODE_BYTES, words, 0);
+    yield* eachNode(pointerAt(this.#words, this.#bytes - 8), (words, address) => {
       this.#nodes.push({ address, words });
-      address = pointerOf(words.i32[NODE_LINK >> 2], words.i32[(NODE_LINK >> 2) + 1]);
-    }
+    });
   }
 
   eachSlot(visit: (record: Address, units: number, isClaim: boolean) => void): void {
     let live = 0;
-    const visitIn = ({ i32 }: Scratch, bytes: number) => {
-      for (let word = 0; word < bytes >> 2; word += 2) {
-        const [low, high] = [i32[word], i32[word + 1]];
-        if (isEmpty(low, high)) continue;
-        if (isLive(low, high)) live++;
-        visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
-      }
+    const visitEntry = (low: number, high: number) => {
+      if (isLive(low, high)) live++;
+      visit(pointerOf(low, high), lengthOf(high), !isLive(low, high));
     };
-    visitIn(this.#words, this.#end - 8);
+    eachEntry(this.#words, 0, (this.#bytes >> 3) - 1, visitEntry);
     this.#own = live;
-    for (const { words } of this.#nodes) visitIn(words, NODE_LINK);
+    for (const { words } of this.#nodes) eachEntry(words, 0, NODE_LINK >> 3, visitEntry);
   }
 
   /** Buckets that were one when a chain began share it. */
@@ -217,9 +190,7 @@ const START: Readonly<BucketPosition> = { partition: 0, bucket: 0, version: 0 };
 
 const BUCKET_VALUES = 2 ** 28;
 const VERSION_VALUES = 2 ** 5;
-/**
- * A cursor ends with a checksum, the remainder by a prime, so that most other numbers are refused.
- */
+/** A cursor ends with a checksum, the remainder by a prime: most other numbers are refused. */
 const CHECK_VALUES = 1024;
 const CHECK_PRIME = 1021;
 
@@ -250,14 +221,14 @@ function foreignCursor(cursor: number): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', `not a cursor of this store: ${cursor}`);
 }
 
-/** The buckets with one number in all levels of a partition, as read into the words. */
+/** The buckets with the same number in all levels of a partition, as read into the words. */
 interface Buckets {
   readonly table: ShardTable;
   readonly at: number;
   readonly version: number;
 }
 
-/** `Index.sample`: a place is the buckets with one number in all levels of a partition. */
+/** `Index.sample`: a place is the buckets with the same number in all levels of a partition. */
 export function* sampleRecords(
   partitions: Partitions,
   request: ShardRequest,
@@ -266,7 +237,7 @@ export function* sampleRecords(
   visit: (request: ShardRequest, keyBytes: number) => void,
 ): Operation<void> {
   const { geometry, tables } = partitions;
-  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const { rowBytes: bytes } = geometry;
   const { batch, words } = request;
   words.ensure(places.length * bytes);
   batch.clear();
@@ -274,22 +245,17 @@ export function* sampleRecords(
     const { part, rest } = partOf(place, geometry.shape.partitions);
     const { segments } = tables[part];
     const { part: bucket } = partOf(rest, geometry.bucketsAt(segments.version));
-    let at = i * bytes;
-    for (let level = 0; level < LEVELS; level++) {
-      const address = segments.bucketAddress(level, bucket);
-      batch.read(address, geometry.bucketBytes[level], words, at);
-      at += geometry.bucketBytes[level];
-    }
+    segments.postBuckets(bucket, batch, words, i * bytes);
     return { table: tables[part], at: i * bytes, version: segments.version };
   });
   yield batch;
-  const [level1, level2] = geometry.bucketBytes;
-  const slotBytes = level1 + level2 + LEVEL3_LINK;
+  const slotBytes = bytes - 8;
   request.candidates.count = 0;
+  const noteNode = (node: Scratch) => void noteLive(request, node, 0, NODE_LINK, VERSION_MAX);
   for (const { table, at, version } of read) {
     // Resized or migrated meanwhile: this client reads the root for its next sample.
     if (!noteLive(request, words, at, slotBytes, version)) yield* table.load();
-    else yield* noteChain(request, linkOf(words, at + slotBytes));
+    else yield* eachNode(pointerAt(words, at + slotBytes), noteNode);
   }
   const picked = { place: (places[0] * 2 ** 24) % 1, enough };
   yield* visitSample(tables[0].records, request, picked, visit);
@@ -314,49 +280,20 @@ function noteLive(
   return true;
 }
 
-function linkOf({ i32 }: Scratch, at: number): Address {
-  return pointerOf(i32[at >> 2], i32[(at >> 2) + 1]);
-}
-
-/** Notes the records of a bucket's chain. A table that is resized in time has few chains. */
-function* noteChain(request: ShardRequest, first: Address): Operation<void> {
-  const guard = new CycleGuard();
-  for (let address = first; address !== NULL_ADDRESS; ) {
-    guard.pass(address);
-    const words = new Scratch(NODE_BYTES);
-    yield new Batch().read(address, NODE_BYTES, words, 0);
-    noteLive(request, words, 0, NODE_LINK, VERSION_MAX);
-    address = linkOf(words, NODE_LINK);
-  }
-}
-
 /** Counts by a walk over the slots of all tables, without reading records. */
-export function* shapeOf({ tables }: Partitions): Operation<IndexShape> {
+export function* shapeOf({ geometry, tables }: Partitions): Operation<IndexShape> {
   const sum = { globalDepth: 0, subtables: 0, slots: 0, records: 0 };
+  const perBucket = geometry.entries.reduce((all, each) => all + each);
   for (const table of tables) {
-    const shape = yield* shapeOfTable(table);
-    sum.globalDepth = Math.max(sum.globalDepth, shape.globalDepth);
-    sum.subtables += shape.subtables;
-    sum.slots += shape.slots;
-    sum.records += shape.records;
+    const { records, nodes } = yield* countRecords(table);
+    const { version } = table.segments;
+    const buckets = geometry.bucketsAt(version);
+    sum.globalDepth = Math.max(sum.globalDepth, Math.log2(buckets));
+    sum.subtables += version + 1;
+    sum.slots += buckets * perBucket + nodes * (NODE_LINK >> 3);
+    sum.records += records;
   }
   return sum;
-}
-
-function* shapeOfTable(table: ShardTable): Operation<IndexShape> {
-  let records = 0;
-  let nodes = 0;
-  yield* eachBucket(table, ({ words: { i32 }, at, entries, level }) => {
-    if (level === CHAINS) nodes++;
-    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-      if (isLive(i32[word], i32[word + 1])) records++;
-    }
-  });
-  const { geometry, segments } = table;
-  const buckets = geometry.bucketsAt(segments.version);
-  const [level1, level2, level3] = geometry.entries;
-  const slots = buckets * (level1 + level2 + level3) + nodes * (NODE_LINK >> 3);
-  return { globalDepth: Math.log2(buckets), subtables: segments.version + 1, slots, records };
 }
 
 /** Buckets of each level that are drawn: of all partitions together, and at least of each. */
@@ -383,25 +320,18 @@ function* drawPartition(table: ShardTable, bucketsMax: number): Operation<Pictur
   const { geometry, segments } = table;
   const all = geometry.bucketsAt(segments.version);
   const read = Math.min(all, bucketsMax);
-  const bytes = geometry.bucketBytes.reduce((sum, each) => sum + each, 0);
+  const { rowBytes: bytes } = geometry;
   const words = new Scratch(read * bytes);
   const batch = new Batch();
   for (let i = 0; i < read; i++) {
-    const bucket = Math.floor((i * all) / read);
-    let at = i * bytes;
-    for (let level = 0; level < LEVELS; level++) {
-      const size = geometry.bucketBytes[level];
-      batch.read(segments.bucketAddress(level, bucket), size, words, at);
-      at += size;
-    }
+    segments.postBuckets(Math.floor((i * all) / read), batch, words, i * bytes);
   }
   yield batch;
   const live: number[][] = [];
   let chains = 0;
   for (let i = 0; i < read; i++) {
-    live.push(liveByLevel(geometry.entries, geometry.bucketBytes, words, i * bytes));
-    const link = ((i + 1) * bytes - LEVEL3_LINK) >> 2;
-    if (pointerOf(words.i32[link], words.i32[link + 1]) !== 0) chains++;
+    live.push(liveByLevel(geometry, words, i * bytes));
+    if (pointerAt(words, (i + 1) * bytes - 8) !== NULL_ADDRESS) chains++;
   }
   const sums = live.reduce((sum, one) => sum.map((count, level) => count + one[level]));
   const bars: PictureBar[] = sums.map((count, level) => {
@@ -419,20 +349,16 @@ function* drawPartition(table: ShardTable, bucketsMax: number): Operation<Pictur
   };
 }
 
-/** Live entries of the buckets with one number, by level. */
+/** Live entries of the buckets with the same number, by level. */
 function liveByLevel(
-  entries: readonly number[],
-  bytes: readonly number[],
-  { i32 }: Scratch,
+  { entries, bucketBytes }: ShardGeometry,
+  words: Scratch,
   start: number,
 ): number[] {
-  let from = start;
+  let at = start;
   return entries.map((count, level) => {
-    let live = 0;
-    for (let at = from; at < from + 8 * count; at += 8) {
-      if (isLive(i32[at >> 2], i32[(at >> 2) + 1])) live++;
-    }
-    from += bytes[level];
+    const live = countLive(words, at, count);
+    at += bucketBytes[level];
     return live;
   });
 }

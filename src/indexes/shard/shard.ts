@@ -9,7 +9,6 @@ import {
   type Counters,
   type IndexKind,
   type IndexManifest,
-  type IndexParameters,
   type IndexShape,
   type NodePlacement,
   type Outcome,
@@ -264,18 +263,10 @@ export const SHARD: IndexKind = {
   manifest: SHARD_MANIFEST,
   parameterNames: SHARD_PARAMETER_NAMES,
   flags: [],
-  parameters: (wishes, poolBytes, seed, nodes) => ({
-    ...shardShape(wishes, poolBytes, seed, nodes),
-  }),
-  create: (pool, parameters, catalog) => Partitions.build(pool, shapeFrom(parameters), catalog),
-  open: (pool, parameters, catalog, root) => openShard(pool, shapeFrom(parameters), catalog, root),
+  parameters: shardShape,
+  create: (pool, shape, catalog) => Partitions.build(pool, shape as ShardShape, catalog),
+  open: (pool, shape, catalog, root) => openShard(pool, shape as ShardShape, catalog, root),
 };
-
-export function shapeFrom(parameters: IndexParameters): ShardShape {
-  const { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed } =
-    parameters;
-  return { buckets, level1, level2, threshold, alpha, resizes, without, partitions, seed };
-}
 
 /**
  * Frees what pins chunks of a full pool but serves no key: claims of dead clients, with their
@@ -288,11 +279,8 @@ export function shapeFrom(parameters: IndexParameters): ShardShape {
  * chain nodes it freed.
  */
 function* compact(partitions: Partitions, grace: () => Operation<boolean>): Operation<number> {
-  let changed = yield* withdrawAbandoned(
-    (visit) => eachClaim(partitions, visit),
-    SHARD_SLOTS,
-    grace,
-  );
+  const each: EachClaim = (visit) => eachClaim(partitions, visit);
+  let changed = yield* withdrawAbandoned(each, SHARD_SLOTS, grace);
   for (const table of partitions.tables) {
     // A table in migration shares its chains with its former segments.
     if (table.segments.former !== undefined) continue;

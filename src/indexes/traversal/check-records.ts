@@ -72,25 +72,13 @@ export function* checkEach<T, R extends Request>(
   check: (item: T, request: R) => Operation<void>,
 ): Operation<void> {
   const idle: R[] = [];
-  const progress = { checked: 0 };
-  const { each } = sink;
-  if (each) {
-    yield* each(items, (item) => checkOne(sink, idle, newRequest, item, check, progress));
-    return;
-  }
-  for (const item of items) yield* checkOne(sink, idle, newRequest, item, check, progress);
-}
-
-function* checkOne<T, R extends Request>(
-  sink: CheckSink,
-  idle: R[],
-  newRequest: () => R,
-  item: T,
-  check: (item: T, request: R) => Operation<void>,
-  progress: { checked: number },
-): Operation<void> {
-  const request = idle.pop() ?? newRequest();
-  yield* check(item, request);
-  idle.push(request);
-  if (++progress.checked % PROGRESS_EVERY === 0) sink.progress(progress.checked);
+  let checked = 0;
+  const checkOne = function* (item: T): Operation<void> {
+    const request = idle.pop() ?? newRequest();
+    yield* check(item, request);
+    idle.push(request);
+    if (++checked % PROGRESS_EVERY === 0) sink.progress(checked);
+  };
+  if (sink.each) return yield* sink.each(items, checkOne);
+  for (const item of items) yield* checkOne(item);
 }

@@ -1,7 +1,7 @@
 import type { Address, Operation } from '../../verbs/index.ts';
 import type { Request } from '../substrates/request.ts';
 
-/** In which order parts come, and how far a traversal is. */
+/** The order of parts, and a traversal's position in it. */
 export interface PartOrder {
   readonly done: boolean;
   /** Where to continue, as a safe integer: 0 at the start and at the end. */

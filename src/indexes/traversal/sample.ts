@@ -46,29 +46,21 @@ export function* visitSample<R extends Request>(
   visit: (request: R, keyBytes: number) => void,
 ): Operation<void> {
   if (request.candidates.count > enough) keepSome(request, enough, place);
-  yield* visitRecords(records, request, every, visit, true);
-}
-
-function every(): boolean {
-  return true;
+  const all = () => true;
+  yield* visitRecords(records, request, all, visit, true);
 }
 
 /** The first steps of a Fisher-Yates shuffle. */
-function keepSome(request: Request, count: number, place: number): void {
-  const {
-    count: candidateCount,
-    records: candidateRecord,
-    units: candidateUnits,
-  } = request.candidates;
+function keepSome({ candidates }: Request, count: number, place: number): void {
+  const { records, units } = candidates;
   for (let i = 0; i < count; i++) {
     const chance = mix32(place * 2 ** 32 + i) / 2 ** 32;
-    const other = i + Math.floor(chance * (candidateCount - i));
-    const record = candidateRecord[other];
-    const units = candidateUnits[other];
-    candidateRecord[other] = candidateRecord[i];
-    candidateUnits[other] = candidateUnits[i];
-    candidateRecord[i] = record;
-    candidateUnits[i] = units;
+    const other = i + Math.floor(chance * (candidates.count - i));
+    const [record, lines] = [records[other], units[other]];
+    records[other] = records[i];
+    units[other] = units[i];
+    records[i] = record;
+    units[i] = lines;
   }
-  request.candidates.count = count;
+  candidates.count = count;
 }

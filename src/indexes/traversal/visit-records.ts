@@ -26,25 +26,25 @@ export function* visitRecords<R extends Request>(
   keysOnly = false,
   unitsMax = SLOT_UNITS_MAX,
 ): Operation<void> {
-  const { incoming, batch } = request;
-  const { at: candidateAt, count, records: candidateRecord } = request.candidates;
+  const { incoming, batch, candidates } = request;
+  const { at, count } = candidates;
   if (count === 0) return;
   let end = 0;
   for (let i = 0; i < count; i++) {
-    candidateAt[i] = end;
+    at[i] = end;
     end += readBytes(request, i, keysOnly);
   }
   incoming.ensure(end);
   batch.clear();
   for (let i = 0; i < count; i++) {
-    batch.read(candidateRecord[i], readBytes(request, i, keysOnly), incoming, candidateAt[i]);
+    batch.read(candidates.records[i], readBytes(request, i, keysOnly), incoming, at[i]);
   }
   yield batch;
   for (let i = 0; i < count; i++) {
     const needed = bytesNeeded(request, i, keysOnly, unitsMax);
     const isWhole = needed <= readBytes(request, i, keysOnly);
-    const found = isWhole ? candidateAt[i] : yield* readAgain(request, i, end, needed);
-    const keyBytes = keyBytesAt(request, found);
+    const found = isWhole ? at[i] : yield* readAgain(request, i, end, needed);
+    const keyBytes = incoming.i32[(found + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
     request.adoptKey(incoming, found, keyBytes, records.seed);
     if (!accepts(request, i)) continue;
     if (!keysOnly) yield* records.complete(request);
@@ -57,16 +57,12 @@ function readBytes({ candidates }: Request, i: number, keysOnly: boolean): numbe
   return UNIT_BYTES * (keysOnly ? Math.min(units, KEY_UNITS) : units);
 }
 
-function keyBytesAt({ incoming }: Request, at: number): number {
-  return incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2] & 0xffff;
-}
-
 /** Bytes of a record that a visit needs; 0 if its slot's length is enough. */
 function bytesNeeded(request: Request, i: number, keysOnly: boolean, unitsMax: number): number {
-  const { incoming } = request;
-  const { at: candidateAt, units: candidateUnits } = request.candidates;
-  if (keysOnly) return bytesToValue(incoming.i32[(candidateAt[i] + KEY_BYTES_AND_KIND) >> 2]);
-  return candidateUnits[i] < unitsMax ? 0 : UNIT_BYTES * headUnitsIn(incoming, candidateAt[i]);
+  const { incoming, candidates } = request;
+  const at = candidates.at[i];
+  if (keysOnly) return bytesToValue(incoming.i32[(at + KEY_BYTES_AND_KIND) >> 2]);
+  return candidates.units[i] < unitsMax ? 0 : UNIT_BYTES * headUnitsIn(incoming, at);
 }
 
 /**

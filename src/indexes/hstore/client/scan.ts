@@ -15,7 +15,7 @@ import type { Pair } from '../pair.ts';
 import { BODY_BYTES, REPLY_BYTES } from '../protocol/geometry.ts';
 import { holderIn } from '../protocol/lease.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
-import { readKeys, textOfKey } from '../protocol/record-heads.ts';
+import { type KeyBytes, readKeys, textOfKey } from '../protocol/record-heads.ts';
 import { answerOffset, encodeScan, type ScanPart } from '../protocol/scan-messages.ts';
 import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import { AWAIT_MICROSECONDS, Waiting } from '../protocol/waiting.ts';
@@ -77,15 +77,16 @@ export class HStoreScan implements IndexScan {
     keysOnly = false,
   ): Operation<void> {
     const { pairs, records } = this.#table;
+    const request = this.#request;
     const reverse = this.#reverse;
     const count = Math.min(STEP_RECORDS, this.#left);
     const part = { from: reverse ? this.#range.to : this.#range.from, reverse, count };
     const found: OrderedSlot[] = [];
-    for (const pair of pairs)
-      found.push(...(yield* scanPair(this.#table, pair, this.#request, part)));
+    for (const pair of pairs) {
+      found.push(...(yield* scanPair(this.#table, pair, request, part)));
+    }
     if (pairs.length > 1) found.sort((a, b) => (a.key < b.key === reverse ? 1 : -1));
     const within = found.slice(0, count).filter(({ key }) => this.#isInRange(key));
-    const request = this.#request;
     request.candidates.count = 0;
     for (const slot of within) request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
     const all = () => true;
@@ -120,24 +121,19 @@ function* scanPair(
   request: HStoreRequest,
   part: ScanPart,
 ): Operation<OrderedSlot[]> {
-  const isKnown = pair.scansAreServed && !pair.skiplistLease.serves;
-  if (isKnown || (yield* isServed(pair))) {
+  const { scansAreServed, skiplistLease } = pair;
+  const isKnown = scansAreServed && !skiplistLease.serves;
+  if (isKnown || skiplistLease.isTaken(yield* skiplistLease.holder())) {
     const slots = yield* askForSlots(table, pair, request, part);
     if (slots) {
       const keys = yield* readKeys(slots);
-      return slots.map(({ low, high }, i) => {
-        return { key: textOfKey(keys[i].u8.subarray(0, keys[i].bytes)), low, high };
-      });
+      const textOf = ({ u8, bytes }: KeyBytes) => textOfKey(u8.subarray(0, bytes));
+      return slots.map((slot, i) => ({ ...slot, key: textOf(keys[i]) }));
     }
   }
   yield* catchUp(pair);
   const { image } = pair.skiplist;
   return image.collect(part).map((node) => image.orderedSlot(node));
-}
-
-function* isServed({ skiplistLease }: Pair): Operation<boolean> {
-  const { client } = yield* skiplistLease.holder();
-  return client !== 0 && client !== skiplistLease.own;
 }
 
 /**

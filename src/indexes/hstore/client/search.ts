@@ -14,13 +14,13 @@ import {
   BUCKET_BYTES,
   isEmpty,
   markIn,
-  NEXT,
-  nextOf,
+  nextIn,
   recordOf,
   SLOTS,
   signatureOf,
   unitsOfSlot,
 } from '../protocol/slot.ts';
+import type { Word } from '../protocol/word.ts';
 import { restoreTable } from '../recovery/rebuild-table.ts';
 import { askForSlots } from './scan.ts';
 import { BUCKET_AT, type HStoreRequest, type HStoreTable } from './table.ts';
@@ -58,11 +58,10 @@ function* searchTable(table: HStoreTable, request: HStoreRequest): Operation<boo
     if (!isBucket(request)) return undefined;
     gather(request);
     if (request.candidates.count > 0) {
-      yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
-      yield* readLongRecords(request);
+      yield* readRecords(request);
       if (matches(request)) return true;
     }
-    bucket = nextBucket(request);
+    bucket = nextIn(request.words, BUCKET_AT);
   }
   return false;
 }
@@ -82,8 +81,7 @@ function* searchDegraded(
   const isMet = state.generation === met;
   // Does not check whether that client is alive, which takes a walk over all clients: `askForSlots`
   // notices if it is dead.
-  const { client } = skiplist.holder;
-  const isServed = client !== 0 && client !== pair.skiplistLease.own;
+  const isServed = pair.skiplistLease.isTaken(skiplist.holder);
   if (isMet && !state.isLost) yield* reportLost(pair.geometry, met);
   if ((isMet || state.isLost) && isServed) {
     const { outgoing, keyBytes } = request;
@@ -91,7 +89,7 @@ function* searchDegraded(
     table.retries.degraded++;
     const slots = yield* askForSlots(table, pair, request, { from, reverse: false, count: 1 });
     if (slots?.length === 0) return false;
-    if (slots) return yield* readSlot(request, slots[0].low, slots[0].high);
+    if (slots) return yield* readSlot(request, slots[0]);
   }
   yield* restoreTable(pair, met);
   return undefined;
@@ -123,20 +121,19 @@ export function* searchMany(
     const isRead = request.candidates.count === 0 || !request.candidates.mayBeLong;
     const settled = isBucket(request) && isRead;
     found[i] = settled && matches(request);
-    if (found[i] || (settled && nextBucket(request) === 0)) continue;
+    if (found[i] || (settled && nextIn(request.words, BUCKET_AT) === NULL_ADDRESS)) continue;
     found[i] = yield* search(table, request);
   }
 }
 
 /** Reads the record that a slot names as the request's found one, if it has the request's key. */
-export function* readSlot(request: HStoreRequest, low: number, high: number): Operation<boolean> {
+export function* readSlot(request: HStoreRequest, slot: Word): Operation<boolean> {
   request.candidates.count = 0;
   request.bucket = NULL_ADDRESS;
-  addCandidate(request, low, high);
-  yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
-  yield* readLongRecords(request);
-  request.slotLow = low;
-  request.slotHigh = high;
+  request.noteRecord(recordOf(slot), unitsOfSlot(slot.high));
+  yield* readRecords(request);
+  request.slotLow = slot.low;
+  request.slotHigh = slot.high;
   return firstMatch(request) === 0;
 }
 
@@ -154,7 +151,7 @@ function postBucket(request: HStoreRequest, bucket: Address, batch: Batch): Batc
 
 /** Whether the words hold a valid bucket. Those of an old table have slots, but no mark. */
 function isBucket({ mark, words }: HStoreRequest): boolean {
-  return markIn(lowHalf(words, BUCKET_AT + NEXT)) === mark;
+  return markIn(words, BUCKET_AT) === mark;
 }
 
 /** Notes the records of the slots with the key's signature. */
@@ -167,34 +164,23 @@ function gather(request: HStoreRequest): void {
     const high = i32[(BUCKET_AT >> 2) + 2 * slot + 1];
     if (high >>> 24 !== signature || isEmpty(high)) continue;
     request.candidateSlot[request.candidates.count] = slot;
-    addCandidate(request, low, high);
+    request.noteRecord(recordOf({ low, high }), unitsOfSlot(high));
   }
 }
 
-function addCandidate(request: HStoreRequest, low: number, high: number): void {
-  const i = request.candidates.count++;
-  request.candidates.records[i] = recordOf({ low, high });
-  request.candidates.units[i] = unitsOfSlot(high);
-  request.slotOf[2 * i] = low;
-  request.slotOf[2 * i + 1] = high;
-}
-
-function* readLongRecords(request: HStoreRequest): Operation<void> {
+/** Reads the candidates' records: one round trip, two for keys over 16 KB. */
+function* readRecords(request: HStoreRequest): Operation<void> {
+  yield postRecords(request, request.batch.clear(), SLOT_UNITS_MAX);
   if (!request.candidates.mayBeLong) return;
-  const batch = request.batch.clear();
-  if (postLongRecords(request, batch, SLOT_UNITS_MAX)) yield batch;
+  if (postLongRecords(request, request.batch.clear(), SLOT_UNITS_MAX)) yield request.batch;
 }
 
 function matches(request: HStoreRequest): boolean {
   const match = firstMatch(request);
   if (match < 0) return false;
-  request.slotLow = request.slotOf[2 * match];
-  request.slotHigh = request.slotOf[2 * match + 1];
   request.slotIn = request.candidateSlot[match];
+  const at = BUCKET_AT + 8 * request.slotIn;
+  request.slotLow = lowHalf(request.words, at);
+  request.slotHigh = highHalf(request.words, at);
   return true;
-}
-
-/** The next bucket of the chain; the words must hold a bucket. */
-function nextBucket({ words }: HStoreRequest): Address {
-  return nextOf(lowHalf(words, BUCKET_AT + NEXT), highHalf(words, BUCKET_AT + NEXT));
 }

@@ -33,8 +33,6 @@ export class HStoreRequest extends Request implements FoundSlot {
   slotIn = 0;
   /** The mark that a bucket of the key's chain must have. */
   mark = 0;
-  /** The slots of the candidates, as low and high halves. */
-  readonly slotOf = new Int32Array(2 * SLOTS);
   /** Which slot of its bucket each candidate is. */
   readonly candidateSlot = new Uint8Array(SLOTS);
   /** Guards the walk along the chain of buckets that a search follows. */
@@ -52,13 +50,12 @@ export class HStoreRequest extends Request implements FoundSlot {
 /** An HStore index as its operations use it. */
 export class HStoreTable {
   readonly shape: HStoreShape;
-  /** Number of the store in the pool's catalog: whose blocks these are. */
   readonly catalog: number;
   readonly pairs: readonly Pair[];
   readonly records: RecordIo;
   readonly pool: Pool;
   /** Buckets to read at each place of a sample; see parts.ts. */
-  sampledBuckets: number;
+  sampledBuckets = SAMPLED_AT_FIRST;
   /** Why operations had to wait or begin again, and how often. */
   readonly retries = {
     waits: 0, // polls for the answer of another client that is the server
@@ -71,7 +68,7 @@ export class HStoreTable {
   constructor(pool: Pool, shape: HStoreShape, catalog: number, root: Address) {
     const { clientsMax } = pool.layout.parameters;
     this.shape = shape;
-    this.sampledBuckets = SAMPLED_AT_FIRST;
+
     this.catalog = catalog;
     this.pool = pool;
     this.records = new RecordIo(pool, catalog, shape.seed);
@@ -79,7 +76,6 @@ export class HStoreTable {
     this.pairs = geometries.map((geometry) => new Pair(geometry, catalog, pool));
   }
 
-  /** The pair of the request's key. */
   pairOf({ hash }: Request): Pair {
     return this.pairs[pairOf(this.shape, hash)];
   }

@@ -199,9 +199,9 @@ function* waitUntilApplied(pair: Pair, sequence: number): Operation<void> {
   const what = 'the write is stored, but the skiplist server has not applied it';
   yield* pair.waitFor('skiplist', what, function* ({ skiplist }, waiting) {
     const { holder, applied } = skiplist;
-    const isOwn = holder.client === 0 || holder.client === skiplistLease.own;
-    if (isOwn) yield* catchUp(pair);
-    if (isOwn || applied >= sequence) return true;
+    const isServed = skiplistLease.isTaken(holder);
+    if (!isServed) yield* catchUp(pair);
+    if (!isServed || applied >= sequence) return true;
     if (!waiting.isTime || !(yield* skiplistLease.take(holder))) return undefined;
     // The server is gone: the write is in its log, and in what the next one builds.
     yield* skiplistLease.release();
@@ -231,7 +231,7 @@ function* replaced(
 }
 
 function* readOld(request: HStoreRequest, { oldLow, oldHigh }: HashReply): Operation<void> {
-  const isKeys = yield* readSlot(request, oldLow, oldHigh);
+  const isKeys = yield* readSlot(request, { low: oldLow, high: oldHigh });
   invariant(isKeys, 'the hash server answers with the record of another key');
 }
 
@@ -260,15 +260,14 @@ export function* callHashServer(
   asked: Asked,
 ): Operation<HashReply> {
   const { mailbox, replies } = pair;
-  const spareUnits = unitsOfRecord(1);
   const row = yield* mailbox.take(pair.patience.waitsMax);
-  const spare: SpareBlock = { address: 0, units: spareUnits, row };
+  const spare: SpareBlock = { address: NULL_ADDRESS, units: unitsOfRecord(1), row };
   const ticket = replies.expect(row, mailbox.nextNumber(row));
   let block = NULL_ADDRESS;
   let posted = false;
   let failed = true;
   try {
-    block = (yield* pair.allocate(spareUnits)) ?? (yield* pair.ownRecords.take());
+    block = (yield* pair.allocate(spare.units)) ?? (yield* pair.ownRecords.take());
     spare.address = block;
     const { batch, words } = request;
     encodeRequest(asked, request, words, BODY_AT);

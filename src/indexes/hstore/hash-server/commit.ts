@@ -14,14 +14,13 @@ import {
   setWord,
   swapped,
   UNIT_BYTES,
-  writeInteger,
 } from '../../../verbs/index.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { stateByteOf } from '../protocol/record-heads.ts';
 import { Reused } from '../protocol/reused.ts';
-import { BUCKET_BYTES, markIn, NEXT, recordOf } from '../protocol/slot.ts';
+import { BUCKET_BYTES, markIn, recordOf } from '../protocol/slot.ts';
 import {
   blockOfTurn,
   decisionAt,
@@ -52,7 +51,7 @@ interface Mark {
   isCurrent: boolean;
 }
 
-/** What is read for a decision: bucket, header, reply, number of the last answered request. */
+/** Offsets in what is read for a decision: bucket, header, reply, last answered number. */
 const HEADER_AT = BUCKET_BYTES;
 const REPLY_AT = HEADER_AT + HEADER_BYTES;
 const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
@@ -250,8 +249,7 @@ export class Commit {
    * reply tells: it names the old record, which its client then frees.
    */
   #isMarked({ first, last }: NetChange): boolean {
-    const isLost = markIn(this.#seen.i32[(last * SEEN_BYTES + NEXT) >> 2]) === 0;
-    if (isLost) return this.#isAnswered(first);
+    if (markIn(this.#seen, last * SEEN_BYTES) === 0) return this.#isAnswered(first);
     return isWordIn(this.#seen, this.#slotAt(last), this.#decided.decisions[last]);
   }
 
@@ -343,9 +341,7 @@ export class Commit {
     if (!this.#changeState(mark, i)) return false;
     // One CAS for each word: a second one would expect what the first has changed.
     if (this.#isPosted(word)) return true;
-    const at = this.#addSwap(word);
-    setWord(this.#swaps, at, low, high);
-    setWord(this.#swaps, at + 8, lowHalf(this.#states, 8 * i), highHalf(this.#states, 8 * i));
+    this.#postCas(word, low, high, lowHalf(this.#states, 8 * i), highHalf(this.#states, 8 * i));
     return true;
   };
 
@@ -356,8 +352,9 @@ export class Commit {
   }
 
   #allSwapped(): boolean {
-    for (let i = 0; i < this.#swapCount; i++)
+    for (let i = 0; i < this.#swapCount; i++) {
       if (!swapped(this.#swaps, i * CAS_BYTES)) return false;
+    }
     return true;
   }
 
@@ -409,9 +406,7 @@ export class Commit {
     for (let at = 0; at < bytes; at += 8) {
       const [a, b] = [(seen + at) >> 2, (recordAt + at) >> 2];
       if (from[a] === wanted[b] && from[a + 1] === wanted[b + 1]) continue;
-      const swap = this.#addSwap(to + at);
-      setWord(this.#swaps, swap, from[a], from[a + 1]);
-      setWord(this.#swaps, swap + 8, wanted[b], wanted[b + 1]);
+      this.#postCas(to + at, from[a], from[a + 1], wanted[b], wanted[b + 1]);
     }
   }
 
@@ -419,23 +414,19 @@ export class Commit {
   #postCount(word: number): void {
     if (this.#events === 0) return;
     const { before } = this.#decided;
-    const at = this.#addSwap(this.#at(word));
-    writeInteger(this.#swaps, at, before);
-    writeInteger(this.#swaps, at + 8, before + this.#events);
+    this.#postSwap(this.#at(word), wordOf(before), wordOf(before + this.#events));
   }
 
   #postSwap(word: Address, from: Word, to: Word): void {
-    const at = this.#addSwap(word);
-    setWord(this.#swaps, at, from.low, from.high);
-    setWord(this.#swaps, at + 8, to.low, to.high);
+    this.#postCas(word, from.low, from.high, to.low, to.high);
   }
 
-  /** Posts a CAS. Returns the offset in `#swaps` at which the caller must put its words. */
-  #addSwap(word: Address): number {
+  #postCas(word: Address, low: number, high: number, newLow: number, newHigh: number): void {
     const at = CAS_BYTES * this.#swapCount++;
     invariant(at + CAS_BYTES <= this.#swaps.u8.length, 'a turn posts more CASes than expected');
+    setWord(this.#swaps, at, low, high);
+    setWord(this.#swaps, at + 8, newLow, newHigh);
     this.#batch.cas(word, this.#swaps, at);
-    return at;
   }
 
   /** Retires the record of the turn before, which other servers may still be reading. */

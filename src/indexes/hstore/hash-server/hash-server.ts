@@ -62,7 +62,7 @@ export class HashServer {
   }
 
   /**
-   * Whether this client has memory of its own for the records of turns: blocks of a chunk that it
+   * Whether this client has its own memory for the records of turns: blocks of a chunk that it
    * keeps even if the pool gets full. Turns reuse them as epochs pass. A server process calls this
    * before it takes the lease: a server without such memory could not even delete anything.
    */
@@ -85,7 +85,7 @@ export class HashServer {
 
   /**
    * Called by the holder of the lease before it does anything but a turn. Afterwards a server that
-   * was overtaken, and does not know it, cannot decide a turn any more.
+   * was overtaken, and does not know it, can no longer decide a turn.
    */
   *forestall(): Operation<void> {
     for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
@@ -115,7 +115,7 @@ export class HashServer {
   *complete(waiting?: Waiting): Operation<boolean> {
     const { hashLease } = this.#pair;
     const held = yield* hashLease.holder();
-    const isOwn = held.serves && held.client === hashLease.own;
+    const isOwn = hashLease.isServer(held);
     if (!isOwn && !(yield* hashLease.isToBeHad(waiting?.seen(held) ?? held))) return false;
     yield* this.recover();
     return true;
@@ -149,7 +149,7 @@ export class HashServer {
  */
 export class OwnRecords {
   readonly #pair: PairAccess;
-  /** For each place that no operation has: the epoch since which no turn names it. */
+  /** For each place that no operation uses: the epoch since which no turn names it. */
   readonly #freeSince = new Map<Address, number>();
   readonly #taken = new Set<Address>();
 
@@ -178,7 +178,7 @@ export class OwnRecords {
     throw new FullForNow(epoch + EPOCHS_TO_RIPEN);
   }
 
-  /** Called when the operation has ended. `isUsed`: whether a turn may have the place. */
+  /** Called when the operation has ended. `isUsed`: whether a turn may have used the place. */
   give(place: Address, isUsed: boolean): void {
     const isFree = this.#freeSince.has(place);
     invariant(!isFree, 'a place for the record of a turn is given back twice');

@@ -10,6 +10,7 @@ import {
   Batch,
   CAS_BYTES,
   highHalf,
+  NULL_ADDRESS,
   type Operation,
   Scratch,
   swapped,
@@ -20,7 +21,7 @@ import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
 import { bucketIn } from '../protocol/geometry.ts';
-import { emptyRequest, type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { Reused } from '../protocol/reused.ts';
@@ -34,25 +35,18 @@ import {
   unitsOfSlot,
 } from '../protocol/slot.ts';
 import { nextBucketIn } from '../protocol/table-reader.ts';
-import { CHAINED_BUCKET_UNITS, type Decision, emptyDecision } from '../protocol/turn.ts';
+import { CHAINED_BUCKET_UNITS, Decision } from '../protocol/turn.ts';
 
 /** Buckets to read before a bucket is chained. */
 const BUCKETS_SAMPLED = 256;
 /** If those have this many records on average, the table grows instead. */
 const CROWDED = 4;
 
-/** A slot as it was read. */
-interface FoundSlot {
-  slot: Address;
-  low: number;
-  high: number;
-}
-
 /** A request in the mailbox, and what the server has read for it. Later turns reuse the object. */
 export class PostedRequest {
-  readonly request: HashRequest = emptyRequest();
+  readonly request = new HashRequest();
   /** The turn's decision on it. */
-  readonly decision: Decision = emptyDecision();
+  readonly decision = new Decision();
   /** The first bucket of its chain, and the last one that was read. */
   bucket: Address = 0;
   last: Address = 0;
@@ -63,7 +57,7 @@ export class PostedRequest {
   /** The request's key, and the record headers of the candidates. */
   readonly frame = new Request(BUCKET_BYTES);
   /** In `first`: the slots of its chain with the signature, and the first empty one or 0. */
-  readonly candidates = new Reused<FoundSlot>(() => ({ slot: 0, low: 0, high: 0 }));
+  readonly candidates = new Reused(() => ({ slot: NULL_ADDRESS, low: 0, high: 0 }));
   empty: Address = 0;
   readonly guard = new CycleGuard();
   /** The key's slot and its record's version, after the requests that this turn has decided. */
@@ -77,10 +71,6 @@ export class PostedRequest {
     this.decision.row = row;
     this.decision.number = number;
     this.decision.event = 0;
-    this.decision.slot = 0;
-    this.decision.low = 0;
-    this.decision.high = 0;
-    this.decision.header.fill(0);
     this.bucket = bucket;
     this.last = bucket;
     this.first = first;
@@ -207,7 +197,6 @@ export class KeyLookup {
   }
 }
 
-/** Posts the READ of a request's key. */
 function postKey({ request: { block, keyBytes }, frame }: PostedRequest, batch: Batch): void {
   frame.makeRoomForKey(keyBytes);
   frame.keyBytes = keyBytes;

@@ -32,7 +32,7 @@ import { isSame, isWordIn, type Word, wordIn } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
-/** Where a look puts what it reads: words of the pair at their own offsets, then the others. */
+/** Offsets in `#words`: the pair's words have their own offsets, and the others follow. */
 const ROWS_USED = PAIR_STATE_BYTES;
 const TURN_AGAIN = ROWS_USED + 8;
 /** The number of each row's last request, and behind these the last answered number of each row. */
@@ -42,10 +42,8 @@ const ROWS_READ_WHOLE = 128;
 /** An attempt fails if another server has decided a turn, or more rows are in use. */
 export const ATTEMPTS_MAX = 10_000;
 
-/** The result of a turn. */
 export interface TurnResult {
   answers: readonly Decision[];
-  /** Whether it has released the lease. */
   released?: boolean;
   /** The generation of a lost table, which must be rebuilt before anything can be answered. */
   lost?: number;
@@ -68,7 +66,6 @@ const OVERTAKEN: TurnResult = { answers: [], isOvertaken: true };
 export interface TurnOptions {
   /** Releases the lease in the same doorbell when no request is left. */
   release: boolean;
-  /** Most turns in a row. */
   turnsMax?: number;
   spare?: SpareBlock;
 }
@@ -114,7 +111,7 @@ export class TurnWorker {
   readonly #commit: Commit;
   readonly #words: Scratch;
   readonly #bodies = new Scratch(ROWS_READ_WHOLE * BODY_BYTES);
-  /** The requests that the last look has found, and those of a turn. */
+  /** The waiting requests that the last look has found, and the requests of this turn. */
   readonly #unanswered = new Reused<Unanswered>(() => ({ row: 0, number: 0 }));
   readonly #posted = new Reused<PostedRequest>(() => new PostedRequest());
   /** Rows of the mailbox that the last look has read. */
@@ -180,8 +177,13 @@ export class TurnWorker {
     // has answered that, the client reads its reply.
     const mayGoOn = spare === undefined || this.#waits(spare.row);
     if (!(yield* this.#take(look, block === spare ? spare.row : undefined))) return OVERTAKEN;
-    const lost = yield* this.#read();
-    if (lost !== undefined) return { answers: [], lost };
+    try {
+      yield* this.#lookup.read(this.#posted);
+    } catch (error) {
+      if (!(error instanceof TableLost)) throw error;
+      yield* reportLost(this.#pair.geometry, error.generation);
+      return { answers: [], lost: error.generation };
+    }
     const decided = yield* this.#decide(look.committed);
     const { answers, crowded, isOvertaken } = decided;
     if (crowded !== undefined || isOvertaken) return decided;
@@ -206,18 +208,6 @@ export class TurnWorker {
     for (const { row, number, reply } of answers) this.#pair.replies.answer(row, number, reply);
     const next = looksAhead && isDone ? this.#seen() : undefined;
     return { answers, released: releases && isDone, next };
-  }
-
-  /** Reads what the decisions need. Returns the generation of a table that was lost. */
-  *#read(): Operation<number | undefined> {
-    try {
-      yield* this.#lookup.read(this.#posted);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof TableLost)) throw error;
-      yield* reportLost(this.#pair.geometry, error.generation);
-      return error.generation;
-    }
   }
 
   /** The next turn reuses the decisions. */
@@ -327,10 +317,7 @@ export class TurnWorker {
   }
 
   #waits(row: number | undefined): boolean {
-    for (let i = 0; i < this.#unanswered.length; i++) {
-      if (this.#unanswered.at(i).row === row) return true;
-    }
-    return false;
+    return this.#unanswered.find((one) => one.row === row) !== undefined;
   }
 
   /**
@@ -355,19 +342,11 @@ export class TurnWorker {
       const one = this.#posted.add();
       const request = decodeRequest(this.#bodies, at, one.request);
       const bucket = geometry.bucketOf(request);
-      const first = this.#firstOf(bucket);
+      const first = this.#posted.find((other) => other !== one && other.bucket === bucket);
       if (first && !mayFollow(first.request, request)) this.#posted.length--;
       else one.begin(chosen.at(i), bucket, first);
     }
     return true;
-  }
-
-  /** The bucket's first request in this turn, except the one being taken, which is the last. */
-  #firstOf(bucket: Address): PostedRequest | undefined {
-    for (let i = 0; i < this.#posted.length - 1; i++) {
-      if (this.#posted.at(i).bucket === bucket) return this.#posted.at(i);
-    }
-    return undefined;
   }
 }
 

@@ -23,19 +23,19 @@ export const PAIR = {
   applied: 192,
 } as const;
 const PAIR_HEADER = 256;
-/** The words above. */
+/** Bytes of the words above. */
 export const PAIR_STATE_BYTES = 200;
 
 export const LOG_ENTRY_BYTES = 32;
 export const BODY_BYTES = 64;
 export const REPLY_BYTES = 32;
 
-/** Places for records of turns that each client has; see hash-server.ts. */
+/** How many places for records of turns each client has: see hash-server.ts. */
 const OWN_RECORDS = 16;
 /** Bytes for the record of a turn with one request. */
 const OWN_RECORD_BYTES = 2 * LINE;
 
-/** Requests that are answered together: one batch of the log. */
+/** The most requests that a turn answers. */
 const TURN_MAX = 64;
 
 /** A mailbox in the pool: parallel arrays, one row for each request that can wait. */
@@ -127,8 +127,8 @@ export function bucketIn(h1: number, buckets: number): number {
 export const SEGMENT_BUCKETS = 16_384;
 
 /**
- * Where everything of one pair stands: header, two mailboxes, log, the addresses of the segments
- * that are its hash table, and places for records of turns.
+ * The layout of one pair: header, two mailboxes, log, the addresses of the segments that are its
+ * hash table, and places for records of turns.
  */
 export class PairGeometry {
   readonly number: number;
@@ -137,7 +137,7 @@ export class PairGeometry {
   readonly skiplistMailbox: MailboxGeometry;
   /** Addresses of the table's segments: known when the index is open. */
   readonly segments: Address[] = [];
-  /** Which table these segments are, how many buckets it has, and the mark of each. */
+  /** The generation of the segments' table, its number of buckets, and each bucket's mark. */
   generation = 0;
   buckets = 0;
   mark = 0;
@@ -162,7 +162,7 @@ export class PairGeometry {
     this.end = this.#ownRecords + clients * OWN_RECORDS * OWN_RECORD_BYTES;
   }
 
-  /** Notes that `segments` are now those of the table of this generation. */
+  /** Call when `segments` are those of the table of this generation. */
   use(generation: number): void {
     this.generation = generation;
     this.buckets = bucketsOf(this.shape, generation);

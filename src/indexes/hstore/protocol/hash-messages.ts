@@ -7,6 +7,7 @@ import {
 } from '../../../records/layout.ts';
 import {
   type Address,
+  NULL_ADDRESS,
   readInteger,
   type Scratch,
   setWord,
@@ -45,21 +46,21 @@ export const OUT_OF_MEMORY = 7;
  *   32  the record's checksum without its version 32 | value bytes 32 | lengths, codec, flags 32
  *   48  expected slot 64
  */
-export interface HashRequest {
-  operation: number;
-  condition: Condition | typeof IF_SLOT;
-  units: number;
-  keyBytes: number;
-  block: Address;
-  h1: number;
-  h2: number;
-  expectedVersion: number;
-  firstVersion: number;
-  sealedBody: number;
-  valueBytes: number;
-  kind: number;
-  slotLow: number;
-  slotHigh: number;
+export class HashRequest {
+  operation = 0;
+  condition: Condition | typeof IF_SLOT = ALWAYS;
+  units = 0;
+  keyBytes = 0;
+  block: Address = NULL_ADDRESS;
+  h1 = 0;
+  h2 = 0;
+  expectedVersion = 0;
+  firstVersion = 0;
+  sealedBody = 0;
+  valueBytes = 0;
+  kind = 0;
+  slotLow = 0;
+  slotHigh = 0;
 }
 
 /** What a client asks about the key of its request. */
@@ -95,40 +96,19 @@ export function encodeRequest(
   i32[word + 13] = slotHigh;
 }
 
-export function emptyRequest(): HashRequest {
-  return {
-    operation: 0,
-    condition: ALWAYS,
-    units: 0,
-    keyBytes: 0,
-    block: 0,
-    h1: 0,
-    h2: 0,
-    expectedVersion: 0,
-    firstVersion: 0,
-    sealedBody: 0,
-    valueBytes: 0,
-    kind: 0,
-    slotLow: 0,
-    slotHigh: 0,
-  };
-}
-
 /** Decodes a row whose request is complete. Raises SW_POOL_CORRUPT. */
 export function decodeRequest(
   words: Scratch,
   at: number,
-  request: HashRequest = emptyRequest(),
+  request: HashRequest = new HashRequest(),
 ): HashRequest {
   const { i32 } = words;
   const word = at >> 2;
   const operation = i32[word] & 0xff;
   const keyBytes = i32[word + 1];
   invariant(operation === OP_WRITE || isRemoval(operation), `a request to do ${operation}`);
-  invariant(
-    keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX,
-    `a request with a key of ${keyBytes} bytes`,
-  );
+  const isKey = keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX;
+  invariant(isKey, `a request with a key of ${keyBytes} bytes`);
   request.operation = operation;
   request.condition = ((i32[word] >>> 8) & 0xff) as HashRequest['condition'];
   request.units = (i32[word] >>> 16) & 0xff;
@@ -158,15 +138,15 @@ export function setHeader(header: Int32Array, request: HashRequest, version: num
 /** Lower bits of a reply's sequence. The upper ones follow from the committed sequence. */
 const SEQUENCE_BITS = 29;
 
-export interface HashReply {
-  outcome: Outcome | typeof OUT_OF_MEMORY;
+export class HashReply {
+  outcome: Outcome | typeof OUT_OF_MEMORY = REFUSED;
   /** Version of the record that was written; in a refusal, of the record that is there. */
-  version: number;
+  version = 0;
   /** The slot as it was, 0 when the key was absent. */
-  oldLow: number;
-  oldHigh: number;
+  oldLow = 0;
+  oldHigh = 0;
   /** Sequence of the change in the log; 0 for none. */
-  sequence: number;
+  sequence = 0;
 }
 
 /**
@@ -183,7 +163,7 @@ export function encodeReply(reply: HashReply, number: number, words: Scratch, at
   setWord(words, at + 24, reply.outcome | (reply.sequence << (32 - SEQUENCE_BITS)), number);
 }
 
-/** `committed` is any sequence of about the time of the reply. */
+/** `committed` is a sequence that was committed at about the time of the reply. */
 export function decodeReply(words: Scratch, at: number, committed: number): HashReply {
   const { i32 } = words;
   const word = at >> 2;

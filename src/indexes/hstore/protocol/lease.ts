@@ -15,7 +15,7 @@ import {
 const SERVES = 2 ** CLIENT_BITS;
 const YIELDS = 2 * SERVES;
 const TOKEN_SHIFT = CLIENT_BITS + 2;
-/** Where a lease notes that primaries are elected, and what stands there then. */
+/** Offset of the word that says whether primaries are elected, and its value if they are. */
 const ELECTED_AT = 16;
 const ELECTED = 0x64_65_74_63_65_6c_45n;
 
@@ -39,12 +39,11 @@ export interface Holder extends Holding {
   readonly stands?: boolean;
 }
 
-/** The holder, of a word that was READ. */
 export function holderIn(words: Scratch, at: number): Holder {
   return { ...holdingIn(words, at), word: BigInt.asUintN(64, words.i64[at >> 3]) };
 }
 
-/** As `holderIn`, without the BigInt `word`, which would be garbage in every turn. */
+/** As `holderIn`, without the BigInt `word`, which would make garbage in every turn. */
 export function holdingIn(words: Scratch, at: number): Holding {
   const [low, high] = [lowHalf(words, at), highHalf(words, at)];
   return {
@@ -101,6 +100,16 @@ export class Lease {
     return this.own + (this.#yields ? YIELDS : 0);
   }
 
+  /** Whether this client has the lease as a server process. */
+  isServer({ client, serves }: Holding): boolean {
+    return serves && client === this.own;
+  }
+
+  /** Whether another client has the lease. */
+  isTaken({ client }: Holding): boolean {
+    return client !== 0 && client !== this.own;
+  }
+
   /** Whether this client has the lease for turns, or as a server process. */
   isForTurns({ client, serves, yields, token }: Holding): boolean {
     if (client !== this.own) return false;
@@ -150,14 +159,14 @@ export class Lease {
     return yield* isGone(this.#membership, client);
   }
 
-  /** The token stays. */
+  /** Releases a lease that was taken for a repair, or to serve. The token stays. */
   *release(): Operation<void> {
     const { client, word, yields, token } = yield* this.holder();
     if (client !== this.own || yields) return;
     yield* control.swap(this.address, word, wordOf(0, false, token));
   }
 
-  /** Gives back what was taken for turns, unless another has overtaken this client. */
+  /** Releases a lease that was taken for turns, unless another client has overtaken this one. */
   *releaseTurns(): Operation<void> {
     yield* control.swap(this.address, BigInt(this.forTurns), 0n);
   }
@@ -177,7 +186,7 @@ export class Lease {
     yield* control.store(this.address + 8, BigInt(++this.#beats));
   }
 
-  /** Whether this client cannot find out whether the holder is gone, and so never follows it. */
+  /** Whether this client cannot see whether the holder is gone, and so never succeeds it. */
   *isOutOfSight({ client }: Holder): Operation<boolean> {
     const row = yield* rowOf(this.#membership, client);
     return row !== undefined && this.#membership.isOutOfSight(row);

@@ -24,7 +24,7 @@ export interface LogEntry extends NamedSlot {
 }
 
 /**
- * An entry of a pair's log, 32 bytes: each word has 32 bits of it and, above, of its sequence:
+ * An entry of a pair's log, 32 bytes. Each word has 32 bits of it and, above, of its sequence:
  *
  *    0 address of the slot, low half   8 its high half 24 | event 8
  *   16 the slot's word, low half      24 its high half
@@ -73,7 +73,7 @@ export class FoldedLog {
   readonly #geometry: PairGeometry;
   readonly #bySlot = new Map<Address, Folded>();
   readonly #words = new Scratch(8);
-  /** Up to here it was read. */
+  /** The last sequence that was read. */
   #sequence: number;
 
   constructor(geometry: PairGeometry, from: number) {

@@ -6,7 +6,7 @@ import { Batch, type Operation, readInteger, Scratch } from '../../../verbs/inde
 import { BODY_BYTES, type MailboxGeometry } from './geometry.ts';
 import { PATIENCE, pauseAfter } from './waiting.ts';
 
-/** Most rows of one client, and so most of its requests that can wait in a mailbox at once. */
+/** How many rows a client may own, and so how many of its requests can wait at once. */
 const OWN_ROWS_MAX = 64;
 
 /** A request that is not answered. */
@@ -123,9 +123,9 @@ export class Mailbox {
     try {
       const words = new Scratch(8 * late.length);
       const batch = new Batch();
-      late.forEach((row, i) => {
+      for (const [i, row] of late.entries()) {
         batch.read(this.geometry.answered(row), 8, words, 8 * i);
-      });
+      }
       yield batch;
       const answered = late.filter((row, i) => readInteger(words, 8 * i) === this.#last.get(row));
       late = late.filter((row) => !answered.includes(row));

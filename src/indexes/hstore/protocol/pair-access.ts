@@ -15,7 +15,7 @@ const FREED_BEFORE_ASKING = 64;
 /** The words of a pair of servers, as one client reads and writes them. */
 export class PairAccess {
   readonly geometry: PairGeometry;
-  /** Number of the store in the pool's catalog: whose blocks these are. */
+  /** The store's number in the pool's catalog: its blocks carry it. */
   readonly catalog: number;
   readonly pool: Pool;
   readonly mailbox: Mailbox;
@@ -42,9 +42,6 @@ export class PairAccess {
   works = false;
   /** What a server process does from time to time during long work. */
   duties: (() => Operation<void>) | undefined;
-  /** Shows that this client makes progress in work that takes longer than a holder may stall. */
-  readonly meanwhile = () => this.#meanwhile();
-
   #fullUntilFreed = 0;
 
   constructor(geometry: PairGeometry, catalog: number, pool: Pool) {
@@ -63,7 +60,7 @@ export class PairAccess {
 
   /**
    * Polls the state of the servers until `attempt` has a result. Meanwhile `Waiting` may fence the
-   * server of the role. Raises an error if the wait takes too long.
+   * role's server. Raises SW_TIMEOUT or SW_NO_PRIMARY.
    */
   *waitFor<T>(
     role: 'hash' | 'skiplist',
@@ -82,7 +79,8 @@ export class PairAccess {
     }
   }
 
-  *#meanwhile(): Operation<void> {
+  /** Shows that this client makes progress in work that takes longer than a holder may stall. */
+  *meanwhile(): Operation<void> {
     if (this.holds) yield* this.hashLease.beat();
     if (this.duties) yield* this.duties();
   }

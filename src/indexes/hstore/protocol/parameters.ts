@@ -35,23 +35,23 @@ const DEFAULT_ROWS_MIN = 1024;
 const POOL_BYTES_PER_ROW = 2 ** 16;
 
 export function hstoreShape(
-  wishes: Readonly<Record<string, number | undefined>>,
+  given: Readonly<Record<string, number | undefined>>,
   poolBytes: number,
   seed: number,
 ): HStoreShape {
-  const pairs = inRange('pairs', wishes.pairs ?? 1, 1, 16);
-  const most = wishes.bucketsMax ?? BUCKETS_MAX;
-  const wanted = wishes.buckets ?? Math.min(bucketsFor(poolBytes / pairs), most);
+  const pairs = inRange('pairs', given.pairs ?? 1, 1, 16);
+  const most = given.bucketsMax ?? BUCKETS_MAX;
+  const wanted = given.buckets ?? Math.min(bucketsFor(poolBytes / pairs), most);
   const buckets = powerInRange('buckets', wanted, 1, BUCKETS_MAX);
   return {
     pairs,
     buckets,
-    rows: inRange('rows', wishes.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
-    log: powerInRange('log', wishes.log ?? 4096, 2, 2 ** 20),
-    partitions: inRange('partitions', wishes.partitions ?? 4, 1, 64),
-    sync: inRange('sync', wishes.sync ?? 0, 0, 1),
+    rows: inRange('rows', given.rows ?? rowsFor(poolBytes), 1, ROWS_MAX),
+    log: powerInRange('log', given.log ?? 4096, 2, 2 ** 20),
+    partitions: inRange('partitions', given.partitions ?? 4, 1, 64),
+    sync: inRange('sync', given.sync ?? 0, 0, 1),
     seed,
-    bucketsMax: powerInRange('bucketsMax', wishes.bucketsMax ?? buckets, buckets, BUCKETS_MAX),
+    bucketsMax: powerInRange('bucketsMax', given.bucketsMax ?? buckets, buckets, BUCKETS_MAX),
   };
 }
 

@@ -29,14 +29,14 @@ const HEAD_BYTES = KEY_UNITS * UNIT_BYTES;
 /** Records that are read in one doorbell. */
 const RECORDS_PER_READ = 1024;
 
-/** A key where it stands in memory: `bytes` of it from byte `at` on. */
+/** A key in memory: `bytes` bytes from offset `at` on. */
 export interface KeyBytes {
   readonly u8: Uint8Array;
   readonly at: number;
   readonly bytes: number;
 }
 
-/** A key with zeros up to the next 16 bytes: it can be hashed where it stands. */
+/** A key that is padded with zeros to a multiple of 16 bytes, so that it can be hashed in place. */
 export interface PaddedKey extends KeyBytes {
   /** The same memory; `at` is a multiple of 4. */
   readonly i32: Int32Array;
@@ -47,7 +47,7 @@ export function paddedBytes(bytes: number): number {
   return Math.ceil(bytes / HASH_PADDING) * HASH_PADDING;
 }
 
-/** A key's bytes as a string of a character for each: such strings compare as the bytes do. */
+/** A key as a string with a character for each byte: such strings compare as the bytes do. */
 export function textOfKey(key: Uint8Array): string {
   return Buffer.from(key.buffer, key.byteOffset, key.length).latin1Slice(0, key.length);
 }

@@ -27,7 +27,7 @@ export interface Ticket {
   readonly row: number;
   readonly number: number;
   reply: HashReply | undefined;
-  /** The news that its operation has heard of, and how often it has asked since. */
+  /** The number of the last news that its operation knows, and how often it has asked since. */
   heard: number;
   asked: number;
   /** The last look that its operation has counted. */
@@ -38,8 +38,8 @@ export interface Ticket {
  * The requests of one client that wait in a pair's mailbox. Their operations share looks: one
  * doorbell reads the answers for all of them. So no operation looks while another one does, or
  * before it has seen the result of the last look. Answers that an operation of this client gives as
- * the server need not be read from the pool. An operation that gets no news for long looks itself,
- * because the one that it relies on may have been abandoned.
+ * the server need not be read from the pool. An operation that waits long without news looks
+ * itself, because the one that it relies on may have been abandoned.
  */
 export class Replies {
   readonly #mailbox: MailboxGeometry;
@@ -70,7 +70,7 @@ export class Replies {
     this.#mailbox = hashMailbox;
   }
 
-  /** The request stands in the mailbox from now on. */
+  /** Notes a request that is about to be posted. */
   expect(row: number, number: number): Ticket {
     invariant(this.#in(row) === undefined, 'two requests of a client wait in one row');
     const heard = this.#news;
@@ -88,8 +88,7 @@ export class Replies {
   }
 
   #in(row: number): Ticket | undefined {
-    for (const ticket of this.#waiting) if (ticket.row === row) return ticket;
-    return undefined;
+    return this.#waiting.find((ticket) => ticket.row === row);
   }
 
   /** Call when this client, as the server, has written an answer to the pool. */

@@ -18,6 +18,11 @@ export class Reused<T> {
     return this.#items[this.length++];
   }
 
+  find(test: (item: T) => boolean): T | undefined {
+    for (let i = 0; i < this.length; i++) if (test(this.#items[i])) return this.#items[i];
+    return undefined;
+  }
+
   /** Drops the items that the test refuses. The others keep their order. */
   keep(test: (item: T, i: number) => boolean): void {
     let kept = 0;

@@ -1,4 +1,4 @@
-import { type Address, type Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
+import { type Address, highHalf, lowHalf, type Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import type { Word } from './word.ts';
 
 /**
@@ -70,12 +70,12 @@ export function markOf(growth: number): number {
   return 2 * growth + 1;
 }
 
-/** The mark in the low half of a bucket's last word; 0 for a lost bucket. */
-export function markIn(nextLow: number): number {
-  return nextLow & MARK_BITS;
+/** The mark of the bucket at `at`; 0 for a lost bucket. */
+export function markIn(words: Scratch, at: number): number {
+  return lowHalf(words, at + NEXT) & MARK_BITS;
 }
 
-/** Address of the next bucket of a chain, 0 at its end. */
-export function nextOf(low: number, high: number): Address {
-  return high * LOW_VALUES + ((low & ~MARK_BITS) >>> 0);
+/** Address of the bucket behind the one at `at`, 0 at the end of its chain. */
+export function nextIn(words: Scratch, at: number): Address {
+  return highHalf(words, at + NEXT) * LOW_VALUES + ((lowHalf(words, at + NEXT) & ~MARK_BITS) >>> 0);
 }

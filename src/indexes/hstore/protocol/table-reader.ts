@@ -3,21 +3,20 @@ import { type Address, Frame, type Operation, type Scratch } from '../../../verb
 import { markOfTable, type PairGeometry, SEGMENT_BUCKETS } from './geometry.ts';
 import type { PairAccess } from './pair-access.ts';
 import { TableLost } from './pair-state.ts';
-import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, NEXT, nextOf, SLOTS } from './slot.ts';
+import { BUCKET_BYTES, isEmpty, markIn, type NamedSlot, nextIn, SLOTS } from './slot.ts';
 
 /** Buckets to read at once in a walk that may stop after any of them. */
 export const STEP_BUCKETS = 64;
-/** Buckets to read at once of a whole table; divides a segment. */
+/** Buckets to read at once in a walk over a whole table; divides a segment. */
 const WIDE_STEP_BUCKETS = SEGMENT_BUCKETS / 16;
 
 /** The address of the bucket behind this one, 0 at the end of its chain; raises TableLost. */
-export function nextBucketIn({ i32 }: Scratch, at: number, generation: number): Address {
-  const word = (at + NEXT) >> 2;
-  if (markIn(i32[word]) !== markOfTable(generation)) throw new TableLost(generation);
-  return nextOf(i32[word], i32[word + 1]);
+export function nextBucketIn(words: Scratch, at: number, generation: number): Address {
+  if (markIn(words, at) !== markOfTable(generation)) throw new TableLost(generation);
+  return nextIn(words, at);
 }
 
-type SlotVisitor = (slot: Address, low: number, high: number) => void;
+type SlotVisitor = (slot: NamedSlot) => void;
 
 /**
  * Reads `count` buckets of a table from `first` on, and their chains, and visits the slots that
@@ -65,8 +64,8 @@ function visitSlots(
     if (next !== 0) behind.push(next);
     for (let slot = 0; slot < SLOTS; slot++) {
       const word = (at >> 2) + 2 * slot;
-      const high = i32[word + 1];
-      if (!isEmpty(high)) visit(buckets[i] + 8 * slot, i32[word], high);
+      const [low, high] = [i32[word], i32[word + 1]];
+      if (!isEmpty(high)) visit({ slot: buckets[i] + 8 * slot, low, high });
     }
   }
   return behind;
@@ -74,18 +73,17 @@ function visitSlots(
 
 /** All slots of a pair's table that name a record, many at a time. Raises TableLost. */
 export function* walkSlots(
-  { geometry, meanwhile }: PairAccess,
+  pair: PairAccess,
   visit: (slots: readonly NamedSlot[]) => Operation<void>,
 ): Operation<void> {
+  const { geometry } = pair;
   const { buckets } = geometry;
   const frame = new Frame(0);
   for (let first = 0; first < buckets; first += WIDE_STEP_BUCKETS) {
     const count = Math.min(WIDE_STEP_BUCKETS, buckets - first);
     const slots: NamedSlot[] = [];
-    yield* readBuckets(geometry, first, count, frame, (slot, low, high) => {
-      slots.push({ slot, low, high });
-    });
+    yield* readBuckets(geometry, first, count, frame, (slot) => slots.push(slot));
     if (slots.length > 0) yield* visit(slots);
-    yield* meanwhile();
+    yield* pair.meanwhile();
   }
 }

@@ -2,14 +2,15 @@ import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES, sizeClassOf } from '../../../records/layout.ts';
 import {
   type Address,
+  NULL_ADDRESS,
   readInteger,
   type Scratch,
   setWord,
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { REFUSED } from '../../contract.ts';
-import { decodeReply, encodeReply, type HashReply } from './hash-messages.ts';
+
+import { decodeReply, encodeReply, HashReply } from './hash-messages.ts';
 import type { Reused } from './reused.ts';
 import type { Word } from './word.ts';
 
@@ -42,12 +43,12 @@ export interface RecordBlock {
   units: number;
 }
 
-/** Turns up to this one, modulo 2^14. */
+/** The number of turns up to this one, modulo 2^14. */
 export function countOfTurn({ high }: Word): number {
   return high >>> COUNT_SHIFT;
 }
 
-/** A turn without decisions, after which the CAS of a server that expects the turn before fails. */
+/** An empty turn: it only makes the CAS of a server that expects the turn before fail. */
 export function emptyTurnAfter({ low, high }: Word): Word {
   return { low, high: (high + (1 << COUNT_SHIFT)) | 0 };
 }
@@ -68,22 +69,16 @@ const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
 /** A turn's decision on one request: a change, with event 0 for none, and the reply. */
-export interface Decision {
-  row: number;
-  number: number;
-  event: number;
-  slot: Address;
-  low: number;
-  high: number;
-  readonly reply: HashReply;
+export class Decision {
+  row = 0;
+  number = 0;
+  event = 0;
+  slot: Address = NULL_ADDRESS;
+  low = 0;
+  high = 0;
+  readonly reply: HashReply = new HashReply();
   /** The header that the new record of an update gets. */
-  readonly header: Int32Array;
-}
-
-export function emptyDecision(): Decision {
-  const reply: HashReply = { outcome: REFUSED, version: 0, oldLow: 0, oldHigh: 0, sequence: 0 };
-  const header = new Int32Array(HEADER_BYTES / 4);
-  return { row: 0, number: 0, event: 0, slot: 0, low: 0, high: 0, reply, header };
+  readonly header: Int32Array = new Int32Array(HEADER_BYTES / 4);
 }
 
 /**
@@ -131,7 +126,7 @@ export function unitsOfRecord(decisions: number): number {
  */
 export const CHAINED_BUCKET_UNITS: number = unitsOfRecord(1);
 
-/** Where a decision stands in the record. */
+/** Offset of a decision in the record. */
 export function decisionAt(decision: number): number {
   return HEAD_BYTES + decision * DECISION_BYTES;
 }
@@ -155,8 +150,8 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
 }
 
 /**
- * The record in a block of so many bytes, for a mailbox of so many rows. A record that is damaged,
- * or was overwritten because its turn is done, has no decisions.
+ * Decodes the record in a block of `bytes` bytes, for a mailbox of `rows` rows. A record that is
+ * damaged, or was overwritten because its turn is done, has no decisions.
  */
 export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRecord {
   const { i32 } = words;

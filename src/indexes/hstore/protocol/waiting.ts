@@ -91,9 +91,8 @@ export class Waiting {
     this.#still = still;
     if (this.#polls > pollsMax || still > LAPSES * lapse) throw yield* this.#inVain(holder);
     if (this.isTime) yield* this.#lease.refuseUnelected(holder);
-    const { client, yields } = holder;
-    const isOther = client !== 0 && client !== this.#lease.own && !yields;
-    if (isOther && still >= lapse && this.isTime) {
+    const mayFence = this.#lease.isTaken(holder) && !holder.yields;
+    if (mayFence && still >= lapse && this.isTime) {
       this.fences++;
       yield* this.#lease.fence(holder);
     }

@@ -3,7 +3,7 @@ import { type Address, Batch, type Operation, Scratch } from '../../../verbs/ind
 import { hasTable } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
-import { decodeRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { decodeRequest, type HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import { postBodies, readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { servingTurns } from './serve-turns.ts';
@@ -12,10 +12,7 @@ import { servingTurns } from './serve-turns.ts';
 const POLLS_MAX = 512;
 
 /** A record that a request names. */
-interface Named {
-  block: Address;
-  units: number;
-}
+type Named = Pick<HashRequest, 'block' | 'units'>;
 
 /**
  * Records named by requests to the hash server that are unanswered, and whose clients are gone.
@@ -43,13 +40,11 @@ export function* waitingScans(pair: Pair): Operation<Address[]> {
 }
 
 /** Leaves out removals that name the key's own record, which they do not own. */
-function owning<T extends { operation: number }>(requests: readonly T[]): T[] {
+function owning(requests: readonly HashRequest[]): HashRequest[] {
   return requests.filter(({ operation }) => operation !== OP_REMOVE_FOUND);
 }
 
-/**
- * Requests unanswered before and after their bodies were read, so that no body is a later one's.
- */
+/** Requests unanswered before and after their bodies were read: so no body is a later one's. */
 function* waiting<T>(
   geometry: MailboxGeometry,
   decode: (words: Scratch, at: number) => T,

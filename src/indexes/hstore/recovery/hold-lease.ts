@@ -17,7 +17,7 @@ export function* tryHolding<T>(
 ): Operation<{ value: T } | undefined> {
   const { hashLease, hashServer } = pair;
   const held = yield* hashLease.holder();
-  const isOwn = held.serves && held.client === hashLease.own;
+  const isOwn = hashLease.isServer(held);
   if (isOwn) {
     // This client has the lease already. Its operations use it one at a time.
     if (pair.works) return undefined;
@@ -56,8 +56,7 @@ export function* inTwoParts(
   second: (isUnchanged: () => Operation<boolean>) => Operation<void>,
 ): Operation<void> {
   const { hashLease, hashServer } = pair;
-  const { client, serves } = yield* hashLease.holder();
-  const isServer = serves && client === hashLease.own;
+  const isServer = hashLease.isServer(yield* hashLease.holder());
   let isKept = isServer;
   const parts = function* (): Operation<void> {
     const before = yield* hashServer.recover();

@@ -5,8 +5,7 @@ import { SLOT_UNITS_MAX } from '../../../records/layout.ts';
 import {
   type Address,
   Batch,
-  highHalf,
-  lowHalf,
+  NULL_ADDRESS,
   type Operation,
   Scratch,
 } from '../../../verbs/index.ts';
@@ -14,7 +13,7 @@ import type { Pair } from '../pair.ts';
 import { generationAfter, type PairGeometry, pairOf } from '../protocol/geometry.ts';
 import { loadSegments, readState, reportLost, withdrawReport } from '../protocol/pair-state.ts';
 import { readHeads } from '../protocol/record-heads.ts';
-import { markIn, NEXT, nextOf, signatureOf, slotWord } from '../protocol/slot.ts';
+import { BUCKET_BYTES, markIn, NEXT, nextIn, signatureOf, slotWord } from '../protocol/slot.ts';
 import type { Waiting } from '../protocol/waiting.ts';
 import type { Word } from '../protocol/word.ts';
 import type { SkiplistImage } from '../skiplist-server/skiplist-image.ts';
@@ -54,9 +53,9 @@ export function* repair(pair: Pair, waiting?: Waiting): Operation<boolean> {
 
 /** Whether another living client is the skiplist server, which knows what was in the table. */
 export function* hasOtherSkiplistServer(pair: Pair): Operation<boolean> {
-  const { client } = (yield* readState(pair)).skiplist.holder;
-  if (client === 0 || client === pair.skiplistLease.own) return false;
-  return !(yield* isGone(pair.pool.membership, client));
+  const { holder } = (yield* readState(pair)).skiplist;
+  if (!pair.skiplistLease.isTaken(holder)) return false;
+  return !(yield* isGone(pair.pool.membership, holder.client));
 }
 
 /**
@@ -202,14 +201,15 @@ function* unmarkBuckets(geometry: PairGeometry): Operation<void> {
 }
 
 function* bucketsBehind({ mark }: PairGeometry, buckets: Address[]): Operation<Address[]> {
-  const words = new Scratch(8 * buckets.length);
+  const words = new Scratch(BUCKET_BYTES * buckets.length);
   const batch = new Batch();
-  for (const [i, bucket] of buckets.entries()) batch.read(bucket + NEXT, 8, words, 8 * i);
-  yield batch;
-  const behind: Address[] = [];
-  for (let at = 0; at < 8 * buckets.length; at += 8) {
-    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
-    if (markIn(low) === mark && nextOf(low, high) !== 0) behind.push(nextOf(low, high));
+  for (const [i, bucket] of buckets.entries()) {
+    batch.read(bucket + NEXT, 8, words, BUCKET_BYTES * i + NEXT);
   }
-  return behind;
+  yield batch;
+  return buckets.flatMap((_, i) => {
+    const at = BUCKET_BYTES * i;
+    const next = markIn(words, at) === mark ? nextIn(words, at) : NULL_ADDRESS;
+    return next === NULL_ADDRESS ? [] : [next];
+  });
 }

@@ -132,9 +132,7 @@ export class TableImage {
     invariant(isWhole, 'a hash table is published that lacks a segment');
     const bytes = 8 * this.#segments.length;
     const words = new Scratch(bytes + 8);
-    this.#segments.forEach((segment, i) => {
-      writeInteger(words, 8 * i, segment);
-    });
+    for (const [i, segment] of this.#segments.entries()) writeInteger(words, 8 * i, segment);
     writeInteger(words, bytes, wholeTable(this.#generation));
     yield new Batch()
       .write(geometry.segmentTable, bytes, words, 0)

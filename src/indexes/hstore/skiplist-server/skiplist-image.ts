@@ -14,7 +14,7 @@ import { SlotMap } from './slot-map.ts';
 /** Nodes to handle between two rounds of the server's other duties. */
 const NODES_BETWEEN_DUTIES = 2 ** 16;
 
-/** A key, a character for each byte, and the slot's word that names its record. */
+/** A key as text (`textOfKey`), and the slot's word that names its record. */
 export interface OrderedSlot extends Word {
   readonly key: string;
 }
@@ -35,14 +35,13 @@ export class SkiplistImage {
     this.bySlot = new SlotMap(this.nodes);
   }
 
-  /** Adds a slot that a walk has found, with its key. */
   add(slot: NamedSlot, key: PaddedKey): void {
     this.nodes.take(slot, key);
   }
 
   /**
-   * Puts all added nodes into the lists. It sorts them first, so that it can append each to its
-   * list. Inserting a million one by one takes ten times as long.
+   * Puts all added nodes into the lists. Sorts them first, so that it can append each to its list:
+   * inserting a million one by one takes ten times as long.
    */
   *link(meanwhile: () => Operation<void>): Operation<void> {
     const { nodes, partitions } = this;
@@ -111,11 +110,11 @@ export class SkiplistImage {
         nodes.high[node] = high;
       }
     }
-    added.forEach((slot, i) => {
+    for (const [i, slot] of added.entries()) {
       const node = nodes.take(slot, keys[i]);
       this.bySlot.add(node);
       this.partitions[this.#partitionOf(node)].insert(node);
-    });
+    }
   }
 
   #remove(node: number): void {

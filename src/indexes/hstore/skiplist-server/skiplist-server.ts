@@ -58,9 +58,7 @@ function* answer(pair: Pair, waiting: readonly Unanswered[]): Operation<void> {
   // Not earlier: the answers must have what the clients had seen when they posted their requests.
   yield* catchUp(pair);
   const batch = new Batch();
-  waiting.forEach((one, i) => {
-    postAnswer(pair, one, messages[i], keys[i], batch);
-  });
+  for (const [i, one] of waiting.entries()) postAnswer(pair, one, messages[i], keys[i], batch);
   yield batch;
 }
 
@@ -105,10 +103,14 @@ const FUZZY_ATTEMPTS = 2;
 const YIELDING_ATTEMPTS = 4;
 const ATTEMPTS_MAX = 1000;
 
-/** The result of a walk over the table: the changes that bring it up to `committed`. */
-interface Built {
+/** How far a table's changes are committed. */
+interface Settled {
   committed: number;
   generation: number;
+}
+
+/** The result of a walk over the table: the changes that bring it up to `committed`. */
+interface Built extends Settled {
   changes: readonly Folded[];
 }
 
@@ -132,28 +134,24 @@ export function* catchUp(pair: Pair): Operation<void> {
       yield* control.pause(pauseAfter(polls++, patience));
       continue;
     }
-    yield* advance(pair, generation, committed, attempt++);
+    yield* advance(pair, { committed, generation }, attempt++);
     invariant(attempt < ATTEMPTS_MAX, 'a skiplist never catches up');
   }
 }
 
-function* advance(
-  pair: Pair,
-  generation: number,
-  target: number,
-  attempt: number,
-): Operation<void> {
+function* advance(pair: Pair, target: Settled, attempt: number): Operation<void> {
+  const { generation, committed } = target;
   const { skiplist } = pair;
   skiplist.isAdvancing = true;
   try {
-    if (yield* skiplist.followLog(generation, target)) return;
-    if (!skiplist.has(generation, target)) yield* rebuild(pair, attempt);
+    if (yield* skiplist.followLog(generation, committed)) return;
+    if (!skiplist.has(generation, committed)) yield* rebuild(pair, attempt);
   } finally {
     skiplist.isAdvancing = false;
   }
 }
 
-function* settledState(pair: Pair): Operation<{ committed: number; generation: number }> {
+function* settledState(pair: Pair): Operation<Settled> {
   const committed = yield* pair.hashServer.committedFromNow();
   const { table } = yield* readState(pair);
   return { committed, generation: table.generation };
@@ -195,10 +193,10 @@ function* walkHolding(
   isPatient: boolean,
 ): Operation<Built | undefined> {
   const what = 'the lease to build the skiplist is not free';
-  const { serves, client, token } = yield* pair.hashLease.holder();
-  const isAlone = isPatient || token !== 0 || (serves && client === pair.hashLease.own);
-  const held = () => walk(pair, image, true);
-  return yield* isAlone ? holding(pair, what, held) : readingAlone(pair, what, held);
+  const held = yield* pair.hashLease.holder();
+  const isAlone = isPatient || held.token !== 0 || pair.hashLease.isServer(held);
+  const work = () => walk(pair, image, true);
+  return yield* isAlone ? holding(pair, what, work) : readingAlone(pair, what, work);
 }
 
 /**
@@ -206,7 +204,7 @@ function* walkHolding(
  * lease. Undefined when the table was replaced or the log's ring overwritten meanwhile.
  */
 function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Built | undefined> {
-  const { skiplist, meanwhile, hashLease } = pair;
+  const { skiplist, hashLease } = pair;
   const { committed: from, generation } = yield* settledState(pair);
   const log = new FoldedLog(pair.geometry, from);
   const follow = function* () {
@@ -221,7 +219,7 @@ function* walk(pair: Pair, image: SkiplistImage, isHeld: boolean): Operation<Bui
   });
   yield* image.link(function* () {
     yield* follow();
-    yield* meanwhile();
+    yield* pair.meanwhile();
   });
   const { committed, generation: end } = yield* settledState(pair);
   // A walk that spans two generations has mixed the slots of two tables.

@@ -151,12 +151,12 @@ export class SkiplistNodes {
     return node;
   }
 
-  /** The head of a list: before all keys, on every level. */
+  /** The head of a list: on every level, it stands before all keys. */
   takeHead(): number {
     return this.#add(LEVELS_MAX);
   }
 
-  /** Gives back a node that is in no list any more. */
+  /** Gives back a node that was removed from its list. */
   give(node: number): void {
     const units = unitsOf(this.#keyBytes[node]);
     this.slot[node] = 0;
@@ -252,7 +252,6 @@ export class SkiplistNodes {
   }
 }
 
-/** Units that a key takes. */
 function unitsOf(bytes: number): number {
   return Math.max(1, paddedBytes(bytes) / HASH_PADDING);
 }

@@ -26,20 +26,19 @@ import {
   MATCH_MASK,
   OVERFLOW_MASK,
   PENDING,
-  pointerOf,
+  pointerAt,
   SETTLED_MASK,
   stampFor,
   stampOf,
 } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 
-/** The state of a bucket in a request's words, as seen from the request's version. */
+/** A bucket that is of the request's version, and stays so. */
 export const SETTLED = 0;
 /** The bucket has not been moved to that version yet, or is being moved to it. */
 export const BEHIND = 1;
 /** The bucket has left that version, or is about to: the table has been resized. */
 export const AHEAD = 2;
-export type Verdict = typeof SETTLED | typeof BEHIND | typeof AHEAD;
 
 /** Adds the READ of the key's bucket of level 1, at the version that the client knows. */
 export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
@@ -47,11 +46,11 @@ export function postLevel1(table: ShardTable, request: ShardRequest, batch: Batc
   request.version = request.segments.version;
   request.isWide = false;
   request.forgetNodes();
-  table.aim(request, 0, 0);
+  table.locateBucket(request, 0);
   return repostLevel1(table, request, batch);
 }
 
-/** Whether level 1 was already read, by the last step of this client's move. */
+/** Begins another attempt. Returns whether this client's move has already read level 1 for it. */
 export function isReadAgain(table: ShardTable, request: ShardRequest): boolean {
   const { segments } = table;
   const isCurrent = request.segments === segments && request.version === segments.version;
@@ -74,7 +73,7 @@ export function repostLevel1(
 export function postLower(table: ShardTable, request: ShardRequest, batch: Batch): Batch {
   request.isWide = true;
   request.forgetNodes();
-  for (let place = 1; place < PLACES; place++) table.aim(request, place, LEVEL_OF_PLACE[place]);
+  for (let place = 1; place < PLACES; place++) table.locateBucket(request, place);
   return repostLower(table, request, batch);
 }
 
@@ -113,11 +112,11 @@ export function lastLinkAt({ at, nodes, nodesAt }: ShardRequest): number {
 export function lastLink(request: ShardRequest): number {
   // If the bucket is not in use, a slow mover may still write behind its first word.
   if (!isInUse(highHalf(request.words, request.at[PLACES - 1]))) return NULL_ADDRESS;
-  const at = lastLinkAt(request);
-  return pointerOf(lowHalf(request.words, at), highHalf(request.words, at));
+  return pointerAt(request.words, lastLinkAt(request));
 }
 
-export function verdictOf(table: ShardTable, request: ShardRequest, place: number): Verdict {
+/** Whether the bucket that was read for a place is SETTLED, BEHIND or AHEAD. */
+export function verdictOf(table: ShardTable, request: ShardRequest, place: number): number {
   const { i32 } = request.words;
   const settled = stampFor(request.version);
   const from = request.at[place] >> 2;
@@ -139,14 +138,6 @@ export function unsettledPlace(table: ShardTable, request: ShardRequest): number
   return -1;
 }
 
-/** The place of the found entry if its stamp shows that the bucket is behind; else -1. */
-export function placeBehind(table: ShardTable, request: ShardRequest): number {
-  const { slotAt, version, words } = request;
-  // Chain nodes are of no version.
-  if (stampOf(highHalf(words, slotAt)) > version || slotAt >= request.nodesAt) return -1;
-  return table.placeOf(request, slotAt);
-}
-
 /** Forgets candidates; `gather` then adds to them place by place. */
 export function beginGathering(request: ShardRequest): void {
   request.candidates.count = 0;
@@ -163,17 +154,17 @@ export function gather(table: ShardTable, request: ShardRequest, place: number):
   const { geometry } = table;
   const start = request.at[place];
   if (!isInUse(highHalf(request.words, start))) {
-    // The other words may come from a slow mover, in a place that no client uses any more.
+    // A slow mover may have written the other words, in a place that no client uses now.
     request.isSettled = false;
     return;
   }
   const slots = geometry.entries[LEVEL_OF_PLACE[place]];
   const first = place === 0 ? geometry.startSlot(request.hash.h3) : 0;
   const from = start + 8 * first;
-  const strange =
+  const differing =
     gatherBetween(table, request, place, from, start + 8 * slots) |
     gatherBetween(table, request, place, start, from);
-  request.isSettled = strange === 0;
+  request.isSettled = differing === 0;
 }
 
 /**
@@ -192,26 +183,32 @@ export function gatherFirst({ geometry }: ShardTable, request: ShardRequest): vo
   const start = BUCKETS_AT + 8 * geometry.startSlot(hash.h3);
   const end = BUCKETS_AT + geometry.bucketBytes[0];
   const { i32 } = words;
-  const strange =
+  const differing =
     firstBetween(request, i32, start >> 2, end >> 2, wanted, settled) |
     (request.candidates.count > 0
       ? 0
       : firstBetween(request, i32, BUCKETS_AT >> 2, start >> 2, wanted, settled));
-  request.isSettled = request.candidates.count === 0 && (strange & SETTLED_MASK) === 0;
+  request.isSettled = request.candidates.count === 0 && (differing & SETTLED_MASK) === 0;
 }
 
 /** After `gatherFirst`, if its entry was another key's: collects the others, as `gather` does. */
 export function gatherOthers(table: ShardTable, request: ShardRequest): void {
-  const { candidateSlots } = request;
-  const { count: candidateCount } = request.candidates;
-  const tried = candidateCount > 0 ? candidateSlots[0] : 0;
+  const tried = request.candidates.count > 0 ? request.candidateSlots[0] : 0;
   beginGathering(request);
   gather(table, request, 0);
+  keepCandidates(request, (slot) => slot !== tried);
+}
+
+/** Drops the candidates that the test refuses. The others keep their order. */
+export function keepCandidates(
+  { candidates, candidateSlots }: ShardRequest,
+  test: (slot: number) => boolean,
+): void {
   let kept = 0;
-  for (let i = 0; i < request.candidates.count; i++) {
-    if (candidateSlots[i] !== tried) candidateSlots[kept++] = candidateSlots[i];
+  for (let i = 0; i < candidates.count; i++) {
+    if (test(candidateSlots[i])) candidateSlots[kept++] = candidateSlots[i];
   }
-  request.candidates.count = kept;
+  candidates.count = kept;
 }
 
 /**
@@ -225,16 +222,16 @@ function firstBetween(
   wanted: number,
   settled: number,
 ): number {
-  let strange = 0;
+  let differing = 0;
   for (let word = from; word < end; word += 2) {
     const high = i32[word + 1];
     if ((high & MATCH_MASK) === wanted) {
       request.candidateSlots[request.candidates.count++] = word << 2;
-      return strange;
+      return differing;
     }
-    strange |= high ^ settled;
+    differing |= high ^ settled;
   }
-  return strange;
+  return differing;
 }
 
 function gatherBetween(
@@ -251,18 +248,19 @@ function gatherBetween(
   const settled = stampFor(version);
   const wanted = print | settled | (geometry.segmentId(hash, version) << 4);
   let count = request.candidates.count;
-  let strange = 0;
+  let differing = 0;
   for (let word = from >> 2; word < end >> 2; word += 2) {
     const high = i32[word + 1];
-    strange |= (high & SETTLED_MASK) ^ settled;
+    differing |= (high & SETTLED_MASK) ^ settled;
     if ((high & MATCH_MASK) === wanted) candidateSlots[count++] = word << 2;
     else if ((high & 0xff000000) === print && (high & SETTLED_MASK) !== settled) {
-      if (isLive(i32[word], high) && !isOutdated(high, version))
+      if (isLive(i32[word], high) && !isOutdated(high, version)) {
         candidateSlots[count++] = word << 2;
+      }
     }
   }
   request.candidates.count = count;
-  return strange;
+  return differing;
 }
 
 /** Adds the live entries of the chain nodes that have the key's fingerprint. */
@@ -278,23 +276,21 @@ export function gatherNodes(request: ShardRequest, pendingToo = false): void {
   }
 }
 
-/** Whether keys of the level 1 bucket may be in levels 2 and 3. */
+/** Whether levels 2 and 3 may have keys of the level 1 bucket. */
 export function hasOverflowed({ words }: ShardRequest): boolean {
   return (highHalf(words, BUCKETS_AT) & OVERFLOW_MASK) !== 0;
 }
 
 /** The first fresh slot of level 1 in the key's rotated order; 0 if there is none. */
 export function firstFresh({ geometry }: ShardTable, request: ShardRequest): number {
-  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isFresh);
+  const start = geometry.startSlot(request.hash.h3);
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], start, isFresh);
 }
 
 /** The first slot of level 1 in the key's rotated order that is empty; 0 if there is none. */
 export function firstEmpty({ geometry }: ShardTable, request: ShardRequest): number {
-  return firstOf(request, BUCKETS_AT, geometry.entries[0], startOf(geometry, request), isEmpty);
-}
-
-function startOf(geometry: ShardTable['geometry'], { hash }: ShardRequest): number {
-  return geometry.startSlot(hash.h3);
+  const start = geometry.startSlot(request.hash.h3);
+  return firstOf(request, BUCKETS_AT, geometry.entries[0], start, isEmpty);
 }
 
 function firstOf(

@@ -14,7 +14,7 @@ import { claimSlot } from '../../substrates/claims/claim-slot.ts';
 import type { ClaimedSlots, ClaimRetry, Patience } from '../../substrates/claims/claimed-slots.ts';
 import { evict } from '../../substrates/claims/rival-claims.ts';
 import { readCandidates } from '../../substrates/claims/slot-candidates.ts';
-import { pointerHigh, pointerLow } from '../../substrates/claims/slot-format.ts';
+import { pointerLow } from '../../substrates/claims/slot-format.ts';
 import { BUCKETS_AT, OTHER_SWAP_AT, SWAP_AT } from '../../substrates/claims/slot-request.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
 import { extendChain } from '../overflow.ts';
@@ -31,16 +31,18 @@ import {
   OVERFLOW,
   OVERFLOW_MASK,
   PENDING,
-  SHARD_SLOTS,
+  pointerAt,
   segmentIdOf,
   usedHigh,
 } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 import {
+  beginGathering,
   emptyBelow,
   firstEmpty,
   firstFresh,
   gatherNodes,
+  keepCandidates,
   postLower,
   readChain,
   repostLevel1,
@@ -86,32 +88,23 @@ export function* insert(
 
 /** Prepares the CAS: expected, the word read at `at`; desired, the outgoing record's entry. */
 export function prepareEntry(slots: ShardSlots, request: ShardRequest, at: number): void {
-  copyWord(request.words, at, SWAP_AT);
-  const isFree = isOpen(lowHalf(request.words, at), highHalf(request.words, at));
+  const { words, record } = request;
+  copyWord(words, at, SWAP_AT);
+  const isFree = isOpen(lowHalf(words, at), highHalf(words, at));
   invariant(isFree, 'an entry is put into a used slot');
-  setWord(
-    request.words,
-    SWAP_AT + 8,
-    pointerLow(request.record.block),
-    slots.entryHigh(request, at),
-  );
+  setWord(words, SWAP_AT + 8, pointerLow(record.block), slots.entryHigh(request, at));
 }
 
 /** Withdraws claims of the key in levels 2 and 3; returns whether there were any. */
 function* evictClaims(slots: ShardSlots, request: ShardRequest): Operation<boolean> {
-  const { candidateSlots, words } = request;
-  const { at: candidateAt } = request.candidates;
+  const { candidates, candidateSlots, words } = request;
   gatherRivals(slots.table, request, 1);
-  let pending = 0;
-  for (let i = 0; i < request.candidates.count; i++) {
-    if ((highHalf(words, candidateSlots[i]) & PENDING) !== 0)
-      candidateSlots[pending++] = candidateSlots[i];
-  }
-  request.candidates.count = pending;
+  keepCandidates(request, (slot) => (highHalf(words, slot) & PENDING) !== 0);
+  const { count: pending } = candidates;
   yield* readCandidates(request);
   let evicted = false;
   for (let i = 0; i < pending; i++) {
-    if (!request.matches(candidateAt[i])) continue;
+    if (!request.matches(candidates.at[i])) continue;
     evicted = true;
     yield* evict(slots, request, candidateSlots[i]);
   }
@@ -261,8 +254,7 @@ function* keepsOverflow({ batch, words, addresses }: ShardRequest): Operation<bo
 function gatherRivals(table: ShardTable, request: ShardRequest, first: number): void {
   const { at, candidateSlots, fingerprint, words } = request;
   const { block } = request.record;
-  request.candidates.count = 0;
-  request.candidates.mayBeLong = false;
+  beginGathering(request);
   for (let place = first; place < PLACES; place++) {
     const end = at[place] + 8 * table.geometry.entries[LEVEL_OF_PLACE[place]];
     for (let slot = at[place]; slot < end; slot += 8) {
@@ -272,20 +264,5 @@ function gatherRivals(table: ShardTable, request: ShardRequest, first: number): 
     }
   }
   gatherNodes(request, true);
-  if (block !== 0) dropOwn(request);
-}
-
-function dropOwn(request: ShardRequest): void {
-  const { candidateSlots, words } = request;
-  const { block } = request.record;
-  const low = pointerLow(block);
-  const high = pointerHigh(block);
-  let kept = 0;
-  for (let i = 0; i < request.candidates.count; i++) {
-    const slot = candidateSlots[i];
-    const own =
-      lowHalf(words, slot) === low && (highHalf(words, slot) & SHARD_SLOTS.pointer) === high;
-    if (!own) candidateSlots[kept++] = slot;
-  }
-  request.candidates.count = kept;
+  if (block !== 0) keepCandidates(request, (slot) => pointerAt(words, slot) !== block);
 }

@@ -1,4 +1,4 @@
-import { type Batch, type Operation, Scratch } from '../../../verbs/index.ts';
+import { type Batch, highHalf, type Operation, Scratch } from '../../../verbs/index.ts';
 import {
   matchCandidate,
   postCandidates,
@@ -7,6 +7,7 @@ import {
 import { bringTo, catchUp } from '../resizing/catch-up.ts';
 import { LEVEL_OF_PLACE, PLACES } from '../table/geometry.ts';
 import type { ShardRequest } from '../table/request.ts';
+import { stampOf } from '../table/slot.ts';
 import type { ShardTable } from '../table/table.ts';
 import {
   beginGathering,
@@ -16,7 +17,6 @@ import {
   gatherOthers,
   hasOverflowed,
   isReadAgain,
-  placeBehind,
   postLevel1,
   postLower,
   readChain,
@@ -63,9 +63,10 @@ export function* search(table: ShardTable, request: ShardRequest): Operation<boo
  * valid, and the found entry alone tells whether the bucket is behind.
  */
 function* movingOn(table: ShardTable, request: ShardRequest): Operation<boolean> {
-  const place = placeBehind(table, request);
-  if (place < 0) return true;
-  const { at, buckets, version, words, segments } = request;
+  const { at, buckets, nodesAt, slotAt, version, words, segments } = request;
+  // Chain nodes are of no version.
+  if (stampOf(highHalf(words, slotAt)) > version || slotAt >= nodesAt) return true;
+  const place = table.placeOf(request, slotAt);
   const level = LEVEL_OF_PLACE[place];
   const bytes = table.geometry.bucketBytes[level];
   // A copy, because the caller needs the found entry where it is.

@@ -50,7 +50,7 @@ class Migration {
   #rounds = 0;
   /** Whether the table is on its node. */
   done = false;
-  /** Whether anything had to be moved, and the memory node that it is on now. */
+  /** Whether anything had to be moved, and the memory node that the table belongs on. */
   moved = false;
   node = 0;
 
@@ -124,19 +124,17 @@ function isOn({ pool }: ShardTable, { addresses }: Segments, node: number): bool
 
 /** Steps 1 and 2. Does nothing if the table was resized or has left meanwhile. */
 function* leave(table: ShardTable, segments: Segments, node: number): Operation<void> {
-  const { allocator, catalog, geometry } = table;
+  const { allocator, catalog } = table;
   const made: SegmentPlace[] = [];
   let root: Address = NULL_ADDRESS;
   const discard = function* () {
-    for (let i = 0; i < made.length; i++) {
-      yield* discardSegment(allocator, catalog, geometry, i, made[i]);
-    }
+    for (const [i, place] of made.entries()) yield* discardSegment(table, i, place);
     if (root !== NULL_ADDRESS) allocator.discard(catalog, ROOT_UNITS, root);
   };
   try {
     root = yield* allocator.allocate(catalog, ROOT_UNITS, node);
     while (made.length <= segments.version) {
-      made.push(yield* makeSegment(allocator, catalog, geometry, made.length, node));
+      made.push(yield* makeSegment(table, made.length, node));
     }
   } catch (error) {
     yield* discard();
@@ -154,7 +152,9 @@ function* finish(
   formerRoot: Address,
 ): Operation<void> {
   const { catalog, pool } = table;
-  const former = segments.former ?? (yield* segmentsAt(table, formerRoot));
+  const former = segments.former ?? new Segments(formerRoot, table.geometry);
+  // The new root still named its former one when this operation began, so that is not reused.
+  if (segments.former === undefined) yield* former.load();
   const spans = yield* takeOverSpans(table, former);
   yield* partitions.directory.replaceRoot(table.partition, formerRoot, segments.name);
   yield* pool.reclamation.countMigration();
@@ -162,13 +162,6 @@ function* finish(
   if (yield* segments.forgetFormer(formerRoot)) retireBlocks(partitions, table, former);
   // Even if another client was faster: only this client can free the spans that it took over.
   pool.reclamation.retireSpan(spans, catalog);
-}
-
-/** The new root still named its former one when this operation began, so that is not reused. */
-function* segmentsAt({ geometry }: ShardTable, root: Address): Operation<Segments> {
-  const segments = new Segments(root, geometry);
-  yield* segments.load();
-  return segments;
 }
 
 function* takeOverSpans(table: ShardTable, former: Segments): Operation<number[]> {

@@ -47,7 +47,6 @@ export function refuseEndless(hops: number, what: string): void {
   throw new StepwellError('SW_POOL_CORRUPT', `${what} lead on after ${HOPS_MAX} migrations`);
 }
 
-/** What the directory says. */
 export interface DirectoryContent {
   nodes: number[];
   roots: RootName[];

@@ -19,7 +19,6 @@ const LOOKS_MAX = 1000;
 /** One client's handle of all tables of an index. */
 export class Partitions {
   readonly pool: Pool;
-  readonly catalog: number;
   readonly geometry: ShardGeometry;
   readonly tables: readonly ShardTable[];
   readonly directory: PartitionDirectory;
@@ -27,9 +26,8 @@ export class Partitions {
   #seen: number;
 
   private constructor(shared: SharedParts, roots: readonly RootName[], seen: number) {
-    const { pool, catalog, geometry, directory } = shared;
+    const { pool, geometry, directory } = shared;
     this.pool = pool;
-    this.catalog = catalog;
     this.geometry = geometry;
     this.directory = directory;
     this.#seen = seen;
@@ -80,7 +78,7 @@ export class Partitions {
     const segments: Address[] = [];
     for (let partition = 0; partition < partitions; partition++) {
       const node = nodes.length > 1 ? placement.nodeOf(partition) : ANY_NODE;
-      segments.push(yield* makeFirstSegment(allocator, catalog, geometry, node));
+      segments.push(yield* makeFirstSegment({ allocator, catalog, geometry }, node));
     }
     yield* new PartitionDirectory(root, geometry).write(nodes, segments);
     return root;

@@ -53,7 +53,7 @@ export function* catchUp(
   const isRead = yield* bringTo(table, level, buckets[place], version, view, segments);
   request.isRead = place === 0 && isRead;
   // The client may have learned only now that the bucket was relocated.
-  table.aim(request, place, LEVEL_OF_PLACE[place]);
+  table.locateBucket(request, place);
 }
 
 /**
@@ -113,12 +113,26 @@ export function* bringTo(
   for (let i = line.length - 1; i > 0; i--) {
     const seen = line.length === 2 ? parent : undefined;
     const goal = geometry.bornAt(line[i - 1]);
-    isRead = yield* moveBucket(table, level, line[i], goal, { seen, tail, segments });
+    isRead = yield* moveBucket(table, segments, level, line[i], goal, { seen, tail });
   }
   // If another client initialised the bucket only after the caller read it, the view is outdated.
   const seen = isRead && isInitialised(view, bytes) ? view : undefined;
   if (seen && isSettled(seen, bytes, version)) return true;
-  return yield* moveBucket(table, level, bucket, version, { seen, tail, segments });
+  return yield* moveBucket(table, segments, level, bucket, version, { seen, tail });
+}
+
+/** Brings all buckets that there were at version `from` to `version`, level by level. */
+export function* bringAll(
+  table: ShardTable,
+  segments: Segments,
+  from: number,
+  version: number,
+): Operation<void> {
+  for (let level = 0; level < LEVELS; level++) {
+    for (let bucket = 0; bucket < table.geometry.bucketsAt(from); bucket++) {
+      yield* bringTo(table, level, bucket, version, undefined, segments);
+    }
+  }
 }
 
 /** Checks every word, because the words of one READ may be of different times. */
@@ -146,8 +160,8 @@ interface Line {
 }
 
 /**
- * Returns the bucket, its parent, and so on up to the first initialised one, as their first words
- * tell. Reads the parent whole in the same doorbell, because the line usually ends there.
+ * Returns the bucket, its parent, and so on up to the first initialised one, judged by their first
+ * words. Reads the parent whole in the same doorbell, because the line usually ends there.
  */
 function* lineOf(
   table: ShardTable,
@@ -167,8 +181,8 @@ function* lineOf(
   }
   if (line.length === 1) {
     if (former === undefined) return { line };
-    const isFetched = yield* fetch(table, { segments, former }, level, bucket, tail);
-    return { line, isFetched };
+    yield* fetchBucket(table, { segments, former }, level, bucket, tail);
+    return { line, isFetched: true };
   }
   const bytes = geometry.bucketBytes[level];
   const at = 8 * line.length;
@@ -178,9 +192,9 @@ function* lineOf(
   for (let reads = 0, isLearning = true; isLearning; reads++) {
     invariant(reads <= line.length, `a bucket of the line of ${bucket} is relocated twice`);
     batch.clear();
-    line.forEach((one, i) => {
+    for (const [i, one] of line.entries()) {
       batch.read(segments.bucketAddress(level, one), 8, words, 8 * i);
-    });
+    }
     yield batch.read(segments.bucketAddress(level, line[1]), bytes, words, at);
     const relocated = line.filter((one, i) =>
       segments.learnPlace(level, one, lowHalf(words, 8 * i), highHalf(words, 8 * i)),
@@ -190,20 +204,8 @@ function* lineOf(
   const nearest = line.findIndex((_, i) => isInUse(highHalf(words, 8 * i)));
   if (nearest >= 0) return { line: line.slice(0, nearest + 1), parent: { words, at } };
   invariant(former !== undefined, 'the eldest bucket of a line is initialised, or fetched');
-  yield* fetch(table, { segments, former }, level, line[line.length - 1]);
+  yield* fetchBucket(table, { segments, former }, level, line[line.length - 1]);
   return { line };
-}
-
-/** Brings the bucket in the old table to the migration's version, and fetches it from there. */
-function* fetch(
-  table: ShardTable,
-  migration: Migration,
-  level: number,
-  bucket: number,
-  tail?: (batch: Batch) => void,
-): Operation<boolean> {
-  yield* bringTo(table, level, bucket, migration.segments.fetchedAt, undefined, migration.former);
-  return yield* fetchBucket(table, migration, level, bucket, tail);
 }
 
 const FREEZE_ROUNDS_MAX = 10_000;
@@ -220,7 +222,7 @@ interface Migration {
  * Fetches a bucket of a migrating table from its old place, at the migration's version. This is a
  * move (move-bucket.ts) after which nothing stays in the old bucket:
  *
- *   1  bring the old bucket to the version, like any other (the caller)
+ *   1  bring the old bucket to the version, like any other
  *   2  freeze every word of it, with the stamp of a later version       D[CAS x n; READ bucket]
  *   3  CAS every word of the new bucket from 0, at the same index       D[CAS x n; READ new]
  *
@@ -231,8 +233,7 @@ interface Migration {
  * the new bucket are never writable at the same time. As in every move, emptied slots become fresh
  * and pending ones are dropped.
  *
- * Any number of clients may fetch the same bucket and die anywhere. Returns true, because the tail
- * has read the new bucket.
+ * Any number of clients may fetch the same bucket and die anywhere. The tail reads the new bucket.
  */
 function* fetchBucket(
   table: ShardTable,
@@ -240,8 +241,9 @@ function* fetchBucket(
   level: number,
   bucket: number,
   tail?: (batch: Batch) => void,
-): Operation<boolean> {
+): Operation<void> {
   const { fetchedAt } = segments;
+  yield* bringTo(table, level, bucket, fetchedAt, undefined, former);
   const bytes = table.geometry.bucketBytes[level];
   const old = new BucketWords();
   old.ensure(bytes, (bytes >> 3) + OTHER_VERBS);
@@ -261,7 +263,6 @@ function* fetchBucket(
   tail?.(old.batch);
   yield old.batch;
   table.bucketsMoved++;
-  return true;
 }
 
 /** Step 2. Afterwards `old` holds the frozen words. */
@@ -279,10 +280,8 @@ function* freeze(
       const high = old.high(at);
       if (stampOf(high) - 1 > version) continue;
       invariant((high & FROZEN) === 0, 'a table that has left is not resized');
-      invariant(
-        stampOf(high) - 1 === version,
-        'a bucket is fetched that was not brought up to date',
-      );
+      const isUpToDate = stampOf(high) - 1 === version;
+      invariant(isUpToDate, 'a bucket is fetched that was not brought up to date');
       old.postSwap(address + at, low, high, low, gone(high, version));
     }
     if (old.batch.length === 0) return;

@@ -23,7 +23,8 @@ import {
   SEGMENT_ID_BITS,
   stampOf,
 } from '../table/slot.ts';
-import { type MovedTable, NewBucket } from './new-bucket.ts';
+import type { ShardTable } from '../table/table.ts';
+import { NewBucket } from './new-bucket.ts';
 
 /**
  * Moves a bucket to `version`, one resize after the other. Any number of clients may move the same
@@ -48,16 +49,17 @@ import { type MovedTable, NewBucket } from './new-bucket.ts';
  * Returns whether this client took the last step, and with it read the tail.
  */
 export function* moveBucket(
-  table: MovingTable,
+  table: ShardTable,
+  segments: Segments,
   level: number,
   bucket: number,
   version: number,
-  { seen, tail, segments = table.segments }: MoveOptions = {},
+  { seen, tail }: MoveOptions,
 ): Operation<boolean> {
-  const move = table.idleMoves.pop() ?? new Move(table);
+  const move = (table.idleMoves.pop() as Move | undefined) ?? new Move(table);
   move.begin(segments, level, bucket, seen);
   let finished = false;
-  while (move.isBelow(version) && (yield* move.freeze(version)) !== DONE) {
+  while (yield* move.freeze(version)) {
     yield* move.complete();
     yield* move.finish(tail);
     finished = true;
@@ -67,23 +69,15 @@ export function* moveBucket(
   return finished;
 }
 
-interface MovingTable extends MovedTable {
-  /** Moves that are not in use. */
-  readonly idleMoves: Move[];
-  bucketsMoved: number;
-}
-
 interface MoveOptions {
   /** The bucket as the caller has read it; saves the first round trip. */
-  seen?: View;
+  seen: View | undefined;
   /** Adds the caller's READs behind the last step. */
-  tail?: (batch: Batch) => void;
-  /** The segments that hold the bucket; by default the table's own. */
-  segments?: Segments;
+  tail: ((batch: Batch) => void) | undefined;
 }
 
 const FREEZE_ROUNDS_MAX = 10_000;
-/** A bucket stands in its segment or, once it was relocated, in a block of its own. */
+/** A bucket is in its segment or, once it was relocated, in a block of its own. */
 const PLACES_OF_BUCKET = 2;
 /** Verbs in a batch besides the CASes of a bucket's words. */
 const OTHER_VERBS = 2;
@@ -96,12 +90,9 @@ export interface View {
   at: number;
 }
 
-/** `freeze` returns this when the bucket need not be moved. */
-const DONE = true;
-
 /** The moves of one bucket. Reused, because a resize makes many moves. */
 export class Move {
-  readonly #table: MovedTable;
+  readonly #table: ShardTable;
   readonly #old = new BucketWords();
   readonly #image = new Scratch(64);
   readonly #hashes = new KeyHashes();
@@ -116,10 +107,10 @@ export class Move {
   #from = -1;
   #reached = -1;
   #new: NewBucket | undefined;
-  /** Whether `#old` holds what the caller has read. */
+  /** Whether `#old` holds the bucket as the caller has read it. */
   #isRead = false;
 
-  constructor(table: MovedTable) {
+  constructor(table: ShardTable) {
     this.#table = table;
     this.#segments = table.segments;
   }
@@ -140,23 +131,19 @@ export class Move {
     this.#old.words.u8.set(seen.words.u8.subarray(seen.at, seen.at + this.#bytes), 0);
   }
 
-  /** Whether the bucket is not known to have reached the version. */
-  isBelow(version: number): boolean {
-    return this.#reached < version;
-  }
-
-  /** Step 1. DONE when the bucket is of `version` at least. */
+  /** Step 1. False if the bucket has already reached `version`. */
   *freeze(version: number): Operation<boolean> {
+    if (this.#reached >= version) return false;
     if (!this.#isRead) yield* this.#read();
     this.#isRead = false;
     for (let round = 0; round < FREEZE_ROUNDS_MAX; round++) {
       const from = this.#lowestStamp() - 1;
-      if (from >= version) return DONE;
+      if (from >= version) return false;
       invariant(from >= 0, 'only an initialised bucket is moved');
-      const target = this.#aim(from);
+      const target = this.#newBucketOf(from);
       this.#old.batch.clear();
       for (let at = 0; at < this.#bytes; at += 8) this.#postFreezing(at);
-      if (this.#old.batch.length === 0 && target.isKnown) return !DONE;
+      if (this.#old.batch.length === 0 && target.isKnown) return true;
       const asks = !target.isKnown;
       if (asks) target.postTake(this.#old.batch);
       yield this.#old.postRead(this.#address, this.#bytes);
@@ -171,8 +158,8 @@ export class Move {
     for (let reads = 0; reads < PLACES_OF_BUCKET; reads++) {
       this.#address = segments.bucketAddress(this.#level, this.#bucket);
       yield* this.#old.read(this.#address, this.#bytes);
-      if (!segments.learnPlace(this.#level, this.#bucket, this.#old.low(0), this.#old.high(0)))
-        return;
+      const [low, high] = [this.#old.low(0), this.#old.high(0)];
+      if (!segments.learnPlace(this.#level, this.#bucket, low, high)) return;
     }
     invariant(false, `bucket ${this.#bucket} is relocated twice`);
   }
@@ -186,7 +173,7 @@ export class Move {
   }
 
   /** The new bucket that a move from this version fills. */
-  #aim(from: number): NewBucket {
+  #newBucketOf(from: number): NewBucket {
     if (this.#new !== undefined && from === this.#from) return this.#new;
     this.#from = from;
     this.#segmentIds.length = 0;
@@ -218,7 +205,7 @@ export class Move {
     return (this.#from + 1) % SEGMENT_ID_BITS === 0;
   }
 
-  /** The bucket that the step under way fills. */
+  /** The new bucket that the current step fills. */
   get target(): NewBucket {
     invariant(this.#new !== undefined, 'a move that has not begun');
     return this.#new;

@@ -1,7 +1,6 @@
 import { hasCode, invariant, StepwellError } from '../../../errors.ts';
 import { clientWord, isGone } from '../../../pool/clients/client-word.ts';
-import type { Allocator } from '../../../pool/memory/allocator.ts';
-import type { Pool } from '../../../pool/pool.ts';
+
 import {
   type Address,
   Batch,
@@ -14,12 +13,13 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
-import type { Patience } from '../../substrates/claims/claimed-slots.ts';
+
 import { pointerLow } from '../../substrates/claims/slot-format.ts';
-import type { PartitionDirectory } from '../partitions/partition-directory.ts';
-import { LEVELS, type ShardGeometry } from '../table/geometry.ts';
+
+import { LEVELS } from '../table/geometry.ts';
 import type { Segments } from '../table/segments.ts';
 import { isInUse, isRelocated, relocatedHigh, TAKEN_HIGH } from '../table/slot.ts';
+import type { ShardTable } from '../table/table.ts';
 
 const FIRST_AT = CAS_BYTES;
 const FIRST_WORDS = 256;
@@ -32,29 +32,8 @@ const POLLS_WITHOUT_PAUSE = 8;
 const FULL_POLLS_MAX = 20_000;
 const FULL_POLLS = 16;
 
-/** The parts of a table that a move of its buckets needs. */
-export interface MovedTable {
-  readonly pool: Pool;
-  readonly allocator: Allocator;
-  readonly catalog: number;
-  readonly geometry: ShardGeometry;
-  readonly directory: PartitionDirectory;
-  readonly segments: Segments;
-  /** How long a client waits for the mover that has taken a new bucket. */
-  readonly patience: Patience;
-  /** New and old bucket in one doorbell; else one after the other. */
-  readonly techniques: { readonly combining: boolean };
-  /** The memory node that the table is on. */
-  readonly node: number;
-  /** New buckets that this client has relocated. */
-  relocated: number;
-}
-
-/** Learns of all relocated buckets, in segments in which no bucket is moved any more. */
-export function* learnRelocations(
-  { geometry }: Pick<MovedTable, 'geometry'>,
-  segments: Segments,
-): Operation<void> {
+/** Learns of all relocated buckets, in segments where no more buckets move. */
+export function* learnRelocations({ geometry }: ShardTable, segments: Segments): Operation<void> {
   const words = new Scratch(8 * FIRST_WORDS);
   const batch = new Batch();
   for (let level = 0; level < LEVELS; level++) {
@@ -88,7 +67,7 @@ export function* learnRelocations(
  *            \-> RELOCATED to a block            D[WRITE block; CAS TAKEN -> RELOCATED]
  */
 export class NewBucket {
-  readonly #table: MovedTable;
+  readonly #table: ShardTable;
   readonly #segments: Segments;
   readonly #level: number;
   readonly #bucket: number;
@@ -103,7 +82,7 @@ export class NewBucket {
   /** Whether the first word has been read. */
   isKnown = false;
 
-  constructor(table: MovedTable, segments: Segments, level: number, bucket: number) {
+  constructor(table: ShardTable, segments: Segments, level: number, bucket: number) {
     this.#table = table;
     this.#segments = segments;
     this.#level = level;
@@ -124,22 +103,17 @@ export class NewBucket {
   /** Adds the CAS that takes the bucket, which also returns its first word. */
   postTake(batch: Batch): void {
     invariant(!this.isComplete, 'a new bucket is taken that has been published');
-    setWord(this.#swap, 0, this.#low, this.#high);
-    setWord(this.#swap, 8, clientWord(this.#table.pool.membership), TAKEN_HIGH);
-    batch.cas(this.address, this.#swap, 0);
+    this.#postFirst(batch, clientWord(this.#table.pool.membership), TAKEN_HIGH);
   }
 
   noteTake(): void {
-    this.isOwn = swapped(this.#swap, 0);
+    this.isOwn = this.#noteSwap();
     this.isKnown = true;
-    this.#note(this.isOwn ? 2 : 4);
   }
 
-  /**
-   * Adds the verbs that fill and publish the bucket; the image's word 0 is the one that publishes.
-   */
+  /** Adds the verbs that fill and publish the bucket; word 0 of the image publishes it. */
   postPublication(batch: Batch, image: Scratch, bytes: number): void {
-    // Its WRITE may come late: no other client may use the place before the CAS behind it.
+    // The WRITE may come late: no other client may use the place before the CAS behind it.
     invariant(this.isOwn, 'a mover fills a new bucket that it has not taken');
     invariant(isInUse(image.i32[1]), 'a new bucket is published that is of no version');
     if (bytes > 8) batch.write(this.address + 8, bytes - 8, image, 8);
@@ -148,7 +122,7 @@ export class NewBucket {
 
   /** Another client may have relocated the bucket meanwhile. */
   notePublication(): void {
-    this.#note(swapped(this.#swap, 0) ? 2 : 4);
+    this.#noteSwap();
   }
 
   /** Waits for the taker to publish, for `patience` at most; takes over from a dead one. */
@@ -183,14 +157,11 @@ export class NewBucket {
     const batch = this.#batch.clear().write(block, bytes, image, 0);
     this.#postFirst(batch, pointerLow(block), relocatedHigh(block));
     yield batch;
-    if (swapped(this.#swap, 0)) this.#table.relocated++;
+    if (this.#noteSwap()) this.#table.relocated++;
     else allocator.discard(catalog, units, block);
-    this.#note(swapped(this.#swap, 0) ? 2 : 4);
   }
 
-  /**
-   * A block for the bucket. NULL_ADDRESS if the pool was full and another client went on meanwhile.
-   */
+  /** A block for the bucket; NULL_ADDRESS if the pool was full until another client published. */
   *#room(units: number): Operation<Address> {
     const { patience } = this.#table;
     for (let poll = 1; ; poll++) {
@@ -232,10 +203,18 @@ export class NewBucket {
     throw new StepwellError('SW_POOL_FULL', 'all memory nodes of the placement are full');
   }
 
+  /** Adds the CAS of the first word from what was last read. */
   #postFirst(batch: Batch, low: number, high: number): void {
     setWord(this.#swap, 0, this.#low, this.#high);
     setWord(this.#swap, 8, low, high);
     batch.cas(this.address, this.#swap, 0);
+  }
+
+  /** Notes the first word after that CAS. Returns whether the CAS has set it. */
+  #noteSwap(): boolean {
+    const isSet = swapped(this.#swap, 0);
+    this.#note(isSet ? 2 : 4);
+    return isSet;
   }
 
   /** Notes the first word, whose low half is at this index of `#swap`. */

@@ -3,14 +3,13 @@ import { BLOCK_UNITS_MAX, CHUNK_BYTES } from '../../../pool/layout.ts';
 import { CHUNK_SPAN, type ChunkWord, unpackChunk } from '../../../pool/memory/chunk-word.ts';
 import type { Pool } from '../../../pool/pool.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { eachBucket } from '../each-bucket.ts';
+import { countRecords } from '../each-bucket.ts';
 import { clearOverflow } from '../overflow.ts';
-import { LEVELS } from '../table/geometry.ts';
+
 import { discardSegment, makeSegment, type SegmentPlace } from '../table/pieces.ts';
-import type { Segments } from '../table/segments.ts';
-import { isLive } from '../table/slot.ts';
+
 import { CLAIM_PATIENCE, type ShardTable } from '../table/table.ts';
-import { bringTo } from './catch-up.ts';
+import { bringAll } from './catch-up.ts';
 
 /** Alpha is kept in ten-thousandths. */
 const ALPHA_UNIT = 10_000;
@@ -24,16 +23,11 @@ const CLEARING_SHARE = 0.75;
 /** Synchronisations that a client plans to make before the table fills up. */
 const AHEAD = 2;
 
-/** Whether `recordsChanged` would synchronise after this many more writes. */
-function isReportDue(table: ShardTable, writes = 0): boolean {
-  return table.crowded || table.writes + writes >= table.syncEvery;
-}
-
 /** Called after each insertion and removal; synchronises now and then. */
 export function* recordsChanged(table: ShardTable, difference: number): Operation<void> {
   table.unreported += difference;
   table.writes++;
-  if (isReportDue(table)) yield* synchronise(table);
+  if (table.crowded || table.writes >= table.syncEvery) yield* synchronise(table);
 }
 
 /**
@@ -52,9 +46,7 @@ export function* recordsChanged(table: ShardTable, difference: number): Operatio
  * was.
  */
 function* synchronise(table: ShardTable): Operation<void> {
-  const { geometry } = table;
-  const records = table.unreported;
-  const { reported } = table;
+  const { unreported: records, reported } = table;
   // Reset before the report, because other operations of this client use the same table.
   table.unreported = 0;
   table.writes = 0;
@@ -65,8 +57,8 @@ function* synchronise(table: ShardTable): Operation<void> {
     yield* clearOverflow(table);
   }
   table.crowded = false;
-  const { alpha, threshold } = geometry.shape;
-  const capacity = geometry.capacityAt(table.segments.version);
+  const { alpha, threshold } = table.geometry.shape;
+  const capacity = table.geometry.capacityAt(table.segments.version);
   const room = (capacity * threshold) / 100 - table.reported;
   const least = isDue(table) ? Math.ceil((capacity * threshold) / 1000) : 1;
   const published = (alpha / ALPHA_UNIT) * room;
@@ -92,8 +84,7 @@ function isDue(table: ShardTable): boolean {
 }
 
 function recordsDue(table: ShardTable): number {
-  const limit = limitOf(table);
-  return table.crowded ? limit / CROWDED_SHARE : limit;
+  return limitOf(table) / (table.crowded ? CROWDED_SHARE : 1);
 }
 
 /** Number of records at which the table is resized. */
@@ -115,7 +106,7 @@ const CLAIM_PATIENCE_MAX = 128;
  * If clients have died, it counts the records first, and does not resize for fewer than `least`.
  */
 export function* resize(table: ShardTable, least = 0): Operation<boolean> {
-  const { allocator, catalog, geometry, segments } = table;
+  const { geometry, segments } = table;
   const segment = segments.version + 1;
   if (segment > geometry.shape.resizes) return false;
   if (yield* segments.claim(segment)) table.claimPatience = CLAIM_PATIENCE;
@@ -143,25 +134,13 @@ export function* resize(table: ShardTable, least = 0): Operation<boolean> {
     return false;
   }
   if (!(yield* segments.publish(segment, place))) {
-    yield* discardSegment(allocator, catalog, geometry, segment, place);
+    yield* discardSegment(table, segment, place);
     return true;
   }
   table.resizes++;
-  if (!table.techniques.lazy) yield* moveAll(table, segments, segment);
+  // In `segments`, because another operation may replace the table's by an older copy.
+  if (!table.techniques.lazy) yield* bringAll(table, segments, segment - 1, segment);
   return true;
-}
-
-/**
- * Without lazy resizing: moves all buckets at once, level by level. Uses the `segments` that were
- * resized, because another operation of this client may replace the table's by an older copy.
- */
-function* moveAll(table: ShardTable, segments: Segments, version: number): Operation<void> {
-  const buckets = table.geometry.bucketsAt(version - 1);
-  for (let level = 0; level < LEVELS; level++) {
-    for (let bucket = 0; bucket < buckets; bucket++) {
-      yield* bringTo(table, level, bucket, version, undefined, segments);
-    }
-  }
 }
 
 /**
@@ -169,16 +148,15 @@ function* moveAll(table: ShardTable, segments: Segments, version: number): Opera
  * rebalancing brings the table together again.
  */
 function* makeOwnSegment(table: ShardTable, segment: number): Operation<SegmentPlace> {
-  const { allocator, catalog, geometry, pool } = table;
-  if (pool.layout.stripe > 1) {
+  if (table.pool.layout.stripe > 1) {
     try {
-      return yield* makeSegment(allocator, catalog, geometry, segment, table.node);
+      return yield* makeSegment(table, segment, table.node);
     } catch (error) {
       if (!hasCode(error, 'SW_POOL_FULL')) throw error;
       table.displaced++;
     }
   }
-  return yield* makeSegment(allocator, catalog, geometry, segment);
+  return yield* makeSegment(table, segment);
 }
 
 /**
@@ -194,12 +172,7 @@ export function* recount(table: ShardTable): Operation<number> {
   table.unreported = 0;
   yield* table.load();
   const before = table.reported;
-  let records = 0;
-  yield* eachBucket(table, ({ words: { i32 }, at, entries }) => {
-    for (let word = at >> 2; word < (at >> 2) + 2 * entries; word += 2) {
-      if (isLive(i32[word], i32[word + 1])) records++;
-    }
-  });
+  const { records } = yield* countRecords(table);
   table.reported = yield* table.report(records - before);
   return table.reported;
 }
@@ -240,8 +213,8 @@ export function* releaseLostSegments(table: ShardTable): Operation<number> {
 function* livingClients({ membership }: Pool): Operation<Set<string>> {
   const living = new Set<string>();
   for (const row of yield* membership.rows()) {
-    const isOwn = row.id === membership.id;
-    if (isOwn || !(yield* membership.isGone(row))) living.add(nameOf(row.id, row.incarnation));
+    const isGone = row.id !== membership.id && (yield* membership.isGone(row));
+    if (!isGone) living.add(nameOf(row.id, row.incarnation));
   }
   return living;
 }

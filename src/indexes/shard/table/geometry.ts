@@ -31,6 +31,8 @@ const REGION_SHARE_MAX = 1 / 4;
 export class ShardGeometry {
   readonly shape: ShardShape;
   readonly bucketBytes: readonly number[];
+  /** Bytes of the buckets with the same number in all levels. The link to the chain is last. */
+  readonly rowBytes: number;
   /** Entries of a bucket, by level. */
   readonly entries: readonly number[];
   readonly #logBuckets: number;
@@ -42,6 +44,7 @@ export class ShardGeometry {
     this.shape = shape;
     this.entries = [shape.level1, shape.level2, 1];
     this.bucketBytes = [8 * shape.level1, 8 * shape.level2, LEVEL3_BYTES];
+    this.rowBytes = this.bucketBytes.reduce((sum, each) => sum + each);
     this.#logBuckets = Math.log2(shape.buckets);
     let logPiece = this.#logBuckets;
     const isRoomFor = (log: number) =>
@@ -74,10 +77,6 @@ export class ShardGeometry {
     return bucket - this.bucketsAt(this.bornAt(bucket) - 1);
   }
 
-  segmentBuckets(segment: number): number {
-    return segment === 0 ? this.shape.buckets : this.bucketsAt(segment - 1);
-  }
-
   /** The first bucket of a segment. */
   firstBucket(segment: number): number {
     return segment === 0 ? 0 : this.bucketsAt(segment - 1);
@@ -102,7 +101,9 @@ export class ShardGeometry {
   /** The first bucket of a piece, and how many there are. */
   bucketsOfPiece(piece: number): { first: number; count: number } {
     if (piece < this.#whole) {
-      return { first: this.firstBucket(piece), count: this.segmentBuckets(piece) };
+      const first = this.firstBucket(piece);
+      // Each segment but the first has as many buckets as all before it.
+      return { first, count: piece === 0 ? this.shape.buckets : first };
     }
     const count = 2 ** this.#logPiece;
     return { first: (piece - this.#whole + 2) * count, count };
@@ -130,13 +131,6 @@ export class ShardGeometry {
     let offset = 0;
     for (let l = 0; l < level; l++) offset += toUnits(buckets * this.bucketBytes[l]) * UNIT_BYTES;
     return offset;
-  }
-
-  /** The offset of a bucket in its piece. */
-  bucketOffset(level: number, bucket: number): number {
-    const piece = this.pieceOf(bucket);
-    const { first } = this.bucketsOfPiece(piece);
-    return this.levelOffset(piece, level) + (bucket - first) * this.bucketBytes[level];
   }
 
   /** Size of the block of a relocated bucket. */

@@ -26,6 +26,13 @@ export interface SegmentPlace {
   list: Address;
 }
 
+/** The parts of a table that making a segment takes. */
+export interface SegmentMaker {
+  readonly allocator: Allocator;
+  readonly catalog: number;
+  readonly geometry: ShardGeometry;
+}
+
 const WRITE_BYTES = 32 * 1024;
 
 export function listUnits(pieces: number): number {
@@ -49,42 +56,35 @@ export function* readList(list: Address, count: number): Operation<Address[]> {
  * SW_POOL_FULL, even if only the requested node is full.
  */
 export function* makeSegment(
-  allocator: Allocator,
-  catalog: number,
-  geometry: ShardGeometry,
+  maker: SegmentMaker,
   segment: number,
   node: number = ANY_NODE,
 ): Operation<SegmentPlace> {
+  const { geometry } = maker;
   const pieces: Address[] = [];
   const first = geometry.firstPiece(segment);
   try {
     while (pieces.length < geometry.piecesOf(segment)) {
       const units = geometry.pieceUnits(first + pieces.length);
-      pieces.push(yield* makePiece(allocator, catalog, units, node));
+      pieces.push(yield* makePiece(maker, units, node));
     }
-    const list = pieces.length > 1 ? yield* makeList(allocator, catalog, pieces, node) : 0;
+    const list = pieces.length > 1 ? yield* makeList(maker, pieces, node) : NULL_ADDRESS;
     return { pieces, list };
   } catch (error) {
-    yield* discardSegment(allocator, catalog, geometry, segment, { pieces, list: NULL_ADDRESS });
+    yield* discardSegment(maker, segment, { pieces, list: NULL_ADDRESS });
     throw error;
   }
 }
 
 /** Makes the first segment of a new table, with fresh slots. It is always one piece. */
-export function* makeFirstSegment(
-  allocator: Allocator,
-  catalog: number,
-  geometry: ShardGeometry,
-  node: number = ANY_NODE,
-): Operation<Address> {
-  const { pieces } = yield* makeSegment(allocator, catalog, geometry, 0, node);
-  yield* fill(pieces[0], geometry.segmentUnits(0) * UNIT_BYTES, freshHigh(0));
+export function* makeFirstSegment(maker: SegmentMaker, node: number): Operation<Address> {
+  const { pieces } = yield* makeSegment(maker, 0, node);
+  yield* fill(pieces[0], maker.geometry.segmentUnits(0) * UNIT_BYTES, freshHigh(0));
   return pieces[0];
 }
 
 function* makePiece(
-  allocator: Allocator,
-  catalog: number,
+  { allocator, catalog }: SegmentMaker,
   units: number,
   node: number,
 ): Operation<Address> {
@@ -95,8 +95,7 @@ function* makePiece(
 }
 
 function* makeList(
-  allocator: Allocator,
-  catalog: number,
+  { allocator, catalog }: SegmentMaker,
   pieces: readonly Address[],
   node: number,
 ): Operation<Address> {
@@ -119,9 +118,7 @@ function* fill(address: Address, bytes: number, high: number): Operation<void> {
 
 /** Frees a segment, or some of its pieces, that this client has not yet published. */
 export function* discardSegment(
-  allocator: Allocator,
-  catalog: number,
-  geometry: ShardGeometry,
+  { allocator, catalog, geometry }: SegmentMaker,
   segment: number,
   { pieces, list }: SegmentPlace,
 ): Operation<void> {

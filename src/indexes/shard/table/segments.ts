@@ -103,11 +103,11 @@ export class Segments {
     return this.#addresses;
   }
 
-  /** The blocks of the segments: their pieces and the lists of them. */
+  /** The blocks of the segments: their pieces, and the lists of these. */
   *blocks(): Generator<{ address: Address; units: number }, void, undefined> {
-    const units = (piece: number) => this.#geometry.pieceUnits(piece);
-    for (const [piece, address] of this.#addresses.entries())
-      yield { address, units: units(piece) };
+    for (const [piece, address] of this.#addresses.entries()) {
+      yield { address, units: this.#geometry.pieceUnits(piece) };
+    }
     yield* this.#lists;
   }
 
@@ -124,6 +124,16 @@ export class Segments {
   homeAddress(level: number, bucket: number): Address {
     const base = this.#bases[level][this.#geometry.pieceOf(bucket)];
     return base + bucket * this.#geometry.bucketBytes[level];
+  }
+
+  /** Adds the READs of the buckets with this number in all levels: into the words, in a row. */
+  postBuckets(bucket: number, batch: Batch, words: Scratch, at: number): void {
+    let to = at;
+    for (let level = 0; level < LEVELS; level++) {
+      const bytes = this.#geometry.bucketBytes[level];
+      batch.read(this.bucketAddress(level, bucket), bytes, words, to);
+      to += bytes;
+    }
   }
 
   /**
@@ -212,22 +222,18 @@ export class Segments {
     const piece = geometry.firstPiece(segment);
     invariant(piece === this.#addresses.length, 'segments are learned in order');
     if (list !== NULL_ADDRESS) this.#lists.push({ address: list, units: listUnits(pieces.length) });
-    for (const address of pieces) this.#learnPiece(address);
+    for (const [i, address] of pieces.entries()) {
+      const { first } = geometry.bucketsOfPiece(piece + i);
+      for (let level = 0; level < LEVELS; level++) {
+        const start = address + geometry.levelOffset(piece + i, level);
+        this.#bases[level].push(start - first * geometry.bucketBytes[level]);
+      }
+      this.#addresses.push(address);
+    }
     this.#version = segment;
   }
 
-  #learnPiece(address: Address): void {
-    const geometry = this.#geometry;
-    const piece = this.#addresses.length;
-    const { first } = geometry.bucketsOfPiece(piece);
-    for (let level = 0; level < LEVELS; level++) {
-      const start = address + geometry.levelOffset(piece, level);
-      this.#bases[level].push(start - first * geometry.bucketBytes[level]);
-    }
-    this.#addresses.push(address);
-  }
-
-  /** Whether this client is the one that makes segment `segment`. */
+  /** Claims making segment `segment`; false if another client has. */
   *claim(segment: number): Operation<boolean> {
     return yield* control.swap(this.root + CLAIMS, BigInt(segment - 1), BigInt(segment));
   }
@@ -237,7 +243,7 @@ export class Segments {
     yield* control.swap(this.root + CLAIMS, BigInt(segment), BigInt(segment - 1));
   }
 
-  /** The resize: of all clients that have made segment `segment`, one wins. */
+  /** The resize. One of the clients that have made segment `segment` wins. */
   *publish(segment: number, place: SegmentPlace): Operation<boolean> {
     const word = BigInt(wordOf(place));
     const won = yield* control.swap(this.root + SEGMENTS + 8 * segment, 0n, word);
@@ -276,9 +282,9 @@ export class Segments {
     writeInteger(image, CLAIMS, segments.length - 1);
     writeInteger(image, FORMER, former);
     writeInteger(image, FETCHED_AT, segments.length - 1);
-    segments.forEach((place, segment) => {
+    for (const [segment, place] of segments.entries()) {
       writeInteger(image, SEGMENTS + 8 * segment, wordOf(place));
-    });
+    }
     yield new Batch().write(root, ROOT_BYTES, image, 0);
   }
 }

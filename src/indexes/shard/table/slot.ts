@@ -1,4 +1,4 @@
-import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
+import { type Address, highHalf, lowHalf, type Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import {
   isVacantIn,
   pointerHigh,
@@ -94,6 +94,11 @@ export function stampFor(version: number): number {
 
 export function pointerOf(low: number, high: number): Address {
   return pointerIn(SHARD_SLOTS, low, high);
+}
+
+/** The address that the word at `at` points to. */
+export function pointerAt(words: Scratch, at: number): Address {
+  return pointerOf(lowHalf(words, at), highHalf(words, at));
 }
 
 /** Whether there is no record in the slot: neither a committed nor a pending one. */

@@ -13,8 +13,8 @@ import type { Techniques } from '../../substrates/parameters.ts';
 import type { RecordIo } from '../../substrates/record-io.ts';
 import type { ShardTechnique } from '../parameters.ts';
 import { type PartitionDirectory, refuseEndless } from '../partitions/partition-directory.ts';
-import type { Move } from '../resizing/move-bucket.ts';
-import { hashOfPlace, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
+
+import { hashOfPlace, LEVEL_OF_PLACE, NODE_BYTES, PLACES, type ShardGeometry } from './geometry.ts';
 import { ShardRequest } from './request.ts';
 import { nameAfter, ROOT_BYTES, type RootName, Segments } from './segments.ts';
 
@@ -32,7 +32,7 @@ export const CLAIM_PATIENCE = 8;
 /** Tables whose roots are read in one doorbell. */
 const ROOTS_AT_ONCE = 32;
 
-/** What one client's tables of an index share. */
+/** The parts of a client's handle that all tables of an index share. */
 export interface SharedParts {
   readonly pool: Pool;
   readonly catalog: number;
@@ -45,14 +45,11 @@ export interface SharedParts {
 /** One client's handle of a SHARD table: of one partition of an index. */
 export class ShardTable {
   readonly geometry: ShardGeometry;
-  /** Where the tables of all partitions are. */
   readonly directory: PartitionDirectory;
-  /** Which of the index's partitions the table is. */
   readonly partition: number;
   readonly records: RecordIo;
   readonly pool: Pool;
   readonly catalog: number;
-  /** Shared by all tables of the index. */
   readonly techniques: Techniques<ShardTechnique>;
   readonly retries: Record<RetryReason, number> = {
     staleVersion: 0,
@@ -68,8 +65,8 @@ export class ShardTable {
    * that the claimer is slow or dead. So does a client that waits for a mover.
    */
   patience = { polls: 40, microseconds: 50 };
-  /** Moves that are not in use; see move-bucket.ts. */
-  readonly idleMoves: Move[] = [];
+  /** Moves that are not in use. Only move-bucket.ts, which imports this file, knows their class. */
+  readonly idleMoves: object[] = [];
   resizes = 0;
   bucketsMoved = 0;
   /** Resizes that this client was to make, and for which the pool had no room. */
@@ -84,17 +81,12 @@ export class ShardTable {
   /** Insertions less removals that this client has not reported yet, and the reported total. */
   unreported = 0;
   reported = 0;
-  /**
-   * Writes since the last synchronisation, and after how many the next is due; see resize.ts.
-   */
+  /** Writes since the last synchronisation, and after how many the next is due: see resize.ts. */
   writes = 0;
   syncEvery = 1;
   /** Whether an insertion has needed a new chain node since the last synchronisation. */
   crowded = false;
-  /**
-   * Whether this client has made the last resize that it knows of, and not cleared overflow bits
-   * after it.
-   */
+  /** Whether this client has made the last resize, and not cleared overflow bits after it. */
   isClearingDue = false;
   /** Synchronisations that have met another client's unfinished claim of a resize. */
   claimsSeen = 0;
@@ -134,9 +126,7 @@ export class ShardTable {
       const known = some.map((table) => table.#segments);
       const words = new Scratch(ROOT_BYTES * some.length);
       const batch = new Batch();
-      known.forEach((segments, i) => {
-        segments.postLoad(batch, words, ROOT_BYTES * i);
-      });
+      for (const [i, segments] of known.entries()) segments.postLoad(batch, words, ROOT_BYTES * i);
       yield batch;
       for (let i = 0; i < some.length; i++) {
         some[i].reported = yield* known[i].noteLoad(words, ROOT_BYTES * i);
@@ -165,7 +155,7 @@ export class ShardTable {
       const name = nameAfter(from.name, 1, from.successor);
       const next = new Segments(name, this.geometry, from);
       this.reported = yield* next.load();
-      // Another operation of this client may have been faster.
+      // Unless another operation of this client was faster.
       if (this.#segments === from) this.#segments = next;
     }
   }
@@ -176,8 +166,8 @@ export class ShardTable {
     const segments = new Segments(name, this.geometry);
     this.reported = yield* segments.load();
     const { name: known, version } = this.#segments;
-    // Another operation of this client may have got here first, and know more segments. Operations
-    // that rely on them must not find fewer.
+    // Another operation of this client may have done the same, and know more segments. Operations
+    // that rely on those must not lose them.
     if (known !== name || version < segments.version) this.#segments = segments;
     const current = this.#segments;
     if (current.successor !== NULL_ADDRESS) yield* this.#follow(current);
@@ -196,11 +186,12 @@ export class ShardTable {
     return new ShardRequest(this.geometry);
   }
 
-  /** Points the request at the place's bucket, at the request's version. */
-  aim(request: ShardRequest, place: number, level: number): void {
+  /** Notes which bucket the key has at this place, at the request's version, and where it is. */
+  locateBucket(request: ShardRequest, place: number): void {
     const bucket = this.geometry.bucketOf(hashOfPlace(request.hash, place), request.version);
+    const segments = request.segments as Segments;
     request.buckets[place] = bucket;
-    request.addresses[place] = (request.segments as Segments).bucketAddress(level, bucket);
+    request.addresses[place] = segments.bucketAddress(LEVEL_OF_PLACE[place], bucket);
   }
 
   /** Address in the pool of the slot at `at` of the request's words. */
@@ -222,7 +213,7 @@ export class ShardTable {
   }
 
   /** Counts a retry, and backs off when conflicts persist. Bounded. */
-  *retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
-    yield* backOff(this.retries, request, reason, attempt);
+  retry(request: ShardRequest, reason: RetryReason, attempt: number): Operation<void> {
+    return backOff(this.retries, request, reason, attempt);
   }
 }

@@ -70,9 +70,11 @@ test('buckets of a segment lie side by side, level by level, none over another',
     for (let level = 0; level < LEVELS; level++) {
       for (let bucket = 0; bucket < geometry.bucketsAt(4); bucket++) {
         const segment = geometry.bornAt(bucket);
-        const offset = geometry.bucketOffset(level, bucket);
+        const bytes = geometry.bucketBytes[level];
+        const inSegment = bucket - geometry.firstBucket(segment);
+        const offset = geometry.levelOffset(segment, level) + inSegment * bytes;
         assert.ok(offset >= (end.get(segment) ?? 0) && offset % 8 === 0);
-        end.set(segment, offset + geometry.bucketBytes[level]);
+        end.set(segment, offset + bytes);
       }
     }
     for (const [segment, bytes] of end) assert.ok(bytes <= 64 * geometry.segmentUnits(segment));

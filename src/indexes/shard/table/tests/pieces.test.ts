@@ -70,9 +70,10 @@ test('pieces: no larger than a quarter of a region, each bucket in one of them',
         const piece = geometry.pieceOf(bucket);
         const { first, count } = geometry.bucketsOfPiece(piece);
         assert.ok(bucket >= first && bucket < first + count);
-        const offset = geometry.bucketOffset(level, bucket);
+        const bytes = geometry.bucketBytes[level];
+        const offset = geometry.levelOffset(piece, level) + (bucket - first) * bytes;
         assert.ok(offset >= (end.get(piece) ?? 0));
-        end.set(piece, offset + geometry.bucketBytes[level]);
+        end.set(piece, offset + bytes);
       }
     }
     assert.equal(end.size, geometry.firstPiece(versions + 1));
@@ -145,11 +146,9 @@ test('a resizer that dies at any verb leaves no piece that is lost for ever', (t
 
 test('a pool that is full after some pieces has all of them back', (t) => {
   const one = client(t, SHAPES.spans, { size: 4 * MIB, regionSize: REGION });
-  const { allocator } = one.pool;
-  const { catalog, geometry } = one.index.table;
   const before = spanChunks(one);
   throwsCode('SW_POOL_FULL', () => {
-    one.pool.run(makeSegment(allocator, catalog, geometry, VERSION + 2));
+    one.pool.run(makeSegment(one.index.table, VERSION + 2));
   });
   assert.equal(spanChunks(one), before);
   put(one, 'k');
