@@ -1,7 +1,13 @@
 import { StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import { ReplyError, wrongNumberOfArguments } from './arguments.ts';
-import { type Command, type CommandContext, hasArity, type LongReply } from './command.ts';
+import {
+  type Command,
+  type CommandContext,
+  hasArity,
+  type LongReply,
+  subcommandOf,
+} from './command.ts';
 import type { Request } from './protocol/request-reader.ts';
 
 const QUOTED_NAME_MAX = 128;
@@ -87,8 +93,7 @@ export function resolve(request: Request, context: CommandContext): Command {
   if (command === undefined) throw unknownCommand(request);
   if (!hasArity(command, request.length)) throw wrongNumberOfArguments(command.name);
   if (command.subcommands === undefined || request.length === 1) return command;
-  const wanted = `${command.name}|${quotable(request[1]).toLowerCase()}`;
-  const subcommand = command.subcommands.find(({ name }) => name === wanted);
+  const subcommand = subcommandOf(command, request[1]);
   if (subcommand === undefined) {
     const container = command.name.toUpperCase();
     throw new ReplyError(

@@ -278,11 +278,12 @@ class Gateway implements GatewayServer, ServerView {
   }
 
   #forget(connection: Connection): void {
-    const { id, channels, patterns } = connection.state;
-    this.clients.delete(id);
+    const { state } = connection;
+    this.clients.delete(state.id);
     this.monitors.remove(connection);
-    for (const channel of channels) this.channels.unsubscribe(connection, channel);
-    for (const pattern of patterns) this.channels.unsubscribePattern(connection, pattern);
+    for (const kind of ['channels', 'patterns'] as const) {
+      for (const name of state[kind]) this.channels.unsubscribe(kind, connection, name);
+    }
     void this.pool.run(this.messages.update());
   }
 

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
 import { rangeWithin } from './support/byte-range.ts';
 import { modify } from './support/modify.ts';
@@ -8,12 +8,8 @@ import { modify } from './support/modify.ts';
 const NOT_A_BIT = 'ERR bit is not an integer or out of range';
 
 export const setbit: Command = {
-  name: 'setbit',
+  ...signature('setbit key offset bit', 'bitmap', 'write', 'denyoom'),
   summary: 'Sets one bit of a value and returns what it was.',
-  group: 'bitmap',
-  arity: 4,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run([, key, place, bit], context) {
     const offset = parseBitOffset(place, context);
     const wanted = Number(parseInteger(bit, NOT_A_BIT));
@@ -31,12 +27,8 @@ export const setbit: Command = {
 };
 
 export const getbit: Command = {
-  name: 'getbit',
+  ...signature('getbit key offset', 'bitmap', 'readonly', 'fast'),
   summary: 'Returns one bit of a value, 0 behind its end.',
-  group: 'bitmap',
-  arity: 3,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, place], context) {
     const offset = parseBitOffset(place, context);
     const bit = yield* context.store.read(key, (bytes) => bitAt(bytes, offset));
@@ -47,12 +39,8 @@ export const getbit: Command = {
 const ALL = { start: 0n, end: -1n, ofBits: false };
 
 export const bitcount: Command = {
-  name: 'bitcount',
+  ...signature('bitcount key [start end [BYTE|BIT]]', 'bitmap', 'readonly'),
   summary: 'Counts the bits that are 1 in a value, or in a range of its bytes or bits.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['readonly'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     const found = yield* store.read(request[1], (bytes) => {
       if (request.length === 3 || request.length > 5) throw new ReplyError(SYNTAX_ERROR);
@@ -81,12 +69,8 @@ function onesOf(byte: number): number {
 }
 
 export const bitpos: Command = {
-  name: 'bitpos',
+  ...signature('bitpos key bit [start [end [BYTE|BIT]]]', 'bitmap', 'readonly'),
   summary: 'Finds the first bit that is 0 or 1 in a value, or in a range of its bytes or bits.',
-  group: 'bitmap',
-  arity: -3,
-  flags: ['readonly'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     const bit = parseInteger(request[2]);
     if (bit !== 0n && bit !== 1n) throw new ReplyError('ERR The bit argument must be 1 or 0.');
@@ -144,12 +128,8 @@ const OPERATIONS: Readonly<Record<string, (a: number, b: number) => number>> = {
 };
 
 export const bitop: Command = {
-  name: 'bitop',
+  ...signature('bitop operation newkey key [key ...]', 'bitmap', 'write', 'denyoom'),
   summary: 'Sets a key to AND, OR or XOR of values, or NOT of one; returns its length in bytes.',
-  group: 'bitmap',
-  arity: -4,
-  flags: ['write', 'denyoom'],
-  keys: [2, -1, 1],
   alone: true,
   *run(request, context) {
     const { store, reply } = context;
@@ -191,12 +171,8 @@ interface Step {
 }
 
 export const bitfield: Command = {
-  name: 'bitfield',
+  ...signature('bitfield key [GET|SET|INCRBY|OVERFLOW argument ...]', 'bitmap', 'write', 'denyoom'),
   summary: 'Reads, sets and adds to integers of any width at any bit of a value.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.every(({ action }) => action === 'GET')) {
@@ -221,12 +197,8 @@ export const bitfield: Command = {
 };
 
 export const bitfieldRo: Command = {
-  name: 'bitfield_ro',
+  ...signature('bitfield_ro key [GET type offset ...]', 'bitmap', 'readonly', 'fast'),
   summary: 'Reads integers of any width at any bit of a value.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.some(({ action }) => action !== 'GET')) {

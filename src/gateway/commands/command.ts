@@ -1,27 +1,30 @@
 import { keyword, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import { type Command, type CommandTable, hasArity, type LongReply } from '../command.ts';
+import {
+  type Command,
+  type CommandTable,
+  hasArity,
+  type LongReply,
+  signature,
+  subcommandOf,
+} from '../command.ts';
 import { Glob } from '../glob.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { ReplyWriter } from '../protocol/reply.ts';
 import { container } from './support/container.ts';
 
-const shared = { group: 'server', flags: ['loading', 'stale'] } as const;
+const inServer = (syntax: string) => signature(syntax, 'server', 'loading', 'stale');
 
 const count: Command = {
-  ...shared,
-  name: 'command|count',
+  ...inServer('command|count'),
   summary: 'Returns the number of commands.',
-  arity: 2,
   run(_request, { reply, commands }) {
     reply.integer(commands.all.length);
   },
 };
 
 const info: Command = {
-  ...shared,
-  name: 'command|info',
+  ...inServer('command|info [name ...]'),
   summary: 'Describes the named commands, or all: arity, flags and where the keys are.',
-  arity: -2,
   // biome-ignore lint/correctness/useYield: only an operation has a long reply
   *run([, , ...names], { reply, commands }) {
     if (names.length === 0) {
@@ -52,10 +55,8 @@ function describeNamed(
 }
 
 const docs: Command = {
-  ...shared,
-  name: 'command|docs',
+  ...inServer('command|docs [name ...]'),
   summary: 'Returns summaries of the named commands, or of all.',
-  arity: -2,
   run(request, { reply, commands }) {
     const named =
       request.length === 2
@@ -69,10 +70,8 @@ const docs: Command = {
 };
 
 const list: Command = {
-  ...shared,
-  name: 'command|list',
+  ...inServer('command|list [FILTERBY PATTERN pattern]'),
   summary: 'Returns the names of the commands, also FILTERBY PATTERN pattern.',
-  arity: -2,
   run([, , ...words], { reply, commands }) {
     const matches = parseFilter(words);
     const names = commands.all
@@ -97,16 +96,12 @@ function parseFilter(words: readonly Buffer[]): (name: string) => boolean {
 }
 
 const getKeys: Command = {
-  ...shared,
-  name: 'command|getkeys',
+  ...inServer('command|getkeys name argument [argument ...]'),
   summary: 'Returns the keys among the words of a command.',
-  arity: -4,
   run([, , ...words], { reply, commands }) {
     const container = commands.find(words[0]);
     if (container === undefined) throw new ReplyError('ERR Invalid command specified');
-    const { name, subcommands } = container;
-    const wanted = `${name}|${words[1].toString('latin1').toLowerCase()}`;
-    const command = subcommands?.find((each) => each.name === wanted) ?? container;
+    const command = subcommandOf(container, words[1]) ?? container;
     if (command.keys === undefined) {
       throw new ReplyError('ERR The command has no key arguments');
     }
@@ -122,10 +117,8 @@ const getKeys: Command = {
 };
 
 export const command = container({
-  ...shared,
-  name: 'command',
+  ...inServer('command [subcommand ...]'),
   summary: 'Describes the commands of this server.',
-  arity: -1,
   subcommands: [count, docs, getKeys, info, list],
   run(_request, { reply, commands }) {
     writeAll(reply, commands);
@@ -136,8 +129,8 @@ export const command = container({
 function findNamed(commands: CommandTable, name: Buffer): Command | undefined {
   const bar = name.indexOf('|');
   if (bar < 0) return commands.find(name);
-  const wanted = name.toString('latin1').toLowerCase();
-  return commands.find(name.subarray(0, bar))?.subcommands?.find(({ name }) => name === wanted);
+  const container = commands.find(name.subarray(0, bar));
+  return container && subcommandOf(container, name.subarray(bar + 1));
 }
 
 function writeAll(reply: ReplyWriter, commands: CommandTable): void {

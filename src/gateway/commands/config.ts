@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command } from '../command.ts';
+import { type Command, signature } from '../command.ts';
 import { Glob } from '../glob.ts';
 import { NotificationFlags } from '../messages/notifications.ts';
 import { requestLimits } from '../protocol/request-reader.ts';
@@ -142,14 +142,12 @@ function parseOutputLimits(text: string): ((server: ServerView) => void) | strin
   };
 }
 
-const shared = { group: 'server', flags: ['admin', 'loading', 'stale'] } as const;
+const inServer = (syntax: string) => signature(syntax, 'server', 'admin', 'loading', 'stale');
 const NAMES: readonly string[] = Object.keys(PARAMETERS);
 
 const get: Command = {
-  ...shared,
-  name: 'config|get',
+  ...inServer('config|get pattern [pattern ...]'),
   summary: 'Returns the parameters whose names match one of the patterns.',
-  arity: -3,
   run(request, { reply, server }) {
     const found = new Set<string>();
     for (const argument of request.slice(2)) {
@@ -166,10 +164,8 @@ const get: Command = {
 };
 
 const set: Command = {
-  ...shared,
-  name: 'config|set',
+  ...inServer('config|set parameter value [parameter value ...]'),
   summary: 'Sets parameters, all or none, until the server ends.',
-  arity: -4,
   *run([, , ...words], { reply, server }) {
     if (words.length % 2 === 1) throw new ReplyError(SYNTAX_ERROR);
     const names = new Set<string>();
@@ -202,10 +198,8 @@ function refused(name: string, why: string): ReplyError {
 }
 
 const resetStat: Command = {
-  ...shared,
-  name: 'config|resetstat',
+  ...inServer('config|resetstat'),
   summary: 'Begins the counters of INFO anew.',
-  arity: 2,
   run(_request, { reply, server: { totals } }) {
     for (const name of Object.keys(totals) as (keyof typeof totals)[]) totals[name] = 0;
     reply.ok();
@@ -213,19 +207,15 @@ const resetStat: Command = {
 };
 
 const rewrite: Command = {
-  ...shared,
-  name: 'config|rewrite',
+  ...inServer('config|rewrite'),
   summary: 'Refused: the server has no file of parameters.',
-  arity: 2,
   run() {
     throw new ReplyError('ERR The server is running without a config file');
   },
 };
 
 export const config = container({
-  ...shared,
-  name: 'config',
+  ...inServer('config subcommand [argument ...]'),
   summary: 'Reads and sets the parameters of the server.',
-  arity: -2,
   subcommands: [get, resetStat, rewrite, set],
 });

@@ -8,7 +8,7 @@ import {
   SYNTAX_ERROR,
   wrongNumberOfArguments,
 } from '../arguments.ts';
-import { type Command, type CommandContext, REDIS_VERSION } from '../command.ts';
+import { type Command, type CommandContext, REDIS_VERSION, signature } from '../command.ts';
 import type { ProtocolVersion } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import type { Client } from '../server-view.ts';
@@ -17,11 +17,8 @@ import { parseDatabase } from './support/database-argument.ts';
 import { leaveAll } from './support/subscriptions.ts';
 
 export const ping: Command = {
-  name: 'ping',
+  ...signature('ping [message]', 'connection', 'fast'),
   summary: 'Returns PONG, or its argument.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast'],
   run(request, { reply, state }) {
     if (request.length > 2) throw wrongNumberOfArguments('ping');
     if (state.isSubscriber && reply.protocol === 2) {
@@ -35,22 +32,16 @@ export const ping: Command = {
 };
 
 export const echo: Command = {
-  name: 'echo',
+  ...signature('echo message', 'connection', 'fast', 'loading', 'stale'),
   summary: 'Returns its argument.',
-  group: 'connection',
-  arity: 2,
-  flags: ['fast', 'loading', 'stale'],
   run(request, { reply }) {
     reply.bulk(request[1]);
   },
 };
 
 export const select: Command = {
-  name: 'select',
+  ...signature('select database', 'connection', 'fast', 'loading', 'stale'),
   summary: 'Chooses the database of the commands that follow.',
-  group: 'connection',
-  arity: 2,
-  flags: ['fast', 'loading', 'stale'],
   run(request, context) {
     context.select(parseDatabase(request[1], context));
     context.reply.ok();
@@ -58,11 +49,8 @@ export const select: Command = {
 };
 
 export const reset: Command = {
-  name: 'reset',
+  ...signature('reset', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
   summary: 'Makes the connection one that has just begun: RESP2, no name, database 0.',
-  group: 'connection',
-  arity: 1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   *run(_request, context) {
     const { reply, state, server, client } = context;
     yield* leaveAll(context);
@@ -75,11 +63,8 @@ export const reset: Command = {
 };
 
 export const quit: Command = {
-  name: 'quit',
+  ...signature('quit [argument ...]', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
   summary: 'Closes the connection after the replies to earlier commands.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   run(_request, { reply, state }) {
     state.ended = true;
     reply.ok();
@@ -89,11 +74,8 @@ export const quit: Command = {
 const DEFAULT_USER = Buffer.from('default');
 
 export const auth: Command = {
-  name: 'auth',
+  ...signature('auth [user] password', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
   summary: 'Tells a password, or a user and a password.',
-  group: 'connection',
-  arity: -2,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   run([, ...words], context) {
     if (words.length > 2) throw new ReplyError(SYNTAX_ERROR);
     if (words.length === 1 && context.server.passwords === undefined) {
@@ -111,11 +93,15 @@ export const auth: Command = {
 const VERSION_NOT_AN_INTEGER = 'ERR Protocol version is not an integer or out of range';
 
 export const hello: Command = {
-  name: 'hello',
+  ...signature(
+    'hello [protocol [AUTH user password] [SETNAME name]]',
+    'connection',
+    'fast',
+    'loading',
+    'no_auth',
+    'stale',
+  ),
   summary: 'Chooses RESP2 or RESP3 and describes the server.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   run(request, context) {
     const { reply, state } = context;
     const protocol = request.length > 1 ? parseVersion(request[1]) : reply.protocol;
@@ -196,43 +182,36 @@ function authenticate(user: Buffer, password: Buffer, context: CommandContext): 
   context.allow(name);
 }
 
-const shared = { group: 'connection', flags: ['fast', 'loading', 'stale'] } as const;
+const inConnection = (syntax: string) =>
+  signature(syntax, 'connection', 'fast', 'loading', 'stale');
 
 const id: Command = {
-  ...shared,
-  name: 'client|id',
+  ...inConnection('client|id'),
   summary: 'Returns the number of this connection.',
-  arity: 2,
   run(_request, { reply, state }) {
     reply.integer(state.id);
   },
 };
 
 const info: Command = {
-  ...shared,
-  name: 'client|info',
+  ...inConnection('client|info'),
   summary: 'Describes this connection as CLIENT LIST does.',
-  arity: 2,
   run(_request, { reply, client }) {
     reply.verbatim(`${clientLine(client)}\n`);
   },
 };
 
 const getName: Command = {
-  ...shared,
-  name: 'client|getname',
+  ...inConnection('client|getname'),
   summary: 'Returns the name of this connection, or null.',
-  arity: 2,
   run(_request, { reply, state }) {
     reply.bulkOrNull(state.name === '' ? undefined : state.name);
   },
 };
 
 const setName: Command = {
-  ...shared,
-  name: 'client|setname',
+  ...inConnection('client|setname name'),
   summary: 'Names this connection; an empty name takes the name away.',
-  arity: 3,
   run(request, { reply, state }) {
     if (!isPlainName(request[2])) throw new ReplyError(INVALID_NAME);
     state.name = request[2].toString('latin1');
@@ -241,10 +220,8 @@ const setName: Command = {
 };
 
 const setInfo: Command = {
-  ...shared,
-  name: 'client|setinfo',
+  ...inConnection('client|setinfo LIB-NAME|LIB-VER text'),
   summary: 'Tells the name (lib-name) or version (lib-ver) of the library that connects.',
-  arity: 4,
   run(request, { reply, state }) {
     const attribute = keyword(request[2]);
     if (attribute !== 'LIB-NAME' && attribute !== 'LIB-VER') {
@@ -262,10 +239,8 @@ const setInfo: Command = {
 };
 
 const replyMode: Command = {
-  ...shared,
-  name: 'client|reply',
+  ...inConnection('client|reply ON|OFF|SKIP'),
   summary: 'Has commands answered (ON), none of them (OFF), or all but the next one (SKIP).',
-  arity: 3,
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode === 'ON') {
@@ -278,10 +253,8 @@ const replyMode: Command = {
 };
 
 const noEvict: Command = {
-  ...shared,
-  name: 'client|no-evict',
+  ...inConnection('client|no-evict ON|OFF'),
   summary: 'Spares this connection when clients hold too much memory (ON), or not (OFF).',
-  arity: 3,
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode !== 'ON' && mode !== 'OFF') throw new ReplyError(SYNTAX_ERROR);
@@ -291,10 +264,8 @@ const noEvict: Command = {
 };
 
 const list: Command = {
-  ...shared,
-  name: 'client|list',
+  ...inConnection('client|list [TYPE type] [ID id ...]'),
   summary: 'Describes the clients of this server: all, those of a TYPE, or by ID.',
-  arity: -2,
   run(request, { reply, server }) {
     const wanted = parseListOptions(request.slice(2));
     const clients = [...server.clients.values()].filter(wanted);
@@ -305,11 +276,8 @@ const list: Command = {
 const NOT_A_TIMEOUT = 'ERR timeout is not an integer or out of range';
 
 const clientPause: Command = {
-  name: 'client|pause',
+  ...signature('client|pause milliseconds [WRITE|ALL]', 'connection', 'admin', 'loading', 'stale'),
   summary: 'Has all clients wait so many milliseconds with their commands, or with writes (WRITE).',
-  group: 'connection',
-  arity: -3,
-  flags: ['admin', 'loading', 'stale'],
   // None that it holds back is in flight when its reply comes.
   alone: true,
   run(request, { reply, server }) {
@@ -326,11 +294,8 @@ const clientPause: Command = {
 };
 
 const clientUnpause: Command = {
-  name: 'client|unpause',
+  ...signature('client|unpause', 'connection', 'admin', 'loading', 'stale'),
   summary: 'Ends a pause of writes; one of all commands holds this one back as well.',
-  group: 'connection',
-  arity: 2,
-  flags: ['admin', 'loading', 'stale'],
   run(_request, { reply, server }) {
     reply.ok();
     server.pause.end();
@@ -338,11 +303,8 @@ const clientUnpause: Command = {
 };
 
 const clientKill: Command = {
-  name: 'client|kill',
+  ...signature('client|kill address|filter [value ...]', 'connection', 'admin', 'loading', 'stale'),
   summary: 'Ends connections of this server: one by its address, or those that filters choose.',
-  group: 'connection',
-  arity: -3,
-  flags: ['admin', 'loading', 'stale'],
   run([, , ...words], context) {
     const { reply, server, client } = context;
     if (words.length === 1) {
@@ -363,10 +325,8 @@ const clientKill: Command = {
 };
 
 export const client = container({
-  ...shared,
-  name: 'client',
+  ...inConnection('client subcommand [argument ...]'),
   summary: 'Reads and sets what the server knows about its connections.',
-  arity: -2,
   subcommands: [
     getName,
     id,

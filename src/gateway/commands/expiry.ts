@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, ReplyError } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import { expireAt, parseTime, persistKey, type TimeUnit } from './support/expiry.ts';
 import { retry } from './support/modify.ts';
@@ -13,12 +13,8 @@ export const pexpireat = expiring('pexpireat', 'at a time of day in milliseconds
 function expiring(name: string, when: string, seconds: boolean, absolute: boolean): Command {
   const unit: TimeUnit = { seconds, absolute };
   return {
-    name,
+    ...signature(`${name} key time [NX|XX|GT|LT ...]`, 'generic', 'write', 'fast'),
     summary: `Has a key expire ${when}; NX, XX, GT and LT compare with when it would.`,
-    group: 'generic',
-    arity: -3,
-    flags: ['write', 'fast'],
-    keys: [1, 1, 1],
     *run(request, context) {
       const [, key, argument] = request;
       const isAllowed = parseCondition(request);
@@ -89,12 +85,8 @@ function* expireIf(
 }
 
 export const persist: Command = {
-  name: 'persist',
+  ...signature('persist key', 'generic', 'write', 'fast'),
   summary: 'Has a key not expire any more; returns 1 if it would have.',
-  group: 'generic',
-  arity: 2,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
   *run([, key], context) {
     context.reply.integer((yield* persistKey(key, context)) ? 1 : 0);
   },
@@ -116,12 +108,8 @@ export const pexpiretime = telling(
 
 function telling(name: string, does: string, tell: (expiresAt: number) => number): Command {
   return {
-    name,
+    ...signature(`${name} key`, 'generic', 'readonly', 'fast'),
     summary: `${does}; -1 for never, -2 if it does not exist.`,
-    group: 'generic',
-    arity: 2,
-    flags: ['readonly', 'fast'],
-    keys: [1, 1, 1],
     *run([, key], { store, reply }) {
       const found = yield* store.metadata(key);
       if (found === undefined) reply.integer(ABSENT);

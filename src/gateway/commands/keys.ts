@@ -1,7 +1,7 @@
 import type { ExpiryOptions, KeyPage } from '../../store/api.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { Glob } from '../glob.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
@@ -12,12 +12,8 @@ import { parseDatabase } from './support/database-argument.ts';
 import { retry } from './support/modify.ts';
 
 export const del: Command = {
-  name: 'del',
+  ...signature('del key [key ...]', 'generic', 'write'),
   summary: 'Deletes keys and returns how many existed.',
-  group: 'generic',
-  arity: -2,
-  flags: ['write'],
-  keys: [1, -1, 1],
   *run(request, context) {
     yield* removeKeys(request, context);
   },
@@ -25,9 +21,8 @@ export const del: Command = {
 
 export const unlink: Command = {
   ...del,
-  name: 'unlink',
+  ...signature('unlink key [key ...]', 'generic', 'write', 'fast'),
   summary: 'Deletes keys and returns how many existed; the same as DEL here.',
-  flags: ['write', 'fast'],
 };
 
 /** DEL and UNLINK. */
@@ -45,12 +40,8 @@ function* removeKeys(request: Request, context: CommandContext): Operation<void>
 }
 
 export const exists: Command = {
-  name: 'exists',
+  ...signature('exists key [key ...]', 'generic', 'readonly', 'fast'),
   summary: 'Returns how many of the keys exist; a key named twice counts twice.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly', 'fast'],
-  keys: [1, -1, 1],
   *run(request, { store, reply }) {
     let count = 0;
     for (let at = 1; at < request.length; at++) if (yield* store.has(request[at])) count++;
@@ -65,24 +56,17 @@ export const touch: Command = {
 };
 
 export const type: Command = {
-  name: 'type',
+  ...signature('type key', 'generic', 'readonly', 'fast'),
   summary: 'Returns the type of a value: string, or none for a key that does not exist.',
-  group: 'generic',
-  arity: 2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     reply.simple((yield* store.has(request[1])) ? 'string' : 'none');
   },
 };
 
-const renaming = { group: 'generic', arity: 3, keys: [1, 2, 1], alone: true } as const;
-
 export const rename: Command = {
-  ...renaming,
-  name: 'rename',
+  ...signature('rename key newkey', 'generic', 'write'),
   summary: 'Gives a value another key, which loses its own value.',
-  flags: ['write'],
+  alone: true,
   *run([, source, target], context) {
     yield* renameTo(source, target, true, context);
     context.reply.ok();
@@ -90,10 +74,9 @@ export const rename: Command = {
 };
 
 export const renamenx: Command = {
-  ...renaming,
-  name: 'renamenx',
+  ...signature('renamenx key newkey', 'generic', 'write', 'fast'),
   summary: 'Gives a value another key that does not exist yet.',
-  flags: ['write', 'fast'],
+  alone: true,
   *run([, source, target], context) {
     const isDone = yield* renameTo(source, target, false, context);
     context.reply.integer(isDone ? 1 : 0);
@@ -119,12 +102,8 @@ function* renameTo(
 const SAME = 'ERR source and destination objects are the same';
 
 export const copy: Command = {
-  name: 'copy',
+  ...signature('copy key newkey [DB database] [REPLACE]', 'generic', 'write', 'denyoom'),
   summary: 'Copies a value to another key, also of another database (DB), also over one (REPLACE).',
-  group: 'generic',
-  arity: -3,
-  flags: ['write', 'denyoom'],
-  keys: [1, 2, 1],
   alone: true,
   *run(request, context) {
     const { database, replace } = parseCopyOptions(request, context);
@@ -139,12 +118,8 @@ export const copy: Command = {
 };
 
 export const move: Command = {
-  name: 'move',
+  ...signature('move key database', 'generic', 'write', 'fast'),
   summary: 'Moves a key to another database in which it does not exist.',
-  group: 'generic',
-  arity: 3,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
   alone: true,
   *run([, key, argument], context) {
     const database = parseDatabase(argument, context);
@@ -234,13 +209,12 @@ function* find(store: GatewayStore, key: Buffer): Operation<Found | 'changed' | 
   return { value: entry.value, version: entry.version, expiry };
 }
 
-const ofObject = { group: 'generic', arity: 3, flags: ['readonly'], keys: [2, 2, 1] } as const;
+const inObject = (name: string) => signature(`object|${name} key`, 'generic', 'readonly');
 /** The longest string that Redis keeps beside its header. */
 const EMBEDDED_BYTES_MAX = 44;
 
 const encoding: Command = {
-  ...ofObject,
-  name: 'object|encoding',
+  ...inObject('encoding'),
   summary: 'Returns how Redis would keep such a value when it is set: int, embstr or raw.',
   *run([, , key], { store, reply }) {
     reply.bulkOrNull(yield* store.read(key, encodingOf));
@@ -248,8 +222,7 @@ const encoding: Command = {
 };
 
 const refcount: Command = {
-  ...ofObject,
-  name: 'object|refcount',
+  ...inObject('refcount'),
   summary: 'Returns 1: values are not shared.',
   *run([, , key], context) {
     if (yield* existsOrNull(key, context)) context.reply.integer(1);
@@ -257,8 +230,7 @@ const refcount: Command = {
 };
 
 const idletime: Command = {
-  ...ofObject,
-  name: 'object|idletime',
+  ...inObject('idletime'),
   summary: 'Refused: times of access are not kept.',
   *run([, , key], context) {
     if (yield* existsOrNull(key, context)) {
@@ -268,8 +240,7 @@ const idletime: Command = {
 };
 
 const freq: Command = {
-  ...ofObject,
-  name: 'object|freq',
+  ...inObject('freq'),
   summary: 'Refused: frequencies of access are not kept.',
   *run([, , key], context) {
     if (!(yield* existsOrNull(key, context))) return;
@@ -282,11 +253,8 @@ const freq: Command = {
 };
 
 export const object = container({
-  name: 'object',
+  ...signature('object subcommand [argument ...]', 'generic', 'readonly'),
   summary: 'Tells how a value is kept.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly'],
   subcommands: [encoding, freq, idletime, refcount],
 });
 
@@ -311,11 +279,8 @@ const COUNT_TOGETHER = 64;
 const INVALID_CURSOR = 'ERR invalid cursor';
 
 export const scan: Command = {
-  name: 'scan',
+  ...signature('scan cursor [MATCH pattern] [COUNT count] [TYPE type]', 'generic', 'readonly'),
   summary: 'Walks over the keys, some per call: begin with 0, go on with the cursor returned.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly'],
   *run(request, { store, reply }) {
     const cursor = parseCursor(request[1]);
     const { match, count, type } = parseScanOptions(request);
@@ -392,11 +357,8 @@ function parseCount(argument: Buffer): number {
 const KEYS_TOGETHER = 256;
 
 export const keys: Command = {
-  name: 'keys',
+  ...signature('keys pattern', 'generic', 'readonly'),
   summary: 'Returns all keys that match a pattern. All other clients wait: prefer SCAN.',
-  group: 'generic',
-  arity: 2,
-  flags: ['readonly'],
   *run([, argument], { store, reply, server }) {
     const pattern = new Glob(argument);
     const { replyBytesMax } = server.limits;
@@ -428,11 +390,8 @@ const PAGE_KEYS = 16;
 const PAGES_MAX = 8;
 
 export const randomkey: Command = {
-  name: 'randomkey',
+  ...signature('randomkey', 'generic', 'readonly'),
   summary: 'Returns some key, or null when there is none.',
-  group: 'generic',
-  arity: 1,
-  flags: ['readonly'],
   *run(_request, context) {
     context.reply.bulkOrNull(yield* randomKey(context));
   },

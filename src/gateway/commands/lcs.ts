@@ -1,14 +1,10 @@
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
 
 export const lcs: Command = {
-  name: 'lcs',
+  ...signature('lcs key1 key2 [LEN|IDX] [MINMATCHLEN length] [WITHMATCHLEN]', 'string', 'readonly'),
   summary: 'Finds the longest common subsequence of two values: its bytes, length or places.',
-  group: 'string',
-  arity: -3,
-  flags: ['readonly'],
-  keys: [1, 2, 1],
   *run(request, context) {
     const options = parseOptions(request);
     const { store, reply } = context;

@@ -2,7 +2,7 @@ import type { Key, Value } from '../../store/api.ts';
 import type { RangeBounds } from '../../store/ordered-api.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command } from '../command.ts';
+import { type Command, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { ReplyWriter } from '../protocol/reply.ts';
@@ -10,11 +10,8 @@ import type { Request } from '../protocol/request-reader.ts';
 import type { ServerView } from '../server-view.ts';
 
 export const swRange: Command = {
-  name: 'sw.range',
+  ...signature('sw.range min max [REV] [LIMIT offset count] [WITHVALUES]', 'module', 'readonly'),
   summary: 'Returns the keys of a range in order; with REV from max to min. As ZRANGE BYLEX.',
-  group: 'module',
-  arity: -3,
-  flags: ['readonly'],
   *run(request, { store, reply, server }) {
     const { reverse, withValues, offset, limit } = parseOptions(request);
     const [low, high] = reverse ? [2, 1] : [1, 2];
@@ -102,11 +99,8 @@ function parseOffset(argument: Buffer): number {
 }
 
 export const swCount: Command = {
-  name: 'sw.count',
+  ...signature('sw.count min max', 'module', 'readonly'),
   summary: 'Counts the keys of a range; needs a store on an ordered index. As ZLEXCOUNT.',
-  group: 'module',
-  arity: 3,
-  flags: ['readonly'],
   *run(request, { store, reply }) {
     const range = parseRange(request[1], request[2]);
     reply.integer(range === undefined ? 0 : yield* store.count(range));
@@ -114,11 +108,8 @@ export const swCount: Command = {
 };
 
 export const swRemrange: Command = {
-  name: 'sw.remrange',
+  ...signature('sw.remrange min max', 'module', 'write'),
   summary: 'Deletes the keys of a range, one by one, and returns how many. As ZREMRANGEBYLEX.',
-  group: 'module',
-  arity: 3,
-  flags: ['write'],
   *run(request, { store, reply }) {
     const pages = new KeyPages(store, parseRange(request[1], request[2]));
     let removed = 0;

@@ -1,16 +1,13 @@
 import { checkKey } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ReplyError } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { Transaction } from '../connections/connection-state.ts';
 import { execute, resolve, writePart } from '../dispatch.ts';
 
 export const multi: Command = {
-  name: 'multi',
+  ...signature('multi', 'transactions', 'fast', 'loading', 'stale'),
   summary: 'Begins a transaction: what follows is gathered up to EXEC or DISCARD.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
   run(_request, { state, reply }) {
     if (state.transaction !== undefined) throw new ReplyError('ERR MULTI calls can not be nested');
     state.transaction = new Transaction();
@@ -19,11 +16,8 @@ export const multi: Command = {
 };
 
 export const discard: Command = {
-  name: 'discard',
+  ...signature('discard', 'transactions', 'fast', 'loading', 'stale'),
   summary: 'Ends a transaction, none of whose commands is run.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
   run(_request, { state, reply }) {
     if (state.transaction === undefined) throw new ReplyError('ERR DISCARD without MULTI');
     state.dropTransaction();
@@ -33,12 +27,8 @@ export const discard: Command = {
 };
 
 export const watch: Command = {
-  name: 'watch',
+  ...signature('watch key [key ...]', 'transactions', 'fast', 'loading', 'stale'),
   summary: 'Has EXEC run nothing if one of the keys has changed by then.',
-  group: 'transactions',
-  arity: -2,
-  flags: ['fast', 'loading', 'stale'],
-  keys: [1, -1, 1],
   *run(request, { state, store, reply }) {
     if (state.transaction !== undefined) {
       throw new ReplyError('ERR WATCH inside MULTI is not allowed');
@@ -56,11 +46,8 @@ export const watch: Command = {
 };
 
 export const unwatch: Command = {
-  name: 'unwatch',
+  ...signature('unwatch', 'transactions', 'fast', 'loading', 'stale'),
   summary: 'Forgets the keys that WATCH has named.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
   run(_request, { state, reply }) {
     state.unwatch();
     reply.ok();
@@ -68,11 +55,8 @@ export const unwatch: Command = {
 };
 
 export const exec: Command = {
-  name: 'exec',
+  ...signature('exec', 'transactions', 'loading', 'stale'),
   summary: 'Runs the commands of a transaction; none of another client of this server in between.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['loading', 'stale'],
   alone: true,
   *run(_request, context) {
     const { state, reply } = context;

@@ -1,6 +1,13 @@
 import type { Socket } from 'node:net';
 import type { Operation } from '../../verbs/index.ts';
-import type { Command, CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
+import {
+  type Command,
+  type CommandContext,
+  type CommandTable,
+  type ErrorHook,
+  type LongReply,
+  subcommandOf,
+} from '../command.ts';
 import { dispatch, writePart } from '../dispatch.ts';
 import type { Arrival } from '../gate.ts';
 import type { GatewayStore } from '../gateway-store.ts';
@@ -22,8 +29,6 @@ import { ConnectionState } from './connection-state.ts';
  * make a million of them out of six megabytes.
  */
 const ARGUMENT_BYTES = 128;
-/** No subcommand's name is longer. */
-const NAME_BYTES_MAX = 32;
 /** Most operations in flight for a command on many keys, or for a part of a long reply. */
 const OPERATIONS_MAX = 128;
 const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
@@ -479,8 +484,7 @@ export class Connection implements Client, CommandContext, Arrival {
 function commandOf(request: Request, commands: CommandTable): Command | undefined {
   const command = commands.find(request[0]);
   if (command?.subcommands === undefined || request.length === 1) return command;
-  const name = `${command.name}|${request[1].toString('latin1', 0, NAME_BYTES_MAX).toLowerCase()}`;
-  return command.subcommands.find((subcommand) => subcommand.name === name);
+  return subcommandOf(command, request[1]);
 }
 
 /** Operations of the store that a command has in flight together, at most. */

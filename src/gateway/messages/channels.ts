@@ -8,69 +8,60 @@ export interface Subscriber {
   push(frame: Uint8Array): void;
 }
 
-interface Pattern {
+/** Clients subscribe to channels by name, or by a pattern that names match. */
+export type SubscriptionKind = 'channels' | 'patterns';
+
+interface Subscription {
   readonly glob: Glob;
   readonly subscribers: Set<Subscriber>;
 }
 
 /** The subscriptions of this process. Names are latin1 text: one character is one byte. */
 export class Channels {
-  readonly #channels = new Map<string, Set<Subscriber>>();
-  readonly #patterns = new Map<string, Pattern>();
+  readonly #subscriptions = {
+    channels: new Map<string, Subscription>(),
+    patterns: new Map<string, Subscription>(),
+  };
 
   get isEmpty(): boolean {
-    return this.#channels.size + this.#patterns.size === 0;
+    return this.count('channels') + this.count('patterns') === 0;
   }
 
-  get patternCount(): number {
-    return this.#patterns.size;
-  }
-
-  get channelCount(): number {
-    return this.#channels.size;
+  count(kind: SubscriptionKind): number {
+    return this.#subscriptions[kind].size;
   }
 
   /** Names of channels with a subscriber. */
   names(): Iterable<string> {
-    return this.#channels.keys();
+    return this.#subscriptions.channels.keys();
   }
 
   subscribersOf(channel: string): number {
-    return this.#channels.get(channel)?.size ?? 0;
+    return this.#subscriptions.channels.get(channel)?.subscribers.size ?? 0;
   }
 
-  subscribe(subscriber: Subscriber, channel: string): void {
-    const subscribers = this.#channels.get(channel) ?? new Set();
-    this.#channels.set(channel, subscribers.add(subscriber));
-  }
-
-  unsubscribe(subscriber: Subscriber, channel: string): void {
-    const subscribers = this.#channels.get(channel);
-    if (subscribers?.delete(subscriber) && subscribers.size === 0) this.#channels.delete(channel);
-  }
-
-  subscribePattern(subscriber: Subscriber, pattern: string): void {
-    let found = this.#patterns.get(pattern);
-    if (found === undefined) {
-      found = { glob: new Glob(Buffer.from(pattern, 'latin1')), subscribers: new Set() };
-      this.#patterns.set(pattern, found);
-    }
+  subscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
+    const known = this.#subscriptions[kind];
+    const make = () => ({ glob: new Glob(Buffer.from(name, 'latin1')), subscribers: new Set() });
+    const found: Subscription = known.get(name) ?? make();
     found.subscribers.add(subscriber);
+    known.set(name, found);
   }
 
-  unsubscribePattern(subscriber: Subscriber, pattern: string): void {
-    const found = this.#patterns.get(pattern);
-    if (found?.subscribers.delete(subscriber) && found.subscribers.size === 0) {
-      this.#patterns.delete(pattern);
+  unsubscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
+    const subscribers = this.#subscriptions[kind].get(name)?.subscribers;
+    if (subscribers?.delete(subscriber) && subscribers.size === 0) {
+      this.#subscriptions[kind].delete(name);
     }
   }
 
   /** Sends a message to all its subscribers; returns how many times it was sent. */
   deliver(channel: Uint8Array, message: Uint8Array): number {
     let receivers = 0;
-    const direct = this.#channels.get(Buffer.from(channel).toString('latin1'));
-    if (direct !== undefined) receivers += send(direct, ['message', channel, message]);
-    for (const [pattern, { glob, subscribers }] of this.#patterns) {
+    const { channels, patterns } = this.#subscriptions;
+    const direct = channels.get(Buffer.from(channel).toString('latin1'));
+    if (direct !== undefined) receivers += send(direct.subscribers, ['message', channel, message]);
+    for (const [pattern, { glob, subscribers }] of patterns) {
       if (!glob.matches(channel)) continue;
       const name = Buffer.from(pattern, 'latin1');
       receivers += send(subscribers, ['pmessage', name, channel, message]);
