@@ -16,11 +16,12 @@ export const EXIT = {
 
 /** The command line itself is wrong; nothing has been touched. */
 export class UsageError extends Error {
-  readonly example: string | undefined;
+  override readonly name = 'UsageError';
+  /** A command line that works. Default: the first example of the command. */
+  example: string | undefined;
 
   constructor(message: string, example?: string) {
     super(message);
-    this.name = 'UsageError';
     this.example = example;
   }
 }

@@ -33,11 +33,13 @@ async function dispatch(
     await context.stdout.line(`${program.name} ${context.version}`);
     return EXIT.ok;
   }
-  return await request.command.run(
-    context,
-    request.args,
-    request.options as OptionValues<OptionSpecs>,
-  );
+  const { command, args, options } = request;
+  try {
+    return await command.run(context, args, options as OptionValues<OptionSpecs>);
+  } catch (error) {
+    if (error instanceof UsageError) error.example ??= command.examples[0];
+    throw error;
+  }
 }
 
 function report(
@@ -225,11 +227,20 @@ function suggestion(near: string | undefined): string {
   return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
+/** Names of arguments that are a pool's URL. */
+const POOLS: readonly string[] = ['url', 'from', 'to'];
+
 function checkArguments(command: Command, args: string[], specs: ArgumentSpec[]): void {
   const example = command.examples[0];
   const missing = specs.find((spec, at) => spec.required && args[at] === undefined);
   if (missing !== undefined) {
     throw new UsageError(`'${command.name}' needs <${missing.name}>`, example);
+  }
+  const isInProcess = (spec: ArgumentSpec, at: number) =>
+    spec.required && POOLS.includes(spec.name) && args[at].startsWith('memory:');
+  if (specs.some(isInProcess)) {
+    const why = 'a memory: pool lives inside one process; name a shm:NAME or file:PATH pool';
+    throw new UsageError(why, example);
   }
   const variadic = specs.some((spec) => spec.variadic);
   if (!variadic && args.length > specs.length) {

@@ -49,36 +49,24 @@ export function definedOnly<T extends object>(options: T): { [K in keyof T]?: No
   };
 }
 
-/** A `memory:` pool ends with the process that made it, so no other command could ever see it. */
-export function sharedUrl(url: string, example: string): string {
-  if (url.startsWith('memory:')) {
-    throw new UsageError(
-      'a memory: pool lives inside one process; name a shm:NAME or file:PATH pool',
-      example,
-    );
-  }
-  return url;
-}
-
-/** Port 0 means any free one here, where it is listened on. */
-export function listenPlace(listen: string, example: string): { host: string; port: number } {
+/** Reads an address to listen on. Unlike in a URL, port 0 is allowed: any free port. */
+export function listenPlace(listen: string): { host: string; port: number } {
   try {
     if (listen.endsWith(':0')) return { ...parseEndpoint(listen.slice(0, -2)), port: 0 };
     return parseEndpoint(listen);
   } catch {
-    throw new UsageError(`'${listen}' is not HOST:PORT`, example);
+    throw new UsageError(`'${listen}' is not HOST:PORT, such as 127.0.0.1:7471`);
   }
 }
 
-/** Reads the files of `--tls-cert` and `--tls-key`; `example` shows how a command takes them. */
+/** Reads the files of `--tls-cert` and `--tls-key`. */
 export function tlsFrom(
   cert: string | undefined,
   key: string | undefined,
-  example: string,
 ): { cert: string; key: string } | undefined {
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined) {
-    throw new UsageError('--tls-cert and --tls-key belong together', example);
+    throw new UsageError('--tls-cert and --tls-key belong together');
   }
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -17,6 +17,27 @@ export function keyword(argument: Buffer): string {
   return argument.length > 32 ? '' : argument.toString('latin1').toUpperCase();
 }
 
+/**
+ * Reads options from the word at `from` on, each followed by as many arguments as `counts` says. An
+ * option given twice has its last arguments. `refuse` makes the error for a word that is no option.
+ */
+export function readOptions<Name extends string>(
+  words: readonly Buffer[],
+  from: number,
+  counts: Readonly<Record<Name, number>>,
+  refuse = (_word: Buffer) => new ReplyError(SYNTAX_ERROR),
+): Partial<Record<Name, readonly Buffer[]>> {
+  const options: Partial<Record<Name, readonly Buffer[]>> = {};
+  for (let at = from; at < words.length; ) {
+    const name = keyword(words[at]) as Name;
+    const end = at + 1 + (Object.hasOwn(counts, name) ? counts[name] : Number.POSITIVE_INFINITY);
+    if (end > words.length) throw refuse(words[at]);
+    options[name] = words.slice(at + 1, end);
+    at = end;
+  }
+  return options;
+}
+
 /** A decimal integer in Redis' strict form: no plus sign, blanks or leading zeros. */
 export function parseInteger(argument: Buffer, error = NOT_AN_INTEGER): bigint {
   const text = argument.length > 20 ? '' : argument.toString('latin1');

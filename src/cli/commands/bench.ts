@@ -172,15 +172,13 @@ function describe(plan: Plan, rates: Rate[], style: Style): string {
     formatCount(middle),
     formatCount(Math.min(...rounds)),
     formatCount(Math.max(...rounds)),
-    // Each client has one operation under way at a time.
+    // Each client has one operation in flight.
     `${((plan.clients * 1e6) / middle).toFixed(2)} µs`,
     String(rounds.length),
   ]);
-  const columns = ['MEDIAN/S', 'MIN/S', 'MAX/S', 'EACH', 'ROUNDS'].map((head) => {
-    return { head, align: 'right' as const };
-  });
+  const heads = 'OPERATION | MEDIAN/S: | MIN/S: | MAX/S: | EACH: | ROUNDS:';
   const setting =
     `${plural(plan.records, 'record')} of ${plural(plan.valueSize, 'byte')}, ` +
     `${plural(plan.clients, 'client')}, in ${plan.url}`;
-  return `${setting}\n${table([{ head: 'OPERATION' }, ...columns], rows, style)}`;
+  return `${setting}\n${table(heads, rows, style)}`;
 }

@@ -4,16 +4,10 @@ import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
-import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 
 const PAGE = 128;
 const FLUSH_LENGTH = 64 * 1024;
-const EXAMPLES = [
-  'dump shm:demo > demo.jsonl',
-  "dump shm:demo --format csv --match 'user:*' > users.csv",
-  'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
-];
-
 export const dump = defineCommand({
   name: 'dump',
   arguments: '<url>',
@@ -36,9 +30,12 @@ export const dump = defineCommand({
     },
     ...STORE_OPTION,
   },
-  examples: EXAMPLES,
+  examples: [
+    'dump shm:demo > demo.jsonl',
+    "dump shm:demo --format csv --match 'user:*' > users.csv",
+    'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
+  ],
   async run(context, [url], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const { open } = await context.library();
     const store = await open(url, { ...storeNamed('dump', options.store), create: false });
     try {

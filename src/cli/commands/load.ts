@@ -16,16 +16,9 @@ import {
 } from '../formats/rows.ts';
 import { isWellFormed } from '../formats/utf8.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../sizes.ts';
-import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { printable } from '../terminal/style.ts';
-
-const EXAMPLES = [
-  'load shm:demo users.csv --key email',
-  'load shm:demo cities.jsonl.gz --key country,name --value population',
-  'load shm:demo - --format jsonl < dump.jsonl',
-  'load shm:demo events.csv --store events --key time --sorted',
-];
 
 export const load = defineCommand({
   name: 'load',
@@ -55,9 +48,13 @@ export const load = defineCommand({
     'skip-errors': { about: 'Leave bad records out and count them' },
     ...STORE_OPTION,
   },
-  examples: EXAMPLES,
+  examples: [
+    'load shm:demo users.csv --key email',
+    'load shm:demo cities.jsonl.gz --key country,name --value population',
+    'load shm:demo - --format jsonl < dump.jsonl',
+    'load shm:demo events.csv --store events --key time --sorted',
+  ],
   async run(context, [url, file], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const format = options.format ?? formatOfFile(file);
     const skipErrors = options['skip-errors'];
     // The file first: a name that is not there must not leave a new pool behind.

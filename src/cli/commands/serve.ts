@@ -33,8 +33,6 @@ interface PageOptions {
   'tls-key': string | undefined;
 }
 
-const EXAMPLE = 'serve --tls-cert cert.pem --tls-key key.pem';
-
 export const serve = defineCommand({
   name: 'serve',
   arguments: '[url]',
@@ -106,7 +104,7 @@ export const serve = defineCommand({
         port: options.port ?? DEFAULT_PORT,
         ...definedOnly({
           passwords: passwordsFrom(options['password-file']),
-          tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
+          tls: tlsFrom(options['tls-cert'], options['tls-key']),
           maxConnections: options['max-connections'],
           maxRequestBytes: options['max-request'],
           maxClientBytes: options['max-client-memory'],
@@ -135,10 +133,10 @@ async function servePage(
   return await serveWeb({
     place,
     url,
-    ...listenPlace(options.web, EXAMPLE),
+    ...listenPlace(options.web),
     ...definedOnly({
       passwords: passwordsFrom(options['password-file']),
-      tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
+      tls: tlsFrom(options['tls-cert'], options['tls-key']),
     }),
   });
 }

@@ -8,21 +8,12 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, parseSeconds, parseSize, plural } from '../sizes.ts';
-import {
-  definedOnly,
-  listenPlace,
-  STORE_OPTION,
-  sharedUrl,
-  storeNamed,
-  tlsFrom,
-} from '../store-options.ts';
+import { definedOnly, listenPlace, STORE_OPTION, storeNamed, tlsFrom } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
-const EXAMPLE = 'memory-node --listen 127.0.0.1:7471 --size 4g';
-
 export const memoryNode = defineCommand({
   name: 'memory-node',
   arguments: '',
@@ -94,7 +85,7 @@ export const memoryNode = defineCommand({
     },
   },
   examples: [
-    EXAMPLE,
+    'memory-node --listen 127.0.0.1:7471 --size 4g',
     'memory-node --fabric ucx --device mlx5_0:1 --listen 0.0.0.0:7471 --secret-file secret',
     'memory-node --listen 0.0.0.0:7471 --file /data/pool --secret-file secret',
   ],
@@ -102,14 +93,14 @@ export const memoryNode = defineCommand({
     const { signal } = context;
     const start = await context.memoryNodes();
     const node = await start({
-      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLE),
+      ...listenPlace(options.listen ?? DEFAULT_LISTEN),
       ...definedOnly({
         size: options.size,
         regionSize: options['region-size'],
         file: options.file,
         secret: secretFrom(undefined, context.env, options['secret-file']),
         readSecret: secretFrom(undefined, {}, options['read-secret-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
+        tls: tlsFrom(options['tls-cert'], options['tls-key']),
         maxConnections: options['max-connections'],
         outstandingBytesMax: options['max-outstanding'],
         bufferedBytesMax: options['max-buffered'],
@@ -147,11 +138,6 @@ async function announce(
   await context.stdout.line('Ctrl-C ends it.');
 }
 
-const NODES_EXAMPLES = [
-  'nodes tcp://a:7471,b:7471/users',
-  'nodes tcp://a:7471,b:7471/users --remove 2',
-];
-
 export const nodes = defineCommand({
   name: 'nodes',
   arguments: '<url>',
@@ -167,10 +153,9 @@ export const nodes = defineCommand({
     ...STORE_OPTION,
     json: { about: 'Print the report as JSON' },
   },
-  examples: NODES_EXAMPLES,
+  examples: ['nodes tcp://a:7471,b:7471/users', 'nodes tcp://a:7471,b:7471/users --remove 2'],
   async run(context, [url], { add, remove, store, json }) {
-    if (!isRemote(url))
-      throw new UsageError('only a tcp: pool has memory nodes', NODES_EXAMPLES[0]);
+    if (!isRemote(url)) throw new UsageError('only a tcp: pool has memory nodes');
     const { memoryNodes } = await import('../../store/remote/memory-nodes.ts');
     const progress = new Progress(context, 'moving', 'steps');
     const report = await memoryNodes(url, {
@@ -193,11 +178,8 @@ function describeNodes(
   style: Style,
 ): string {
   const placed = all.some((node) => node.parts !== undefined);
-  const columns = ['NODE', 'ADDRESS', ...(placed ? ['PLACED', 'PARTS', 'TABLES'] : [])];
-  const heads = [...columns, 'TABLE CHUNKS', 'RECORD CHUNKS', 'SPANS'].map((head) => ({
-    head,
-    ...(head === 'ADDRESS' || head === 'PLACED' ? {} : { align: 'right' as const }),
-  }));
+  const placing = placed ? ' | PLACED | PARTS: | TABLES:' : '';
+  const heads = `NODE: | ADDRESS${placing} | TABLE CHUNKS: | RECORD CHUNKS: | SPANS:`;
   const rows = all.map((node) => [
     String(node.number),
     node.address,
@@ -255,9 +237,8 @@ export const indexServer = defineCommand({
     'index-server file:/data/pool --store demo --role hash',
     'index-server tcp://node:7471/demo --etcd etcd-1:2379,etcd-2:2379',
   ],
-  async run(context, [given], options) {
+  async run(context, [url], options) {
     const { signal } = context;
-    const url = sharedUrl(given, 'index-server shm:demo');
     const role = options.role ?? 'both';
     const { openIndexServer, serveIndex } = await import('../../store/servers/index-server.ts');
     const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);

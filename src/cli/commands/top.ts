@@ -11,15 +11,9 @@ import { defineCommand } from '../command.ts';
 import type { Context, ExitHost } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatDuration, formatRatio, formatSize, parseSeconds } from '../sizes.ts';
-import { sharedUrl } from '../store-options.ts';
 import { printable, type Style, styleFor } from '../terminal/style.ts';
-import { type Column, table } from '../terminal/table.ts';
+import { table } from '../terminal/table.ts';
 
-const EXAMPLES = [
-  'top shm:demo',
-  'top shm:demo --once --json | jq .sum',
-  'top tcp://127.0.0.1:7471',
-];
 const INTERVAL_SECONDS = 1;
 /** A rate needs two looks, and clients tell once a second. */
 const ONCE_SECONDS = 2.2;
@@ -43,9 +37,8 @@ export const top = defineCommand({
     once: { about: 'Print one view and end' },
     json: { about: 'Print JSON' },
   },
-  examples: EXAMPLES,
+  examples: ['top shm:demo', 'top shm:demo --once --json | jq .sum', 'top tcp://127.0.0.1:7471'],
   async run(context, [url], { interval = INTERVAL_SECONDS, once, json }) {
-    sharedUrl(url, EXAMPLES[0]);
     const { signal } = context;
     const observe = await context.observe();
     const observer = await observe(url, url, { client: 'stepwell top' });
@@ -128,30 +121,11 @@ const ROWS_MIN = 2;
 /** How many clients to name whose memory is waiting. */
 const OWNERS_MAX = 3;
 
-const STORE_COLUMNS: readonly Column[] = [
-  { head: 'STORE' },
-  { head: 'INDEX' },
-  { head: 'RECORDS', align: 'right' },
-  { head: 'LOAD', align: 'right' },
-  { head: 'MEMORY', align: 'right' },
-  { head: 'BOUND', align: 'right' },
-  { head: 'HITS', align: 'right' },
-  { head: 'EVICTED/S', align: 'right' },
-];
+const STORE_COLUMNS = 'STORE | INDEX | RECORDS: | LOAD: | MEMORY: | BOUND: | HITS: | EVICTED/S:';
 
-const CLIENT_COLUMNS: readonly Column[] = [
-  { head: 'CLIENT' },
-  { head: 'PID', align: 'right' },
-  { head: 'READS/S', align: 'right' },
-  { head: 'WRITES/S', align: 'right' },
-  { head: 'SCANNED/S', align: 'right' },
-  { head: 'HITS', align: 'right' },
-  { head: 'READ P99', align: 'right' },
-  { head: 'WRITE P99', align: 'right' },
-  { head: 'CLAIMED', align: 'right' },
-  { head: 'WAITING', align: 'right' },
-  { head: 'TOLD', align: 'right' },
-];
+const CLIENT_COLUMNS =
+  'CLIENT | PID: | READS/S: | WRITES/S: | SCANNED/S: | HITS: | READ P99: | WRITE P99: | ' +
+  'CLAIMED: | WAITING: | TOLD:';
 
 const NOTES = [
   'Clients tell their figures once a second. Percentiles: the slowest client, last 10 to 20 s.',
@@ -292,7 +266,7 @@ function clientRow(client: ClientRates): string[] {
 }
 
 function tableLines(
-  columns: readonly Column[],
+  columns: string,
   rows: string[][],
   most: number,
   nothing: string,

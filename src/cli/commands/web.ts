@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
-import { definedOnly, listenPlace, sharedUrl, tlsFrom } from '../store-options.ts';
+import { definedOnly, listenPlace, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
 
-const EXAMPLES = ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'];
 const DEFAULT_LISTEN = '127.0.0.1:6390';
 
 export const web = defineCommand({
@@ -26,18 +25,17 @@ export const web = defineCommand({
     'tls-cert': { value: 'PATH', about: 'Serve over TLS: the certificate, in PEM' },
     'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
   },
-  examples: EXAMPLES,
+  examples: ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'],
   async run(context, [url], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const { signal } = context;
     const serve = await context.serveWeb();
     const page = await serve({
       place: url,
       url,
-      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLES[1]),
+      ...listenPlace(options.listen ?? DEFAULT_LISTEN),
       ...definedOnly({
         passwords: passwordsFrom(options['password-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLES[1]),
+        tls: tlsFrom(options['tls-cert'], options['tls-key']),
       }),
     });
     try {

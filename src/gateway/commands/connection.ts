@@ -5,6 +5,7 @@ import {
   NOT_AN_INTEGER,
   parseInteger,
   ReplyError,
+  readOptions,
   SYNTAX_ERROR,
   wrongNumberOfArguments,
 } from '../arguments.ts';
@@ -22,7 +23,7 @@ export const ping: Command = {
   run(request, { reply, state }) {
     if (request.length > 2) throw wrongNumberOfArguments('ping');
     if (state.isSubscriber && reply.protocol === 2) {
-      // A client that subscribes takes everything for a message.
+      // A RESP2 client that subscribes takes every reply for a message.
       reply.array(2);
       reply.bulk('pong');
       reply.bulk(request[1] ?? '');
@@ -50,7 +51,7 @@ export const select: Command = {
 
 export const reset: Command = {
   ...signature('reset', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
-  summary: 'Makes the connection one that has just begun: RESP2, no name, database 0.',
+  summary: 'Resets the connection as if it were new: RESP2, no name, database 0.',
   *run(_request, context) {
     const { reply, state, server, client } = context;
     yield* leaveAll(context);
@@ -114,7 +115,7 @@ export const hello: Command = {
           'the RESP protocol version at the same time',
       );
     }
-    // Only now, so that a refused HELLO changes nothing.
+    // Last, so that a refused HELLO changes nothing.
     if (name !== undefined) state.name = name;
     reply.protocol = protocol;
     describeServer(context);
@@ -127,45 +128,36 @@ function parseVersion(argument: Buffer): ProtocolVersion {
   return version;
 }
 
-interface Options {
-  name?: string;
-  user?: Buffer;
-  password?: Buffer;
+interface HelloOptions {
+  readonly name: string | undefined;
+  readonly user: Buffer | undefined;
+  readonly password: Buffer | undefined;
 }
 
-function parseHelloOptions(request: Request): Options {
-  const options: Options = {};
-  for (let at = 2; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'AUTH' && at + 2 < request.length) {
-      options.user = request[++at];
-      options.password = request[++at];
-    } else if (option === 'SETNAME' && at + 1 < request.length) {
-      const argument = request[++at];
-      if (!isPlainName(argument)) throw new ReplyError(INVALID_NAME);
-      options.name = argument.toString('latin1');
-    } else {
-      const given = request[at].toString('utf8', 0, 128);
-      throw new ReplyError(`ERR Syntax error in HELLO option '${given}'`);
-    }
-  }
-  return options;
+function parseHelloOptions(request: Request): HelloOptions {
+  const { AUTH, SETNAME } = readOptions(request, 2, { AUTH: 2, SETNAME: 1 }, (word) => {
+    return new ReplyError(`ERR Syntax error in HELLO option '${word.toString('utf8', 0, 128)}'`);
+  });
+  if (SETNAME !== undefined && !isPlainName(SETNAME[0])) throw new ReplyError(INVALID_NAME);
+  const [user, password] = AUTH ?? [];
+  return { name: SETNAME?.[0].toString('latin1'), user, password };
 }
 
 function describeServer({ reply, state }: CommandContext): void {
-  reply.map(7);
-  reply.bulk('server');
-  reply.bulk('redis');
-  reply.bulk('version');
-  reply.bulk(REDIS_VERSION);
-  reply.bulk('proto');
-  reply.integer(reply.protocol);
-  reply.bulk('id');
-  reply.integer(state.id);
-  reply.bulk('mode');
-  reply.bulk('standalone');
-  reply.bulk('role');
-  reply.bulk('master');
+  const fields: [name: string, value: string | number][] = [
+    ['server', 'redis'],
+    ['version', REDIS_VERSION],
+    ['proto', reply.protocol],
+    ['id', state.id],
+    ['mode', 'standalone'],
+    ['role', 'master'],
+  ];
+  reply.map(fields.length + 1);
+  for (const [name, value] of fields) {
+    reply.bulk(name);
+    if (typeof value === 'number') reply.integer(value);
+    else reply.bulk(value);
+  }
   reply.bulk('modules');
   reply.array(0);
 }
@@ -278,7 +270,7 @@ const NOT_A_TIMEOUT = 'ERR timeout is not an integer or out of range';
 const clientPause: Command = {
   ...signature('client|pause milliseconds [WRITE|ALL]', 'connection', 'admin', 'loading', 'stale'),
   summary: 'Has all clients wait so many milliseconds with their commands, or with writes (WRITE).',
-  // None that it holds back is in flight when its reply comes.
+  // So no command that it holds back is still in flight when the client gets the reply.
   alone: true,
   run(request, { reply, server }) {
     const mode = request.length > 3 ? keyword(request[3]) : 'ALL';

@@ -1,6 +1,6 @@
 import type { ExpiryOptions, KeyPage } from '../../store/api.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
+import { keyword, parseInteger, ReplyError, readOptions, SYNTAX_ERROR } from '../arguments.ts';
 import { type Command, type CommandContext, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { Glob } from '../glob.ts';
@@ -137,16 +137,9 @@ function parseCopyOptions(
   request: Request,
   context: CommandContext,
 ): { database: number; replace: boolean } {
-  let { database } = context.state;
-  let replace = false;
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'REPLACE') replace = true;
-    else if (option === 'DB' && at + 1 < request.length) {
-      database = parseDatabase(request[++at], context);
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return { database, replace };
+  const { DB, REPLACE } = readOptions(request, 3, { DB: 1, REPLACE: 0 });
+  const database = DB === undefined ? context.state.database : parseDatabase(DB[0], context);
+  return { database, replace: REPLACE !== undefined };
 }
 
 /** A record as it was found. */
@@ -332,19 +325,13 @@ function parseCursor(argument: Buffer): number {
 }
 
 function parseScanOptions(request: Request): { match?: Glob; count: number; type: string } {
-  let match: Glob | undefined;
-  let count = COUNT_DEFAULT;
-  let type = 'STRING';
-  for (let at = 2; at < request.length; at += 2) {
-    const option = keyword(request[at]);
-    const argument = request[at + 1];
-    if (argument === undefined) throw new ReplyError(SYNTAX_ERROR);
-    if (option === 'MATCH') match = new Glob(argument);
-    else if (option === 'COUNT') count = parseCount(argument);
-    else if (option === 'TYPE') type = keyword(argument);
-    else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return { match: match?.matchesAll ? undefined : match, count, type };
+  const { MATCH, COUNT, TYPE } = readOptions(request, 2, { MATCH: 1, COUNT: 1, TYPE: 1 });
+  const match = MATCH && new Glob(MATCH[0]);
+  return {
+    match: match?.matchesAll ? undefined : match,
+    count: COUNT === undefined ? COUNT_DEFAULT : parseCount(COUNT[0]),
+    type: TYPE === undefined ? 'STRING' : keyword(TYPE[0]),
+  };
 }
 
 function parseCount(argument: Buffer): number {

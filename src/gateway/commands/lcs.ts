@@ -1,4 +1,4 @@
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
+import { parseInteger, ReplyError, readOptions } from '../arguments.ts';
 import { type Command, type CommandContext, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
 
@@ -40,6 +40,8 @@ function writeMatch({ a, b, length }: Match, withLength: boolean, { reply }: Com
   if (withLength) reply.integer(length);
 }
 
+const OPTIONS = { LEN: 0, IDX: 0, WITHMATCHLEN: 0, MINMATCHLEN: 1 };
+
 interface Options {
   length: boolean;
   places: boolean;
@@ -48,23 +50,19 @@ interface Options {
 }
 
 function parseOptions(request: Request): Options {
-  const options = { length: false, places: false, withLengths: false, lengthMin: 0 };
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'LEN') options.length = true;
-    else if (option === 'IDX') options.places = true;
-    else if (option === 'WITHMATCHLEN') options.withLengths = true;
-    else if (option === 'MINMATCHLEN' && at + 1 < request.length) {
-      options.lengthMin = Number(parseInteger(request[++at]));
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  if (options.length && options.places) {
+  const { LEN, IDX, WITHMATCHLEN, MINMATCHLEN } = readOptions(request, 3, OPTIONS);
+  if (LEN !== undefined && IDX !== undefined) {
     throw new ReplyError('ERR If you want both the length and indexes, please just use IDX.');
   }
-  return options;
+  return {
+    length: LEN !== undefined,
+    places: IDX !== undefined,
+    withLengths: WITHMATCHLEN !== undefined,
+    lengthMin: MINMATCHLEN === undefined ? 0 : Number(parseInteger(MINMATCHLEN[0])),
+  };
 }
 
-/** Bytes that both values have in one piece: where it begins in each. */
+/** A run of bytes that both values contain: where it begins in each. */
 interface Match {
   a: number;
   b: number;

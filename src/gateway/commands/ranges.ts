@@ -1,7 +1,7 @@
 import type { Key, Value } from '../../store/api.ts';
 import type { RangeBounds } from '../../store/ordered-api.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
+import { parseInteger, ReplyError, readOptions } from '../arguments.ts';
 import { type Command, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { OUTPUT_BYTES_MAX } from '../limits.ts';
@@ -73,18 +73,14 @@ interface Options {
 }
 
 function parseOptions(request: Request): Options {
-  const options = { reverse: false, offset: 0, limit: Number.POSITIVE_INFINITY, withValues: false };
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'REV') options.reverse = true;
-    else if (option === 'WITHVALUES') options.withValues = true;
-    else if (option === 'LIMIT' && at + 2 < request.length) {
-      options.offset = parseOffset(request[++at]);
-      const count = parseInteger(request[++at]);
-      options.limit = count < 0n ? Number.POSITIVE_INFINITY : Number(count);
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return options;
+  const { REV, WITHVALUES, LIMIT } = readOptions(request, 3, { REV: 0, WITHVALUES: 0, LIMIT: 2 });
+  const count = LIMIT === undefined ? -1n : parseInteger(LIMIT[1]);
+  return {
+    reverse: REV !== undefined,
+    withValues: WITHVALUES !== undefined,
+    offset: LIMIT === undefined ? 0 : parseOffset(LIMIT[0]),
+    limit: count < 0n ? Number.POSITIVE_INFINITY : Number(count),
+  };
 }
 
 /** More than can be counted is all. */

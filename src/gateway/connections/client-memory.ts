@@ -1,21 +1,12 @@
-/** A connection's share of the memory for clients. */
-export interface MemoryAccount {
-  /** Bytes that it holds now, as last told. */
-  readonly bytes: number;
-  /** Tells how much it holds. Connections are evicted when all hold too much: maybe this one. */
-  update(bytes: number): void;
-  close(): void;
-}
-
 /**
  * Bounds what all connections hold together: partial and waiting requests, and replies that their
  * clients have not read. Beyond the bound, the connection that holds most is evicted, as Redis does
- * beyond `maxmemory-clients`. A client that reads what it asks for holds little, so one that does
- * not is evicted first.
+ * beyond `maxmemory-clients`. A client that reads its replies holds little, so one that does not is
+ * evicted first.
  */
 export class ClientMemory {
   bytesMax: number;
-  readonly #accounts = new Set<Account>();
+  readonly #accounts = new Set<MemoryAccount>();
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -28,31 +19,31 @@ export class ClientMemory {
   }
 
   /**
-   * `evict` gives up what the connection holds; its account is closed before it is called. A
-   * connection that `isKept` is not evicted.
+   * `evict` releases what the connection holds; its account is closed before that call. A
+   * connection is not evicted while `isKept` returns true.
    */
   open(evict: () => void, isKept = () => false): MemoryAccount {
-    const account = new Account(this, evict, isKept);
+    const account = new MemoryAccount(this, evict, isKept);
     this.#accounts.add(account);
     return account;
   }
 
-  /** For accounts. */
-  change(account: Account, by: number): void {
+  /** Called by accounts. */
+  change(account: MemoryAccount, by: number): void {
     if (!this.#accounts.has(account)) return;
     this.#bytes += by;
-    // Each turn closes an account, so that there are no more turns than accounts.
+    // Each round closes an account, so there are at most as many rounds as accounts.
     while (this.#bytes > this.bytesMax && this.#evictLargest());
   }
 
-  /** For accounts. */
-  forget(account: Account): void {
+  /** Called by accounts. */
+  forget(account: MemoryAccount): void {
     if (this.#accounts.delete(account)) this.#bytes -= account.bytes;
   }
 
-  /** False if there is none to evict. */
+  /** Returns false if no connection may be evicted. */
   #evictLargest(): boolean {
-    let largest: Account | undefined;
+    let largest: MemoryAccount | undefined;
     for (const account of this.#accounts) {
       if (account.isKept()) continue;
       if (largest === undefined || account.bytes > largest.bytes) largest = account;
@@ -64,7 +55,8 @@ export class ClientMemory {
   }
 }
 
-class Account implements MemoryAccount {
+/** A connection's share of the memory for clients. */
+export class MemoryAccount {
   readonly evict: () => void;
   readonly isKept: () => boolean;
   readonly #memory: ClientMemory;
@@ -76,6 +68,7 @@ class Account implements MemoryAccount {
     this.isKept = isKept;
   }
 
+  /** Reports how much the connection holds. It, or another one, may be evicted at once. */
   update(bytes: number): void {
     const by = bytes - this.bytes;
     if (by === 0) return;
