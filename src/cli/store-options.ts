@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { OpenOptions } from '../store/api.ts';
 import { parseEndpoint } from '../store/remote/address.ts';
 import { UsageError } from './failures.ts';
 import { parseCount, parseSize } from './sizes.ts';
@@ -26,27 +27,17 @@ export function poolOptions(options: {
   size: number | undefined;
   'region-size': number | undefined;
   'max-clients'?: number | undefined;
-}): { size?: number; regionSize?: number; maxClients?: number } {
-  return definedOnly({
-    size: options.size,
-    regionSize: options['region-size'],
-    maxClients: options['max-clients'],
-  });
+}): Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'> {
+  const { size, 'region-size': regionSize, 'max-clients': maxClients } = options;
+  return { size, regionSize, maxClients };
 }
 
 /** The store to open, with the name under which `inspect` shows this client. */
 export function storeNamed(
   command: string,
   store: string | undefined,
-): { store?: string; client: string } {
-  return { ...definedOnly({ store }), client: `stepwell ${command}` };
-}
-
-/** Leaves absent options out, so that the library's defaults apply. */
-export function definedOnly<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
+): Pick<OpenOptions, 'store' | 'client'> {
+  return { store, client: `stepwell ${command}` };
 }
 
 /** Reads an address to listen on. Unlike in a URL, port 0 is allowed: any free port. */

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 import { type TransferListItem, Worker, type WorkerOptions } from 'node:worker_threads';
-import { StepwellError } from '../errors.ts';
+import { type ErrorCode, StepwellError } from '../errors.ts';
 
 /**
  * Starts the file `name` beside that of the module `from` in a thread, sources or compiled. Raises
@@ -29,4 +29,21 @@ function start(program: string | URL, options: WorkerOptions): Worker {
     const why = "Node's permission model (--permission) allows this process no threads";
     throw new StepwellError('SW_PERMISSION_DENIED', `${why}; add --allow-worker`, { cause });
   }
+}
+
+/** The message by which a thread reports that it failed: an error sent as such loses its code. */
+export interface ThreadFailure {
+  kind: 'failed';
+  code: string | undefined;
+  message: string;
+}
+
+export function failureOf(error: unknown): ThreadFailure {
+  const { code, message } = error as { code?: string; message: string };
+  return { kind: 'failed', code, message };
+}
+
+export function errorOf({ code, message }: ThreadFailure): Error {
+  if (!code?.startsWith('SW_')) return new Error(message);
+  return new StepwellError(code as ErrorCode, message);
 }

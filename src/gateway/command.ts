@@ -38,7 +38,7 @@ interface Signature {
   readonly arity: number;
   readonly flags: readonly CommandFlag[];
   /** Positions of the keys: the first, the last (negative counts from the end) and the step. */
-  readonly keys: readonly [first: number, last: number, step: number] | undefined;
+  readonly keys?: readonly [first: number, last: number, step: number] | undefined;
 }
 
 /** One command. COMMAND INFO, COMMAND DOCS and the check of the arity read these fields. */

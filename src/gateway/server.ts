@@ -1,7 +1,7 @@
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
-import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
+import { isLoopback, listenOn, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { CommandTable } from './command.ts';
 import * as commands from './commands/index.ts';
 import { ClientMemory } from './connections/client-memory.ts';
@@ -135,7 +135,7 @@ class Gateway implements GatewayServer, ServerView {
   readonly #checks: NodeJS.Timeout;
   /** Ids count on when CONFIG RESETSTAT has cleared the totals. */
   #nextId = 0;
-  readonly #asked: { host: string; port: number };
+  /** Where it is to listen; once it listens, with the port that it has. */
   #address: { host: string; port: number };
   #closed: Promise<void> | undefined;
 
@@ -161,7 +161,7 @@ class Gateway implements GatewayServer, ServerView {
       },
       onError: (error) => this.#report(error, ''),
     });
-    this.#asked = this.#address = { host, port };
+    this.#address = { host, port };
     // Half-open, so that a client may end its input and still get all replies.
     const shared = { noDelay: true, allowHalfOpen: true };
     this.#isTls = tls !== undefined;
@@ -210,26 +210,13 @@ class Gateway implements GatewayServer, ServerView {
   async listen(): Promise<void> {
     try {
       await this.pool.run(this.messages.readSettings());
-      await this.#bind();
+      const { address, port } = await listenOn(this.#server, this.#address);
+      this.#address = { host: address, port };
+      this.#server.on('error', (error) => this.#report(error, ''));
     } catch (error) {
       this.#stopTimers();
       throw error;
     }
-  }
-
-  #bind(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const { host, port } = this.#asked;
-      const refuse = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port));
-      this.#server.once('error', refuse);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off('error', refuse);
-        this.#server.on('error', (error) => this.#report(error, ''));
-        const bound = this.#server.address() as AddressInfo;
-        this.#address = { host: bound.address, port: bound.port };
-        resolve();
-      });
-    });
   }
 
   close(): Promise<void> {
@@ -334,15 +321,6 @@ function checkInteger(name: string, value: number, least: number, most: number):
     'SW_INVALID_ARGUMENT',
     `${name} must be an integer from ${least} to ${most}, not ${value}`,
   );
-}
-
-function listenError(cause: NodeJS.ErrnoException, host: string, port: number): StepwellError {
-  if (cause.code === 'EADDRINUSE') {
-    const message = `another server already listens on ${host}:${port}`;
-    return new StepwellError('SW_ADDRESS_IN_USE', message, { cause });
-  }
-  const message = `cannot listen on ${host}:${port}: ${cause.code ?? cause.message}`;
-  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
 }
 
 function reportToConsole(error: unknown, command: string): void {

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
-import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
+import { isLoopback, listenOn, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { Passwords } from '../gateway/passwords.ts';
 import type { PoolHandle } from '../store/api.ts';
 import { observePool, type PoolObserver } from '../store/watching/observer.ts';
@@ -173,19 +173,8 @@ class PageServer implements WebServer, Sources {
 
   async listen(): Promise<void> {
     await this.#look();
-    this.#server.listen(this.#port, this.#host);
-    try {
-      await once(this.#server, 'listening');
-    } catch (cause) {
-      const { code, message } = cause as NodeJS.ErrnoException;
-      const where = `${this.#host}:${this.#port}`;
-      if (code === 'EADDRINUSE') {
-        const why = `another server already listens on ${where}`;
-        throw new StepwellError('SW_ADDRESS_IN_USE', why, { cause });
-      }
-      throw new StepwellError('SW_INVALID_ARGUMENT', `cannot listen on ${where}: ${message}`);
-    }
-    // The server cannot accept a connection, maybe because the process has no file descriptor left.
+    await listenOn(this.#server, { host: this.#host, port: this.#port });
+    // It cannot accept a connection, for example because the process has no descriptor left.
     this.#server.on('error', (error) => {
       this.last = { ...this.last, failure: messageOf(error) };
     });

@@ -7,7 +7,7 @@ import { defineCommand } from '../command.ts';
 import { type Context, type Library, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, parseCount, parseSeconds, plural } from '../sizes.ts';
-import { definedOnly, POOL_OPTIONS, storeNamed } from '../store-options.ts';
+import { POOL_OPTIONS, storeNamed } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
@@ -76,8 +76,8 @@ async function inTemporaryStore<T>(
   const name = `bench-${context.pid}`;
   const made = await makePool(library, plan.url, size);
   try {
-    const poolSize = plan.url.startsWith('memory:') ? definedOnly({ size }) : {};
-    const options = { ...storeNamed('bench', name), create: true, ...poolSize };
+    const poolSize = plan.url.startsWith('memory:') ? size : undefined;
+    const options = { ...storeNamed('bench', name), create: true, size: poolSize };
     const store = await library.open(plan.url, options);
     try {
       // A process of this number that was killed while measuring may have left its records.
@@ -101,7 +101,7 @@ async function inTemporaryStore<T>(
 async function makePool(library: Library, url: string, size: number | undefined): Promise<boolean> {
   if (url.startsWith('memory:')) return false;
   try {
-    await library.create(url, definedOnly({ size }));
+    await library.create(url, { size });
     return true;
   } catch (error) {
     if (hasCode(error, 'SW_POOL_EXISTS')) return false;

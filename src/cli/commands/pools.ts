@@ -2,19 +2,12 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
 import { INDEX_NAMES } from '../../indexes/kinds.ts';
 import type { IndexChoice, OpenOptions } from '../../store/api.ts';
-import type { CopyOptions } from '../../store/pools/copy-pool.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, Library } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, plural } from '../sizes.ts';
-import {
-  definedOnly,
-  POOL_OPTIONS,
-  poolOptions,
-  STORE_OPTION,
-  storeNamed,
-} from '../store-options.ts';
+import { POOL_OPTIONS, poolOptions, STORE_OPTION, storeNamed } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
@@ -196,13 +189,7 @@ export const copy = defineCommand({
     const { copyPool } = await context.enlarging();
     const { live, store: stores } = options;
     const { signal } = context;
-    const wanted: CopyOptions = {
-      ...poolOptions(options),
-      ...definedOnly({ stores }),
-      live,
-      signal,
-    };
-    const report = await copyPool(from, to, wanted);
+    const report = await copyPool(from, to, { ...poolOptions(options), stores, live, signal });
     for (const { name, index, records } of report.stores) {
       await context.stdout.line(`${name} (${index}): ${plural(records, 'record')}`);
     }

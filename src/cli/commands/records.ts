@@ -8,7 +8,7 @@ import { EXIT, UsageError } from '../failures.ts';
 import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { parseCount } from '../sizes.ts';
-import { definedOnly, STORE_OPTION, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
 
 export const get = defineCommand({
@@ -159,7 +159,7 @@ export const scan = defineCommand({
       throw new UsageError('--count goes with a range only');
     }
     const bounds = boundsOf(options, form);
-    const range: ScanOptions = { ...bounds, reverse, ...definedOnly({ limit }) };
+    const range: ScanOptions = { ...bounds, reverse, limit };
     const { open } = await context.library();
     const store = await open(url, { ...storeNamed('scan', options.store), create: false });
     try {
@@ -176,8 +176,10 @@ export const scan = defineCommand({
 type BoundWords = { [name in 'prefix' | keyof RangeBounds]: string | undefined };
 
 function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): RangeBounds {
-  const words = Object.entries(definedOnly({ gte, gt, lte, lt }));
-  const bounds = Object.fromEntries(words.map(([name, word]) => [name, form.read(word)]));
+  const bounds: RangeBounds = {};
+  for (const [name, word] of Object.entries({ gte, gt, lte, lt })) {
+    if (word !== undefined) bounds[name as keyof RangeBounds] = form.read(word);
+  }
   if (prefix === undefined) return bounds;
   if (Object.keys(bounds).length === 0) return prefixRange(form.read(prefix));
   throw new UsageError('--prefix is a range of its own');

@@ -9,7 +9,6 @@ import type { Context, Gateway, Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
-  definedOnly,
   listenPlace,
   POOL_OPTIONS,
   poolOptions,
@@ -102,13 +101,11 @@ export const serve = defineCommand({
         ...stores.gatewayOptions(databases),
         host: options.host ?? DEFAULT_HOST,
         port: options.port ?? DEFAULT_PORT,
-        ...definedOnly({
-          passwords: passwordsFrom(options['password-file']),
-          tls: tlsFrom(options['tls-cert'], options['tls-key']),
-          maxConnections: options['max-connections'],
-          maxRequestBytes: options['max-request'],
-          maxClientBytes: options['max-client-memory'],
-        }),
+        passwords: passwordsFrom(options['password-file']),
+        tls: tlsFrom(options['tls-cert'], options['tls-key']),
+        maxConnections: options['max-connections'],
+        maxRequestBytes: options['max-request'],
+        maxClientBytes: options['max-client-memory'],
         onError: (error) => complain(context, error),
       });
       await serveUntil(signal, gateway, () => announce(context, gateway, url, place, page));
@@ -134,10 +131,8 @@ async function servePage(
     place,
     url,
     ...listenPlace(options.web),
-    ...definedOnly({
-      passwords: passwordsFrom(options['password-file']),
-      tls: tlsFrom(options['tls-cert'], options['tls-key']),
-    }),
+    passwords: passwordsFrom(options['password-file']),
+    tls: tlsFrom(options['tls-cert'], options['tls-key']),
   });
 }
 

@@ -8,7 +8,7 @@ import { defineCommand } from '../command.ts';
 import type { Context } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, parseSeconds, parseSize, plural } from '../sizes.ts';
-import { definedOnly, listenPlace, STORE_OPTION, storeNamed, tlsFrom } from '../store-options.ts';
+import { listenPlace, STORE_OPTION, storeNamed, tlsFrom } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
@@ -94,22 +94,20 @@ export const memoryNode = defineCommand({
     const start = await context.memoryNodes();
     const node = await start({
       ...listenPlace(options.listen ?? DEFAULT_LISTEN),
-      ...definedOnly({
-        size: options.size,
-        regionSize: options['region-size'],
-        file: options.file,
-        secret: secretFrom(undefined, context.env, options['secret-file']),
-        readSecret: secretFrom(undefined, {}, options['read-secret-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key']),
-        maxConnections: options['max-connections'],
-        outstandingBytesMax: options['max-outstanding'],
-        bufferedBytesMax: options['max-buffered'],
-        frameBytesMax: options['max-frame'],
-        fabric: options.fabric as 'tcp' | 'ucx' | undefined,
-        device: options.device,
-        transports: options.transports,
-        leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
-      }),
+      size: options.size,
+      regionSize: options['region-size'],
+      file: options.file,
+      secret: secretFrom(undefined, context.env, options['secret-file']),
+      readSecret: secretFrom(undefined, {}, options['read-secret-file']),
+      tls: tlsFrom(options['tls-cert'], options['tls-key']),
+      maxConnections: options['max-connections'],
+      outstandingBytesMax: options['max-outstanding'],
+      bufferedBytesMax: options['max-buffered'],
+      frameBytesMax: options['max-frame'],
+      fabric: options.fabric as 'tcp' | 'ucx' | undefined,
+      device: options.device,
+      transports: options.transports,
+      leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
     });
     await announce(context, node, options);
     const stopped = new Promise((resolve) => {
@@ -160,9 +158,10 @@ export const nodes = defineCommand({
     const progress = new Progress(context, 'moving', 'steps');
     const report = await memoryNodes(url, {
       ...storeNamed('nodes', store),
-      ...definedOnly({ add: add?.split(','), remove: remove?.split(',') }),
+      add: add?.split(','),
+      remove: remove?.split(','),
       onProgress: (done, total) => progress.update(done, total),
-      ...((add ?? remove) ? { signal: context.signal } : {}),
+      signal: (add ?? remove) ? context.signal : undefined,
     });
     progress.clear();
     const style = styleFor(context.stdout.isTTY, context.env);
@@ -244,8 +243,8 @@ export const indexServer = defineCommand({
     const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
-      ...(coordinator && { coordinator }),
-      ...(options.pairs !== undefined && { pairs: options.pairs }),
+      coordinator,
+      pairs: options.pairs,
       role,
     }).catch(async (error: unknown) => {
       await coordinator?.close();

@@ -11,6 +11,7 @@ import { defineCommand } from '../command.ts';
 import type { Context, ExitHost } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatDuration, formatRatio, formatSize, parseSeconds } from '../sizes.ts';
+import { barOf } from '../terminal/progress.ts';
 import { printable, type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
@@ -169,7 +170,7 @@ function headLines(figures: PoolFigures): string[] {
   ].join('');
   return [
     `${printable(figures.url)}  made ${formatDuration((at - createdAt) / 1000)} ago`,
-    `Memory   ${bar(share)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
+    `Memory   ${barOf(share, BAR_WIDTH)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
       formatRatio(share),
     ...memoryLines(figures),
     `Clients  ${formatCount(clients.length)} of ${formatCount(clientsMax)}${notes}`,
@@ -196,11 +197,6 @@ function memoryLines({ memory, clients }: PoolFigures): string[] {
   const by = holders.length === 0 ? '' : `; held back by ${holders.join(', ')}`;
   const of = whose.length === 0 ? '' : `:${whose.join(',')}`;
   return [...lines, `Waiting  ${size('waiting')}${of}${by}`];
-}
-
-function bar(share: number): string {
-  const filled = Math.round(Math.min(1, share) * BAR_WIDTH);
-  return '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
 }
 
 function rate(perSecond: number): string {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
 import { defineCommand } from '../command.ts';
 import { EXIT } from '../failures.ts';
-import { definedOnly, listenPlace, tlsFrom } from '../store-options.ts';
+import { listenPlace, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:6390';
@@ -33,10 +33,8 @@ export const web = defineCommand({
       place: url,
       url,
       ...listenPlace(options.listen ?? DEFAULT_LISTEN),
-      ...definedOnly({
-        passwords: passwordsFrom(options['password-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key']),
-      }),
+      passwords: passwordsFrom(options['password-file']),
+      tls: tlsFrom(options['tls-cert'], options['tls-key']),
     });
     try {
       const style = styleFor(context.stdout.isTTY, context.env);

@@ -39,8 +39,7 @@ function progressParts(state: ProgressState): { label: string; bar: string; rest
   let bar = '';
   if (total !== undefined && total > 0) {
     const share = Math.min(1, done / total);
-    const filled = Math.round(share * BAR_WIDTH);
-    bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
+    bar = barOf(share, BAR_WIDTH);
     rest.push(formatRatio(share), `${amount(done)} of ${amount(total)}`);
   } else {
     rest.push(amount(done));
@@ -53,6 +52,12 @@ function progressParts(state: ProgressState): { label: string; bar: string; rest
     rest.push(`${formatDuration((seconds * (total - done)) / done)} left`);
   }
   return { label, bar, rest };
+}
+
+/** A bar of text that shows a share from 0 to 1. */
+export function barOf(share: number, width: number): string {
+  const filled = Math.round(Math.min(1, share) * width);
+  return '█'.repeat(filled) + '░'.repeat(width - filled);
 }
 
 /** A bar redrawn in place on a terminal; elsewhere a line every 5 s, so that logs stay short. */

@@ -42,10 +42,12 @@ export class Channels {
 
   subscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
     const known = this.#subscriptions[kind];
-    const make = () => ({ glob: new Glob(Buffer.from(name, 'latin1')), subscribers: new Set() });
-    const found: Subscription = known.get(name) ?? make();
-    found.subscribers.add(subscriber);
+    const found = known.get(name) ?? {
+      glob: new Glob(Buffer.from(name, 'latin1')),
+      subscribers: new Set<Subscriber>(),
+    };
     known.set(name, found);
+    found.subscribers.add(subscriber);
   }
 
   unsubscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {

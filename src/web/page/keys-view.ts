@@ -61,11 +61,7 @@ export class KeysView {
   }
 
   #showPage({ records, next, ordered }: KeysAnswer): void {
-    const columns = [
-      { head: ordered ? 'Key, in order' : 'Key', kind: 'key' },
-      { head: 'Value', kind: 'value' },
-      { head: 'Bytes', kind: 'number' },
-    ] as const;
+    const heads = `${ordered ? 'Key, in order' : 'Key'} | Value | Bytes:`;
     const rows = records.map((record) => this.#row(record));
     const back = el('button', { type: 'button' }, 'Previous');
     const forward = el('button', { type: 'button' }, 'Next');
@@ -79,14 +75,11 @@ export class KeysView {
       this.#starts.push(next);
       void this.#load();
     });
+    const none = next === null ? 'There is no record here.' : 'None so far: see the next.';
     const title = `Page ${this.#starts.length}, ${count(records.length)} records`;
     this.#page.replaceChildren(
       el('h2', {}, title),
-      table(
-        columns,
-        rows,
-        next === null ? 'There is no record here.' : 'None so far: see the next.',
-      ),
+      table(heads, rows, none, ['key', 'value']),
       el('div', { class: 'pager' }, back, forward),
     );
   }

@@ -2,6 +2,7 @@
 import { openSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { MappedSource } from '../../shared/mapped-source.ts';
+import { failureOf } from '../../start-worker.ts';
 import { NODE_REGIONS_MAX } from '../../tcp/wire.ts';
 import { UcxContext } from '../binding/context.ts';
 import { loadUcx, type UcxLibrary } from '../binding/library.ts';
@@ -166,7 +167,7 @@ class VerbLoop {
       return { kind: 'attached', lent };
     } catch (error) {
       if (known === undefined) session?.close();
-      return failed(error);
+      return failureOf(error);
     }
   }
 
@@ -178,11 +179,6 @@ class VerbLoop {
   }
 }
 
-function failed(error: unknown): VerbAnswer {
-  const { code, message } = error as { code?: string; message: string };
-  return { kind: 'failed', code, message };
-}
-
 function send(answer: VerbAnswer): void {
   parentPort?.postMessage(answer);
 }
@@ -191,7 +187,7 @@ function start(): VerbLoop | undefined {
   try {
     return new VerbLoop(loadUcx(), new Bell(bell));
   } catch (error) {
-    send(failed(error));
+    send(failureOf(error));
     return undefined;
   }
 }

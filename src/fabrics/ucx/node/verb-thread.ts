@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
-import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { StepwellError } from '../../../errors.ts';
 import { givesHugePages, hasHugePages } from '../../shared/huge-pages.ts';
 import { loadKoffi } from '../../shared/libc.ts';
-import { startWorker } from '../../start-worker.ts';
+import { errorOf, startWorker, type ThreadFailure } from '../../start-worker.ts';
 import type { PagesAnswer } from '../../tcp/method-arguments.ts';
 import type { DataPath } from '../../tcp/node/data-path.ts';
 import type { NodeMemoryPlace } from '../../tcp/node/node-thread.ts';
@@ -29,7 +29,7 @@ export type VerbAnswer =
   | { kind: 'ready' }
   | { kind: 'attached'; lent: Uint8Array }
   | { kind: 'ended' }
-  | { kind: 'failed'; code: string | undefined; message: string };
+  | ThreadFailure;
 
 interface Waiting {
   resolve(answer: VerbAnswer): void;
@@ -70,13 +70,13 @@ export class VerbThread implements DataPath {
     if (answer.kind === 'ready') return new VerbThread(worker, bell, options.place);
     await worker.terminate();
     bell.close();
-    throw errorOf(answer);
+    throw unexpected(answer);
   }
 
   /** What a session has to know to reach the memory. Raises SW_UNSUPPORTED. */
   async attach(session: number): Promise<Uint8Array> {
     const answer = await this.#ask({ kind: 'attach', session });
-    if (answer.kind !== 'attached') throw errorOf(answer);
+    if (answer.kind !== 'attached') throw unexpected(answer);
     return answer.lent;
   }
 
@@ -138,10 +138,7 @@ function closed(): StepwellError {
   return new StepwellError('SW_CLOSED', 'the memory node has been stopped');
 }
 
-function errorOf(answer: VerbAnswer): Error {
-  if (answer.kind !== 'failed') return new Error(`unexpected answer: ${answer.kind}`);
-  const { code, message } = answer;
-  return code?.startsWith('SW_')
-    ? new StepwellError(code as ErrorCode, message)
-    : new Error(message);
+function unexpected(answer: VerbAnswer): Error {
+  if (answer.kind === 'failed') return errorOf(answer);
+  return new Error(`unexpected answer: ${answer.kind}`);
 }
