@@ -9,6 +9,11 @@ export const STORE_OPTION = {
   store: { value: 'NAME', about: 'The store inside the pool, if it is not `default`' },
 } as const;
 
+export const TLS_OPTIONS = {
+  'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
+  'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+} as const;
+
 export const POOL_OPTIONS = {
   size: { value: 'SIZE', read: parseSize, about: 'Upper bound of the pool, e.g. 512m or 4g' },
   'region-size': {

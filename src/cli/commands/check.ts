@@ -1,10 +1,10 @@
 import type { CheckReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
-import { throwIfInterrupted } from '../context.ts';
+import { printReport, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatDuration, formatSize, parseCount, plural } from '../sizes.ts';
 import { Progress } from '../terminal/progress.ts';
-import { printable, type Style, styleFor } from '../terminal/style.ts';
+import { printable, type Style } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 export const check = defineCommand({
@@ -27,9 +27,8 @@ export const check = defineCommand({
     const onProgress = (done: number, total: number) => progress.update(done, total);
     const report = await library.check(url, { onProgress, sweep, client: 'stepwell check' });
     progress.clear();
-    const style = styleFor(context.stdout.isTTY, context.env);
-    const text = json ? JSON.stringify(report, null, 2) : describe(report, progress.seconds, style);
-    await context.stdout.line(text);
+    const { seconds } = progress;
+    await printReport(context, report, json, (_, style) => describe(report, seconds, style));
     return report.problems.length === 0 ? EXIT.ok : EXIT.negative;
   },
 });

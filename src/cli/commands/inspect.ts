@@ -1,8 +1,9 @@
 import type { PoolReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
+import { printReport } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatRatio, formatSize, plural } from '../sizes.ts';
-import { type Style, styleFor } from '../terminal/style.ts';
+import type { Style } from '../terminal/style.ts';
 import { facts, table } from '../terminal/table.ts';
 
 /** Show at most this many block sizes: those with the most free memory. */
@@ -21,8 +22,7 @@ export const inspect = defineCommand({
   async run(context, [url], { json }) {
     const library = await context.library();
     const report = await library.inspect(url, { client: 'stepwell inspect' });
-    const style = styleFor(context.stdout.isTTY, context.env);
-    await context.stdout.line(json ? JSON.stringify(report, null, 2) : describePool(report, style));
+    await printReport(context, report, json, describePool);
     return EXIT.ok;
   },
 });
@@ -117,8 +117,7 @@ function memoryTables({ memory, chunkSize }: PoolReport, style: Style): string {
       nameOf(store),
       'all',
       '',
-      formatSize(used),
-      formatSize(free),
+      ...[used, free].map(formatSize),
       live === null ? '?' : formatSize(live),
     ],
     ...shown

@@ -4,11 +4,10 @@ import { INDEX_NAMES } from '../../indexes/kinds.ts';
 import type { IndexChoice, OpenOptions } from '../../store/api.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
-import type { Context, Library } from '../context.ts';
+import { type Context, type Library, printReport } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, plural } from '../sizes.ts';
 import { POOL_OPTIONS, poolOptions, STORE_OPTION, storeNamed } from '../store-options.ts';
-import { styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 export const pools = defineCommand({
@@ -21,22 +20,17 @@ export const pools = defineCommand({
   examples: ['pools', 'pools --json'],
   async run(context, _words, { json }) {
     const found = (await context.listPools())();
-    if (json) {
-      await context.stdout.line(JSON.stringify(found, null, 2));
-      return EXIT.ok;
-    }
     const rows = found.map((pool) => {
       const { url, bytes, sizeMax, clients, clientsMax, stores, problem } = pool;
       if (problem !== undefined) return [url, formatSize(bytes), '', '', problem];
       const attached = `${clients} of ${clientsMax}`;
       return [url, formatSize(bytes), formatSize(sizeMax), attached, stores.join(', ')];
     });
-    const text = table(
-      'POOL | TAKES: | AT MOST: | CLIENTS: | STORES',
-      rows,
-      styleFor(context.stdout.isTTY, context.env),
-    );
-    await context.stdout.line(found.length === 0 ? 'no pools' : text);
+    await printReport(context, found, json, (_, style) => {
+      return rows.length === 0
+        ? 'no pools'
+        : table('POOL | TAKES: | AT MOST: | CLIENTS: | STORES', rows, style);
+    });
     return EXIT.ok;
   },
 });
@@ -255,18 +249,14 @@ export const stores = defineCommand({
       const bytes = memory.records + memory.subtables + memory.directory;
       return { name, index, state, records, bytes };
     });
-    if (json) {
-      await context.stdout.line(JSON.stringify(found, null, 2));
-      return EXIT.ok;
-    }
-    const text = table(
-      'NAME | INDEX | STATE | RECORDS: | MEMORY:',
-      found.map(({ name, index, state, records, bytes }) => {
-        return [name, index, state, formatCount(records), formatSize(bytes)];
-      }),
-      styleFor(context.stdout.isTTY, context.env),
-    );
-    await context.stdout.line(found.length === 0 ? 'no stores' : text);
+    const rows = found.map(({ name, index, state, records, bytes }) => {
+      return [name, index, state, formatCount(records), formatSize(bytes)];
+    });
+    await printReport(context, found, json, (_, style) => {
+      return rows.length === 0
+        ? 'no stores'
+        : table('NAME | INDEX | STATE | RECORDS: | MEMORY:', rows, style);
+    });
     return EXIT.ok;
   },
 });

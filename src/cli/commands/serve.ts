@@ -5,7 +5,7 @@ import type { OpenOptions, PoolHandle } from '../../store/api.ts';
 import { isRemote } from '../../store/remote/address.ts';
 import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
-import type { Context, Gateway, Library } from '../context.ts';
+import { aborted, type Context, type Gateway, type Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
@@ -14,6 +14,7 @@ import {
   poolOptions,
   STORE_OPTION,
   storeNamed,
+  TLS_OPTIONS,
   tlsFrom,
 } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
@@ -64,8 +65,7 @@ export const serve = defineCommand({
       about: `Databases that SELECT knows (default: ${DATABASES_MAX}, over a network 1)`,
     },
     'password-file': { value: 'PATH', about: 'Let only clients in that know a password of it' },
-    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
     web: { value: 'HOST:PORT', about: 'Serve a page about the pool, too, as `stepwell web` does' },
     'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
     'max-request': {
@@ -83,7 +83,7 @@ export const serve = defineCommand({
   },
   examples: ['serve', 'serve shm:demo --port 6390 --store sessions', 'serve tcp://127.0.0.1:7471'],
   async run(context, [url = DEFAULT_URL], options) {
-    // Asked for first: a Ctrl-C from here on must find its handler.
+    // Read first, so that a Ctrl-C from here on finds its handler.
     const { signal } = context;
     const library = await context.library();
     const serveRedis = await context.serveRedis(url);
@@ -143,8 +143,7 @@ async function serveUntil(
 ): Promise<void> {
   try {
     await announced();
-    if (signal.aborted) return;
-    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    await aborted(signal);
   } finally {
     await gateway.close();
   }
@@ -201,9 +200,9 @@ function complain(context: Context, error: unknown): void {
 type Served = Awaited<ReturnType<Library['openServed']>>;
 
 /**
- * The stores that `stepwell serve` opens: the one that it was asked for, which is database 0, and
- * beside it `NAME.db1` and so on and `NAME.messages`. In a pool on this machine they are opened
- * when a client first needs them. Over a network opening takes time, so that all are opened first.
+ * The stores that `stepwell serve` opens: the named one, which is database 0, and beside it
+ * `NAME.db1` and so on, and `NAME.messages`. In a pool on this machine they are opened when a client
+ * first needs them. Over a network opening takes time, so all are opened at the start.
  */
 class ServedStores {
   readonly first: Served;
@@ -221,7 +220,7 @@ class ServedStores {
     this.#isRemote = isRemote(url);
   }
 
-  /** `databases` is how many there are with the first one. */
+  /** `databases` is their number, including the first. */
   static async open(
     library: Library,
     url: string,
@@ -233,7 +232,7 @@ class ServedStores {
     return stores;
   }
 
-  /** What the gateway is told of these stores. */
+  /** The options of the gateway that concern these stores. */
   gatewayOptions(
     databases: number,
   ): Pick<GatewayOptions, 'databases' | 'messages' | 'pool' | 'store'> {

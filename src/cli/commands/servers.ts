@@ -5,12 +5,12 @@ import type { MemoryNodeReport, MemoryNodesReport } from '../../store/remote/mem
 import type { EtcdCoordinator } from '../../store/servers/coordination/etcd-coordinator.ts';
 import type { RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
-import type { Context } from '../context.ts';
+import { aborted, type Context, printReport } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, parseSeconds, parseSize, plural } from '../sizes.ts';
-import { listenPlace, STORE_OPTION, storeNamed, tlsFrom } from '../store-options.ts';
+import { listenPlace, STORE_OPTION, storeNamed, TLS_OPTIONS, tlsFrom } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
-import { type Style, styleFor } from '../terminal/style.ts';
+import type { Style } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
@@ -47,8 +47,7 @@ export const memoryNode = defineCommand({
       value: 'PATH',
       about: 'Read another secret from a file: who knows only that may only read',
     },
-    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
     'max-connections': {
       value: 'N',
       read: parseCount(1),
@@ -110,12 +109,8 @@ export const memoryNode = defineCommand({
       leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
     });
     await announce(context, node, options);
-    const stopped = new Promise((resolve) => {
-      if (signal.aborted) resolve(undefined);
-      signal.addEventListener('abort', resolve, { once: true });
-    });
-    // A node whose thread fails ends with its error.
-    await Promise.race([stopped, node.ended]);
+    // If the node's thread fails, the command ends with its error.
+    await Promise.race([aborted(signal), node.ended]);
     await node.stop();
     const kept = options.file === undefined ? 'its memory is gone' : `${options.file} is kept`;
     await context.stdout.line(`stopped; ${kept}`);
@@ -164,10 +159,7 @@ export const nodes = defineCommand({
       signal: (add ?? remove) ? context.signal : undefined,
     });
     progress.clear();
-    const style = styleFor(context.stdout.isTTY, context.env);
-    await context.stdout.line(
-      json ? JSON.stringify(report, null, 2) : describeNodes(report, style),
-    );
+    await printReport(context, report, json, describeNodes);
     return EXIT.ok;
   },
 });

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
 import { defineCommand } from '../command.ts';
+import { aborted } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { listenPlace, tlsFrom } from '../store-options.ts';
+import { listenPlace, TLS_OPTIONS, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:6390';
@@ -22,8 +23,7 @@ export const web = defineCommand({
       about: `Where the page is served, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
     },
     'password-file': { value: 'PATH', about: 'Admit only users listed in this file' },
-    'tls-cert': { value: 'PATH', about: 'Serve over TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
   },
   examples: ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'],
   async run(context, [url], options) {
@@ -40,9 +40,7 @@ export const web = defineCommand({
       const style = styleFor(context.stdout.isTTY, context.env);
       await context.stdout.line(`Page about ${url} on ${style.bold(page.url)}`);
       await context.stdout.line('Ctrl-C ends it.');
-      if (!signal.aborted) {
-        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      }
+      await aborted(signal);
     } finally {
       await page.close();
     }

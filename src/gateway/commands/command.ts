@@ -8,8 +8,8 @@ import {
   subcommandOf,
 } from '../command.ts';
 import { Glob } from '../glob.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { ReplyWriter } from '../protocol/reply.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { container } from './support/container.ts';
 
 const inServer = (syntax: string) => signature(syntax, 'server', 'loading', 'stale');

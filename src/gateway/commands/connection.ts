@@ -14,7 +14,6 @@ import type { ProtocolVersion } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import type { Client } from '../server-view.ts';
 import { container } from './support/container.ts';
-import { parseDatabase } from './support/database-argument.ts';
 import { leaveAll } from './support/subscriptions.ts';
 
 export const ping: Command = {
@@ -44,7 +43,7 @@ export const select: Command = {
   ...signature('select database', 'connection', 'fast', 'loading', 'stale'),
   summary: 'Chooses the database of the commands that follow.',
   run(request, context) {
-    context.select(parseDatabase(request[1], context));
+    context.select(context.server.databases.parse(request[1]));
     context.reply.ok();
   },
 };

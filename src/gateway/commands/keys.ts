@@ -4,11 +4,10 @@ import { keyword, parseInteger, ReplyError, readOptions, SYNTAX_ERROR } from '..
 import { type Command, type CommandContext, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { Glob } from '../glob.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { ReplyWriter } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { container } from './support/container.ts';
-import { parseDatabase } from './support/database-argument.ts';
 import { retry } from './support/modify.ts';
 
 export const del: Command = {
@@ -122,7 +121,7 @@ export const move: Command = {
   summary: 'Moves a key to another database in which it does not exist.',
   alone: true,
   *run([, key, argument], context) {
-    const database = parseDatabase(argument, context);
+    const database = context.server.databases.parse(argument);
     const { store, server, state } = context;
     if (database === state.database) throw new ReplyError(SAME);
     const to = server.databases.get(database).store;
@@ -138,7 +137,8 @@ function parseCopyOptions(
   context: CommandContext,
 ): { database: number; replace: boolean } {
   const { DB, REPLACE } = readOptions(request, 3, { DB: 1, REPLACE: 0 });
-  const database = DB === undefined ? context.state.database : parseDatabase(DB[0], context);
+  const database =
+    DB === undefined ? context.state.database : context.server.databases.parse(DB[0]);
   return { database, replace: REPLACE !== undefined };
 }
 

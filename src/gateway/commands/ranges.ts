@@ -4,10 +4,10 @@ import type { Operation } from '../../verbs/index.ts';
 import { parseInteger, ReplyError, readOptions } from '../arguments.ts';
 import { type Command, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { ReplyWriter } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import type { ServerView } from '../server-view.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 
 export const swRange: Command = {
   ...signature('sw.range min max [REV] [LIMIT offset count] [WITHVALUES]', 'module', 'readonly'),

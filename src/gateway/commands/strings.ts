@@ -9,8 +9,8 @@ import {
   wrongNumberOfArguments,
 } from '../arguments.ts';
 import { type Command, type CommandContext, type LongReply, signature } from '../command.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { rangeWithin } from './support/byte-range.ts';
 import {
   expireAt,

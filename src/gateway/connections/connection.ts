@@ -11,7 +11,6 @@ import {
 import { dispatch, writePart } from '../dispatch.ts';
 import type { Arrival } from '../gate.ts';
 import type { GatewayStore } from '../gateway-store.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { type EventKind, messagesOf } from '../messages/notifications.ts';
 import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
 import {
@@ -21,6 +20,7 @@ import {
   UNAUTHENTICATED_LIMITS,
 } from '../protocol/request-reader.ts';
 import type { Client, ServerView } from '../server-view.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import type { MemoryAccount } from './client-memory.ts';
 import { ConnectionState } from './connection-state.ts';
 

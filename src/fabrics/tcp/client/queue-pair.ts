@@ -2,13 +2,14 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import type { Batch, Completion } from '../../../verbs/index.ts';
-import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { type Endpoint, urlHost } from '../endpoint.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
 import { Greeting, type Welcome } from '../handshake.ts';
 import {
   CALL_FRAME,
+  CALL_HEAD,
   CHALLENGE,
+  callContent,
   FAILURE,
   FRAME_BYTES_MIN,
   type FrameShape,
@@ -20,6 +21,7 @@ import {
   padded,
   RESULTS,
   RETURN,
+  readCall,
   shapeFor,
   typeOf,
   WELCOME,

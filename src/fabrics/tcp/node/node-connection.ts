@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { StepwellError } from '../../../errors.ts';
-import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { Inbox } from '../client/inbox.ts';
 import { Outbox } from '../client/outbox.ts';
 import { CHALLENGES_MAX, readProof, writeChallenge, writeWelcome } from '../handshake.ts';
@@ -9,7 +8,9 @@ import { NONCE_BYTES, proofOf, sameProof } from '../secrets.ts';
 import {
   BATCH,
   CALL_FRAME,
+  CALL_HEAD,
   CHALLENGE,
+  callContent,
   frameBytes,
   HANDSHAKE_BYTES_MAX,
   HEAD_BYTES,
@@ -19,6 +20,7 @@ import {
   PROOF,
   RESULTS,
   RETURN,
+  readCall,
   typeOf,
   WELCOME,
   WireError,
