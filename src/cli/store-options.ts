@@ -4,7 +4,7 @@ import { parseEndpoint } from '../store/remote/address.ts';
 import { UsageError } from './failures.ts';
 import { parseCount, parseSize } from './sizes.ts';
 
-/** Options that several commands share; each takes what it needs. */
+/** Options that several commands share. */
 export const STORE_OPTION = {
   store: { value: 'NAME', about: 'The store inside the pool, if it is not `default`' },
 } as const;
@@ -37,7 +37,7 @@ export function poolOptions(options: {
   return { size, regionSize, maxClients };
 }
 
-/** The store to open, with the name under which `inspect` shows this client. */
+/** The store to open, and the name of this client in `inspect`. */
 export function storeNamed(
   command: string,
   store: string | undefined,

@@ -3,7 +3,7 @@ export const SYNTAX_ERROR = 'ERR syntax error';
 export const INVALID_NAME =
   'ERR Client names cannot contain spaces, newlines or special characters.';
 
-/** Raised by commands for a reply that is an error; `message` is the reply's whole text. */
+/** Thrown by commands for an error reply; `message` is its whole text. */
 export class ReplyError extends Error {
   override readonly name = 'ReplyError';
 }
@@ -12,7 +12,7 @@ export function wrongNumberOfArguments(name: string): ReplyError {
   return new ReplyError(`ERR wrong number of arguments for '${name}' command`);
 }
 
-/** An option or subcommand in upper case; '' when it is longer than any that exists. */
+/** An option in upper case; '' if it is longer than any that exists. */
 export function keyword(argument: Buffer): string {
   return argument.length > 32 ? '' : argument.toString('latin1').toUpperCase();
 }
@@ -38,7 +38,7 @@ export function readOptions<Name extends string>(
   return options;
 }
 
-/** A decimal integer in Redis' strict form: no plus sign, blanks or leading zeros. */
+/** Parses a decimal integer in Redis's strict form: no plus sign, spaces or leading zeros. */
 export function parseInteger(argument: Buffer, error = NOT_AN_INTEGER): bigint {
   const text = argument.length > 20 ? '' : argument.toString('latin1');
   if (!/^(?:0|-?[1-9][0-9]*)$/.test(text)) throw new ReplyError(error);
@@ -47,10 +47,10 @@ export function parseInteger(argument: Buffer, error = NOT_AN_INTEGER): bigint {
   return value;
 }
 
-/** A connection keeps its names. */
+/** Bounds the memory that a connection's names take. */
 const NAME_BYTES_MAX = 1024;
 
-/** Names that CLIENT accepts are printable and without blanks, so that lists of them stay lists. */
+/** Whether a name is printable and without spaces, so that CLIENT LIST can be parsed. */
 export function isPlainName(argument: Buffer): boolean {
   if (argument.length > NAME_BYTES_MAX) throw new ReplyError('ERR the name is too long');
   return argument.every((byte) => byte >= 0x21 && byte <= 0x7e);

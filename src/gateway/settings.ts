@@ -43,8 +43,8 @@ export class Settings {
   slowerThanMicroseconds = 10_000;
   slowLogLength = 128;
   /**
-   * For subscribers and monitors. Other clients are not closed: the gateway stops serving them until
-   * they have read their replies.
+   * For subscribers and monitors. Other clients are not closed: the gateway stops serving them
+   * until they have read their replies.
    */
   pubsubOutput: OutputLimit = {
     hardBytes: 32 * MEBIBYTE,

@@ -32,7 +32,7 @@ export interface BenchClient {
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
   const worker = startWorker(import.meta.url, 'worker', setup);
-  // From the beginning: a worker that fails exits long before it is stopped.
+  // Listen from the start: a worker that fails exits long before it is stopped.
   const exited = new Promise((resolve) => worker.once('exit', resolve));
   await once(worker, 'message');
   return {
@@ -48,7 +48,7 @@ export async function startBenchClient(setup: BenchClientSetup): Promise<BenchCl
   };
 }
 
-/** A power of two, so that going round is a mask. */
+/** How many keys to cycle through; a power of two, so that the index is a mask. */
 const SAMPLE = 1 << 16;
 /** Operations between two readings of the clock, which cost about as much as an operation. */
 const STRIDE = 256;

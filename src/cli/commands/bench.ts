@@ -65,7 +65,7 @@ export const bench = defineCommand({
   },
 });
 
-/** Leaves the pool as it was found: not there, or with one more store that is empty. */
+/** Afterwards the pool is as before: absent, or with one more store, which is empty. */
 async function inTemporaryStore<T>(
   context: Context,
   plan: Plan,
@@ -80,7 +80,7 @@ async function inTemporaryStore<T>(
     const options = { ...storeNamed('bench', name), create: true, size: poolSize };
     const store = await library.open(plan.url, options);
     try {
-      // A process of this number that was killed while measuring may have left its records.
+      // A killed process with the same number may have left records.
       await store.clear();
       const clients = await startClients(context, plan, name, store.handle);
       try {
@@ -97,7 +97,7 @@ async function inTemporaryStore<T>(
   }
 }
 
-/** Whether there was no pool; a `memory:` pool comes and goes with its store. */
+/** Returns whether it created the pool. A `memory:` pool comes and goes with its store. */
 async function makePool(library: Library, url: string, size: number | undefined): Promise<boolean> {
   if (url.startsWith('memory:')) return false;
   try {
@@ -129,7 +129,7 @@ async function startClients(
 async function measureAll(context: Context, plan: Plan, clients: BenchClient[]): Promise<Rate[]> {
   const milliseconds = (plan.seconds * 1000) / ROUNDS;
   return [
-    // A record can be inserted once only, so this has a single round.
+    // A record can be inserted only once, so this has a single round.
     await measure(context, clients, { operation: 'insert' }, 1),
     await measure(context, clients, { operation: 'get', milliseconds }, ROUNDS),
     await measure(context, clients, { operation: 'set', milliseconds }, ROUNDS),

@@ -71,14 +71,14 @@ async function writeAll(
   if (text !== '') await stdout.write(text);
 }
 
-/** A key that is no text is matched by what of it can be read. */
+/** Matches a key that is not text by its readable part. */
 function textOf(key: string | Uint8Array): string {
   return typeof key === 'string' ? key : Buffer.from(key).toString('utf8');
 }
 
 /**
- * A pattern over whole keys: `*` any run of characters, `?` one character, `[a-z]` and `[^a-z]` one
- * of a set, `\` takes the next character literally. The same as Redis patterns, by characters.
+ * A pattern for whole keys, as in Redis but by characters instead of bytes: `*` matches any run of
+ * characters, `?` one character, `[a-z]` and `[^a-z]` one of a set, `\` quotes the next character.
  */
 export function globToRegExp(pattern: string): RegExp {
   let source = '';
@@ -120,12 +120,12 @@ function characterSet(body: string): string {
   return `[${negated ? '^' : ''}${source}]`;
 }
 
-/** A dash taken literally, which between two characters would be a range. */
+/** Escapes a quoted dash, which between two characters would mean a range. */
 function setLiteral(character: string): string {
   return character === '-' ? '\\-' : literal(character);
 }
 
 function literal(character: string): string {
-  // Both halves of a surrogate pair pass unchanged and meet again in the pattern.
+  // The halves of a surrogate pair pass unchanged, so the pattern contains the pair again.
   return /[\\^$.*+?()[\]{}|/]/.test(character) ? `\\${character}` : character;
 }

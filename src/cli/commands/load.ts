@@ -62,7 +62,7 @@ export const load = defineCommand({
     try {
       const { open } = await context.library();
       const { sorted } = options;
-      // A store that exists keeps its index.
+      // An existing store keeps its index.
       const made = { create: true, ...(sorted ? { index: 'chime' as const } : {}) };
       const store = await open(url, { ...storeNamed('load', options.store), ...made });
       try {
@@ -225,14 +225,14 @@ const KEY_LIMIT = 65_535;
 const VALUE_LIMIT = 64 * 1024 * 1024;
 
 interface Mapping {
-  /** Columns whose texts, joined by `:`, are the key; by default whatever looks like one. */
+  /** Columns whose texts, joined by `:`, are the key. Default: see `defaultKey`. */
   key: readonly string[] | undefined;
-  /** The column that is the value; by default the whole record as JSON. */
+  /** The value's column. Default: the whole record as JSON. */
   value: string | undefined;
   firstColumn: () => string | undefined;
 }
 
-/** The record of a row; an InputError says what is wrong with it. */
+/** The record of a row. Throws an InputError if something is wrong with it. */
 function entryOf(row: Row, mapping: Mapping): LoadEntry {
   if (row.problem !== undefined) throw new InputError(row.problem);
   const entry = mapRecord(row, mapping);
@@ -276,7 +276,7 @@ function keyText(fields: Record<string, unknown>, column: string): string {
   if (typeof content === 'string') return content;
   if (typeof content === 'boolean') return String(content);
   if (typeof content === 'number') {
-    // Larger integers have lost digits on the way here: two different keys could have become one.
+    // Larger integers may have lost digits: two different keys could have become one.
     if (Number.isInteger(content) && !Number.isSafeInteger(content)) {
       throw new InputError(`field '${column}' is a number too large to be exact; make it a string`);
     }
@@ -315,7 +315,7 @@ interface Input {
 
 const READ_SIZE = 256 * 1024;
 
-/** Opens a file, unpacked on the way when its name ends in `.gz`; `-` is standard input. */
+/** Opens a file, which is unpacked if its name ends in `.gz`; `-` is standard input. */
 async function openInput(file: string, stdin: Readable): Promise<Input> {
   if (file === '-') return standardInput(stdin);
   const handle = await open(file);
@@ -339,7 +339,7 @@ function standardInput(stdin: Readable): Input {
   stdin.on('data', (chunk: Uint8Array) => {
     done += chunk.length;
   });
-  // The counter must not start the flow before a reader is there.
+  // The listener above must not start the flow before there is a reader.
   stdin.pause();
   return {
     name: 'standard input',
@@ -352,7 +352,7 @@ function standardInput(stdin: Readable): Input {
 
 function unpacked(raw: Readable): Readable {
   const gunzip = createGunzip({ chunkSize: READ_SIZE });
-  // An error of either stream reaches the reader of the unpacked one.
+  // Passes errors of either stream to the reader of the unpacked one.
   pipeline(raw, gunzip, () => {});
   return gunzip;
 }

@@ -35,7 +35,7 @@ export const pools = defineCommand({
   },
 });
 
-/** `span=64,fanout=32,sync=true`; the library says which names and values there are. */
+/** Parses `span=64,fanout=32,sync=true`. The library checks names and values. */
 function parseParameters(text: string): Record<string, number | boolean> {
   const read = parseCount(0);
   return Object.fromEntries(
@@ -114,17 +114,17 @@ function nameOf(url: string, { store }: OpenOptions): string {
   return store ?? (isRemote(url) ? parseRemote(url).store : undefined) ?? 'default';
 }
 
-interface StoreWishes {
+interface StoreRequest {
   store: string | undefined;
   index: string | undefined;
   set: Record<string, number | boolean> | undefined;
 }
 
-/** The store that was asked for, if one was. */
-function storeOptions(url: string, { store, index, set }: StoreWishes): OpenOptions {
+/** The options of the store to create, if any were given. */
+function storeOptions(url: string, { store, index, set }: StoreRequest): OpenOptions {
   const named = storeNamed('create', store);
   if (index === undefined && set === undefined) return named;
-  // The library refuses what is no index and no parameter of it.
+  // The library checks the index and its parameters.
   const choice = { kind: index ?? 'race', ...set } as IndexChoice;
   return { ...named, store: nameOf(url, named), index: choice };
 }

@@ -38,7 +38,7 @@ export const get = defineCommand({
         return EXIT.ok;
       }
       await context.stdout.write(value);
-      // A person wants the prompt on its own line; a program wants the value and nothing else.
+      // A person wants the prompt on its own line; a program wants only the value.
       if (context.stdout.isTTY) await context.stdout.write('\n');
       return EXIT.ok;
     } finally {
@@ -74,7 +74,7 @@ export const set = defineCommand({
     }
     const value = await readValue(word, form, context);
     const { open } = await context.library();
-    // An update succeeds only in a store that exists, so it need not create one.
+    // An update succeeds only in an existing store, so it does not create one.
     const create = !options.update;
     const store = await open(url, { ...storeNamed('set', options.store), create });
     try {

@@ -16,7 +16,7 @@ import { printable, type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 const INTERVAL_SECONDS = 1;
-/** A rate needs two looks, and clients tell once a second. */
+/** A rate needs two readings, and clients report once a second. */
 const ONCE_SECONDS = 2.2;
 
 export const top = defineCommand({
@@ -80,7 +80,7 @@ async function printLines(
   }
 }
 
-/** A look that fails is told in place of the view, and the next one attaches again. */
+/** Redraws the view. A failure is shown in its place, and the next reading attaches again. */
 async function show(
   context: Context,
   observer: PoolObserver,
@@ -117,9 +117,9 @@ async function show(
 const PLAIN = styleFor(false, {});
 const BAR_WIDTH = 20;
 const ABSENT = '-';
-/** Below it a store and a client are still worth their line. */
+/** Rows of stores and of clients that are shown even on a small terminal. */
 const ROWS_MIN = 2;
-/** How many clients to name whose memory is waiting. */
+/** How many clients with waiting memory to name. */
 const OWNERS_MAX = 3;
 
 const STORE_COLUMNS = 'STORE | INDEX | RECORDS: | LOAD: | MEMORY: | BOUND: | HITS: | EVICTED/S:';
@@ -180,7 +180,7 @@ function headLines(figures: PoolFigures): string[] {
   ];
 }
 
-/** Where the memory is, whose memory waits for an epoch, and which clients hold it back. */
+/** The memory by state, the clients whose memory waits, and those that hold it back. */
 function memoryLines({ memory, clients }: PoolFigures): string[] {
   const size = (of: 'live' | 'freeBlocks' | 'freeChunks' | 'claimed' | 'waiting' | 'overhead') =>
     formatSize(memory[of]);
@@ -289,15 +289,15 @@ const SHOW_CURSOR = '\x1b[?25h';
 const HOME = '\x1b[H';
 const ERASE_LINE_END = '\x1b[K';
 const ERASE_BELOW = '\x1b[J';
-/** Terminals that know it show what is between the two at once; others leave it out. */
+/** Terminals that know these show everything in between at once; others ignore them. */
 const BEGIN_TOGETHER = '\x1b[?2026h';
 const END_TOGETHER = '\x1b[?2026l';
 
 const CTRL_C = '\x03';
 
 /**
- * The whole terminal, for a view that is drawn again and again. `close` brings back what was there;
- * so does the end of the process.
+ * The whole terminal, for a view that is redrawn. `close`, or the end of the process, restores what
+ * was there.
  */
 export class Screen {
   readonly #context: Pick<Context, 'stdin' | 'stdout'>;
@@ -311,7 +311,7 @@ export class Screen {
   };
   #isOpen = true;
 
-  /** `onKey` gets each character that is typed, Ctrl-C as `q`. */
+  /** `onKey` gets each typed character, and `q` for Ctrl-C. */
   constructor(
     context: Pick<Context, 'stdin' | 'stdout'>,
     host: ExitHost,
@@ -332,7 +332,7 @@ export class Screen {
     stdout.writeNow(ALTERNATE + HIDE_CURSOR);
   }
 
-  /** In one write, line over line: nothing is erased before it is drawn again. */
+  /** Overwrites line by line in one write, so the view does not flicker. */
   draw(lines: readonly string[]): void {
     if (!this.#isOpen) return;
     const text = lines.join(`${ERASE_LINE_END}\r\n`);

@@ -36,7 +36,7 @@ const info: Command = {
   },
 };
 
-/** A name of three bytes has a description of some hundred, and may be named a million times. */
+/** In parts: a request can name a million commands, each with hundreds of bytes of description. */
 function describeNamed(
   names: readonly Buffer[],
   reply: ReplyWriter,
@@ -82,7 +82,7 @@ const list: Command = {
   },
 };
 
-/** The filters of Redis; there are no modules, and categories are not kept. */
+/** Parses a filter. No command has a module or a category. */
 function parseFilter(words: readonly Buffer[]): (name: string) => boolean {
   if (words.length === 0) return () => true;
   const [option, kind, value] = words;
@@ -125,7 +125,7 @@ export const command = container({
   },
 });
 
-/** By its name, or as `config|get`. */
+/** Finds a command, or a subcommand such as `config|get`. */
 function findNamed(commands: CommandTable, name: Buffer): Command | undefined {
   const bar = name.indexOf('|');
   if (bar < 0) return commands.find(name);
@@ -138,7 +138,7 @@ function writeAll(reply: ReplyWriter, commands: CommandTable): void {
   for (const each of commands.all) writeInfo(reply, each);
 }
 
-/** The ten elements that Redis 7 returns; hints for clusters and key specifications stay empty. */
+/** Writes the ten elements of Redis 7. Tips and key specifications stay empty. */
 function writeInfo(reply: ReplyWriter, command: Command): void {
   const [first, last, step] = command.keys ?? [0, 0, 0];
   const subcommands = command.subcommands ?? [];
@@ -161,7 +161,7 @@ function writeNames(reply: ReplyWriter, names: readonly string[]): void {
   for (const name of names) reply.simple(name);
 }
 
-/** The categories by which access is granted in Redis. */
+/** The ACL categories of Redis. */
 function categories({ flags, group, keys }: Command): string[] {
   const found = flags.includes('fast') ? ['@fast'] : ['@slow'];
   if (keys !== undefined && flags.includes('readonly')) found.push('@read');

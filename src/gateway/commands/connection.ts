@@ -75,7 +75,7 @@ const DEFAULT_USER = Buffer.from('default');
 
 export const auth: Command = {
   ...signature('auth [user] password', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
-  summary: 'Tells a password, or a user and a password.',
+  summary: 'Authenticates by a password, or by a user and a password.',
   run([, ...words], context) {
     if (words.length > 2) throw new ReplyError(SYNTAX_ERROR);
     if (words.length === 1 && context.server.passwords === undefined) {
@@ -161,11 +161,11 @@ function describeServer({ reply, state }: CommandContext): void {
   reply.array(0);
 }
 
-/** Lets the client in, or raises the error of Redis. */
+/** Lets the client in, or throws the error of Redis. */
 function authenticate(user: Buffer, password: Buffer, context: CommandContext): void {
   const { passwords } = context.server;
   const name = user.toString('utf8', 0, 1024);
-  // Without passwords there is only the user `default`, which needs none.
+  // Without passwords, the only user is `default`, which needs none.
   const isAllowed = passwords === undefined ? name === 'default' : passwords.allows(name, password);
   if (!isAllowed) {
     throw new ReplyError('WRONGPASS invalid username-password pair or user is disabled.');
@@ -202,7 +202,7 @@ const getName: Command = {
 
 const setName: Command = {
   ...inConnection('client|setname name'),
-  summary: 'Names this connection; an empty name takes the name away.',
+  summary: 'Names this connection; an empty name removes the name.',
   run(request, { reply, state }) {
     if (!isPlainName(request[2])) throw new ReplyError(INVALID_NAME);
     state.name = request[2].toString('latin1');
@@ -212,7 +212,7 @@ const setName: Command = {
 
 const setInfo: Command = {
   ...inConnection('client|setinfo LIB-NAME|LIB-VER text'),
-  summary: 'Tells the name (lib-name) or version (lib-ver) of the library that connects.',
+  summary: 'Sets the name (lib-name) or version (lib-ver) of the client library.',
   run(request, { reply, state }) {
     const attribute = keyword(request[2]);
     if (attribute !== 'LIB-NAME' && attribute !== 'LIB-VER') {
@@ -231,7 +231,7 @@ const setInfo: Command = {
 
 const replyMode: Command = {
   ...inConnection('client|reply ON|OFF|SKIP'),
-  summary: 'Has commands answered (ON), none of them (OFF), or all but the next one (SKIP).',
+  summary: 'Replies to all commands (ON), to none (OFF), or to all but the next one (SKIP).',
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode === 'ON') {
@@ -245,7 +245,7 @@ const replyMode: Command = {
 
 const noEvict: Command = {
   ...inConnection('client|no-evict ON|OFF'),
-  summary: 'Spares this connection when clients hold too much memory (ON), or not (OFF).',
+  summary: 'Exempts this connection from eviction when clients hold too much memory (ON or OFF).',
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode !== 'ON' && mode !== 'OFF') throw new ReplyError(SYNTAX_ERROR);
@@ -268,7 +268,7 @@ const NOT_A_TIMEOUT = 'ERR timeout is not an integer or out of range';
 
 const clientPause: Command = {
   ...signature('client|pause milliseconds [WRITE|ALL]', 'connection', 'admin', 'loading', 'stale'),
-  summary: 'Has all clients wait so many milliseconds with their commands, or with writes (WRITE).',
+  summary: 'Holds back all commands, or only writes (WRITE), for some milliseconds.',
   // So no command that it holds back is still in flight when the client gets the reply.
   alone: true,
   run(request, { reply, server }) {
@@ -286,7 +286,7 @@ const clientPause: Command = {
 
 const clientUnpause: Command = {
   ...signature('client|unpause', 'connection', 'admin', 'loading', 'stale'),
-  summary: 'Ends a pause of writes; one of all commands holds this one back as well.',
+  summary: 'Ends a pause of writes. A pause of all commands holds this one back, too.',
   run(_request, { reply, server }) {
     reply.ok();
     server.pause.end();
@@ -295,7 +295,7 @@ const clientUnpause: Command = {
 
 const clientKill: Command = {
   ...signature('client|kill address|filter [value ...]', 'connection', 'admin', 'loading', 'stale'),
-  summary: 'Ends connections of this server: one by its address, or those that filters choose.',
+  summary: 'Ends connections of this server: one by its address, or those that match filters.',
   run([, , ...words], context) {
     const { reply, server, client } = context;
     if (words.length === 1) {
@@ -376,7 +376,7 @@ function parseFilters(
   return { selections, sparesMe };
 }
 
-/** Whether a connection is meant. */
+/** Whether a connection matches a filter. */
 type Selection = (client: Client) => boolean;
 
 const KINDS: Readonly<Record<string, ClientKind>> = {
@@ -409,14 +409,14 @@ function parseId(argument: Buffer, error = NOT_AN_INTEGER): number {
   return Number(parseInteger(argument, error));
 }
 
-/** Kinds of connections by which CLIENT LIST and CLIENT KILL choose. */
+/** Kinds of connections that CLIENT LIST and CLIENT KILL select. */
 type ClientKind = 'master' | 'normal' | 'pubsub' | 'replica';
 
 function kindOf({ state }: Client): ClientKind {
   return state.isSubscriber ? 'pubsub' : 'normal';
 }
 
-/** A connection in one line, as Redis describes it; what does not exist here is left out. */
+/** Describes a connection in one line, as Redis does, without what does not exist here. */
 function clientLine(client: Client): string {
   const { state } = client;
   const now = Date.now();

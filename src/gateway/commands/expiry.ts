@@ -14,7 +14,7 @@ function expiring(name: string, when: string, seconds: boolean, absolute: boolea
   const unit: TimeUnit = { seconds, absolute };
   return {
     ...signature(`${name} key time [NX|XX|GT|LT ...]`, 'generic', 'write', 'fast'),
-    summary: `Has a key expire ${when}; NX, XX, GT and LT compare with when it would.`,
+    summary: `Makes a key expire ${when}; NX, XX, GT and LT compare with its expiry so far.`,
     *run(request, context) {
       const [, key, argument] = request;
       const isAllowed = parseCondition(request);
@@ -27,7 +27,7 @@ function expiring(name: string, when: string, seconds: boolean, absolute: boolea
   };
 }
 
-/** Whether a key that expires at one time may expire at another one. */
+/** Whether the expiry of a key may change from one time to another. */
 type Condition = (now: number, wanted: number) => boolean;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -38,7 +38,7 @@ const CONDITIONS: Readonly<Record<string, Condition>> = {
   LT: (now, wanted) => wanted < now,
 };
 
-/** Undefined when any time may be set. */
+/** Undefined if any time may be set. */
 function parseCondition(request: Request): Condition | undefined {
   const given = new Set<string>();
   for (const argument of request.slice(3)) {
@@ -59,7 +59,7 @@ function parseCondition(request: Request): Condition | undefined {
   return (now, wanted) => conditions.every((isMet) => isMet(now, wanted));
 }
 
-/** Only if the record is still the one whose time was compared. */
+/** Changes a record only if it is still the one whose expiry was compared. */
 function* expireIf(
   key: Buffer,
   time: number,
@@ -86,7 +86,7 @@ function* expireIf(
 
 export const persist: Command = {
   ...signature('persist key', 'generic', 'write', 'fast'),
-  summary: 'Has a key not expire any more; returns 1 if it would have.',
+  summary: 'Removes the expiry of a key; returns 1 if it had one.',
   *run([, key], context) {
     context.reply.integer((yield* persistKey(key, context)) ? 1 : 0);
   },

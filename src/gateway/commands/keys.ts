@@ -24,7 +24,6 @@ export const unlink: Command = {
   summary: 'Deletes keys and returns how many existed; the same as DEL here.',
 };
 
-/** DEL and UNLINK. */
 function* removeKeys(request: Request, context: CommandContext): Operation<void> {
   const { store, reply, server } = context;
   const keys = request.slice(1);
@@ -51,7 +50,7 @@ export const exists: Command = {
 export const touch: Command = {
   ...exists,
   name: 'touch',
-  summary: 'Reads keys, which begins the time of sliding ones anew; returns how many exist.',
+  summary: 'Reads keys, which restarts the time of sliding ones; returns how many exist.',
 };
 
 export const type: Command = {
@@ -142,14 +141,12 @@ function parseCopyOptions(
   return { database, replace: REPLACE !== undefined };
 }
 
-/** A record as it was found. */
 interface Found {
   readonly value: Uint8Array;
   readonly version: number;
   readonly expiry: ExpiryOptions;
 }
 
-/** The outcome of `transfer`. */
 type Transferred = 'done' | 'no source' | 'target exists';
 
 interface Transfer {
@@ -157,16 +154,16 @@ interface Transfer {
   readonly source: Buffer;
   readonly to: GatewayStore;
   readonly target: Buffer;
-  /** Whether a target that exists is replaced. */
+  /** Whether to replace an existing target. */
   readonly replace: boolean;
-  /** Whether the source is deleted. */
+  /** Whether to delete the source. */
   readonly move: boolean;
 }
 
 /**
- * Writes a value under another key with the same time to live, and deletes the first one if it is a
- * move. A client of another process may see both, and neither if this process dies in between is
- * lost: the target is written first.
+ * Writes a value under another key with the same time to live, and for a move deletes the source.
+ * The target is written first, so no value is lost if this process dies in between. Clients of
+ * other processes may see both.
  */
 function* transfer({ from, source, to, target, replace, move }: Transfer): Operation<Transferred> {
   let outcome: Transferred = 'done';
@@ -175,7 +172,7 @@ function* transfer({ from, source, to, target, replace, move }: Transfer): Opera
     const found = yield* find(from, source);
     if (found === 'changed') return false;
     if (found === undefined) {
-      // Another client has deleted it after the target was written: that is what a move does.
+      // If another client deleted it after the target was written, the move is complete.
       if (!isWritten) outcome = 'no source';
       return true;
     }
@@ -197,18 +194,18 @@ function* find(store: GatewayStore, key: Buffer): Operation<Found | 'changed' | 
   if (metadata?.version !== entry.version) return 'changed';
   const { expiresAt } = metadata;
   const isTimed = expiresAt !== Number.POSITIVE_INFINITY;
-  // Infinity, so that a default of the store does not count.
+  // Infinity overrides a default of the store.
   const expiry = isTimed ? { expiresAt } : { ttlMs: Number.POSITIVE_INFINITY };
   return { value: entry.value, version: entry.version, expiry };
 }
 
 const inObject = (name: string) => signature(`object|${name} key`, 'generic', 'readonly');
-/** The longest string that Redis keeps beside its header. */
+/** The longest string that Redis embeds in its object. */
 const EMBEDDED_BYTES_MAX = 44;
 
 const encoding: Command = {
   ...inObject('encoding'),
-  summary: 'Returns how Redis would keep such a value when it is set: int, embstr or raw.',
+  summary: 'Returns how Redis would store such a value: int, embstr or raw.',
   *run([, , key], { store, reply }) {
     reply.bulkOrNull(yield* store.read(key, encodingOf));
   },
@@ -247,7 +244,7 @@ const freq: Command = {
 
 export const object = container({
   ...signature('object subcommand [argument ...]', 'generic', 'readonly'),
-  summary: 'Tells how a value is kept.',
+  summary: 'Describes how a value is stored.',
   subcommands: [encoding, freq, idletime, refcount],
 });
 
@@ -265,9 +262,9 @@ function encodingOf(bytes: Uint8Array): string {
 }
 
 const COUNT_DEFAULT = 10;
-/** COUNT is a hint; more than this would keep the other clients waiting. */
+/** COUNT is a hint. More than this would make other clients wait. */
 const COUNT_MAX = 16_384;
-/** Keys that the store is asked for at once. A key has up to 64 KiB. */
+/** Keys that SCAN asks the store for at a time. A key has up to 64 KiB. */
 const COUNT_TOGETHER = 64;
 const INVALID_CURSOR = 'ERR invalid cursor';
 
@@ -291,7 +288,7 @@ export const scan: Command = {
   },
 };
 
-/** About `count` keys, fewer when they are long: a page is in memory as a whole. */
+/** About `count` keys; fewer if they are long, because a whole page is in memory. */
 function* pageOf(
   store: GatewayStore,
   from: number,
@@ -302,7 +299,7 @@ function* pageOf(
   let cursor = from;
   let bytes = 0;
   for (let left = count; left > 0 && bytes < OUTPUT_BYTES_MAX; left -= COUNT_TOGETHER) {
-    // The pattern's prefix spares an ordered store the walk to other keys.
+    // With the pattern's prefix, an ordered store skips other keys.
     const hint = match && { prefix: match.prefix };
     const page = yield* store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
     for (const key of page.keys) {
@@ -340,7 +337,7 @@ function parseCount(argument: Buffer): number {
   return count > COUNT_MAX ? COUNT_MAX : Number(count);
 }
 
-/** Keys that KEYS asks the store for at once. */
+/** Keys that KEYS asks the store for at a time. */
 const KEYS_TOGETHER = 256;
 
 export const keys: Command = {
@@ -349,7 +346,7 @@ export const keys: Command = {
   *run([, argument], { store, reply, server }) {
     const pattern = new Glob(argument);
     const { replyBytesMax } = server.limits;
-    // A store that grows meanwhile may tell of a key twice.
+    // A store that grows during the walk may return a key twice.
     const seen = new Set<string>();
     const body = new ReplyWriter();
     let cursor = 0;
@@ -372,7 +369,7 @@ export const keys: Command = {
   },
 };
 
-/** Keys that are looked at together, and pages that are passed over at most. */
+/** Keys per page, and most pages that RANDOMKEY skips. */
 const PAGE_KEYS = 16;
 const PAGES_MAX = 8;
 
@@ -384,7 +381,7 @@ export const randomkey: Command = {
   },
 };
 
-/** Continues a walk through the store with each call, by a random number of pages. */
+/** Each call continues a walk through the store by a random number of pages. */
 function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Array | undefined> {
   const database = server.databases.get(state.database);
   let pages = Math.floor(Math.random() * PAGES_MAX);
@@ -399,7 +396,7 @@ function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Ar
   return found[Math.floor(Math.random() * found.length)];
 }
 
-/** A cursor may be none any more when the store has changed. */
+/** A cursor may be invalid if the store has changed. */
 function* pageAt(store: GatewayStore, cursor: number): Operation<KeyPage> {
   try {
     return yield* store.scanKeys(cursor, PAGE_KEYS);

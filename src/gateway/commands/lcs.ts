@@ -69,7 +69,7 @@ interface Match {
   length: number;
 }
 
-/** Lengths of the longest common subsequences of all pairs of beginnings. */
+/** Lengths of the longest common subsequences of all pairs of prefixes. */
 class Table {
   readonly #a: Uint8Array;
   readonly #b: Uint8Array;
@@ -101,7 +101,7 @@ class Table {
     return this.#cells[this.#cells.length - 1];
   }
 
-  /** The subsequence that Redis would choose, and its pieces from the last to the first. */
+  /** The subsequence that Redis would choose, and its runs from the last to the first. */
   trace(): { common: Buffer; matches: Match[] } {
     const [a, b] = [this.#a, this.#b];
     const width = b.length + 1;

@@ -28,9 +28,9 @@ function adding(syntax: string, does: string, amount: (argument: Buffer) => bigi
 const NOT_A_FLOAT = 'ERR value is not a valid float';
 const DECIMAL = /^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?$/;
 const INFINITE = /^[+-]?inf(?:inity)?$/i;
-/** Redis prints so many digits behind the point. */
+/** Digits after the decimal point that Redis prints. */
 const PLACES = 17;
-/** Beyond it a double is infinite; Redis goes on to 4932. */
+/** Beyond it a double is infinite; Redis accepts up to 4932. */
 const EXPONENT_MAX = 308;
 const TEXT_BYTES_MAX = 5 * 1024;
 
@@ -49,7 +49,7 @@ export const incrbyfloat: Command = {
   },
 };
 
-/** The number times 10 to the power of `PLACES`, rounded. */
+/** Parses a number and scales it by 10 to the power of `PLACES`, rounded. */
 function parseDecimal(bytes: Uint8Array): bigint {
   const text = bytes.length > TEXT_BYTES_MAX ? '' : Buffer.from(bytes).toString('latin1');
   if (INFINITE.test(text)) throw new ReplyError('ERR increment would produce NaN or Infinity');

@@ -16,10 +16,10 @@ export const swRange: Command = {
     const { reverse, withValues, offset, limit } = parseOptions(request);
     const [low, high] = reverse ? [2, 1] : [1, 2];
     const bounds = parseRange(request[low], request[high]);
-    // Later keys take the place of keys that are gone before their values are read.
+    // With values, later keys replace keys that vanish before their values are read.
     const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
     const pages = new KeyPages(store, limit > 0 ? bounds : undefined, { reverse, limit: keysMax });
-    // The array's length comes before its elements, so the elements are gathered first.
+    // The array's length precedes its elements, so gather the elements first.
     const body = new ReplyWriter();
     let elements = 0;
     let skip = offset;
@@ -51,9 +51,9 @@ function checkReply({ length }: ReplyWriter, { limits }: ServerView): void {
 }
 
 /**
- * Returns what to reply for the first keys: each key, or each with its value, and nothing for a key
- * that is gone. It reads values by key, as many as fit OUTPUT_BYTES_MAX. One step of a scan of
- * records would read those of several leaves, each up to 64 MiB.
+ * Returns the elements of the reply for the first keys: the key, the key and its value, or nothing
+ * for a key that is gone. Reads as many values as fit OUTPUT_BYTES_MAX. A scan of records would
+ * read those of several leaves in one step, each up to 64 MiB.
  */
 function* elementsAt(
   keys: readonly Key[],
@@ -83,7 +83,7 @@ function parseOptions(request: Request): Options {
   };
 }
 
-/** More than can be counted is all. */
+/** A number that is not exact means no limit. */
 function limitOf(records: number): number {
   return Number.isSafeInteger(records) ? records : Number.POSITIVE_INFINITY;
 }
@@ -119,8 +119,8 @@ const CLOSED = 0x5b; // [
 const NOT_A_RANGE = 'ERR min or max not valid string range item';
 
 /**
- * A range as the BYLEX commands of sorted sets write it: `[key` with the key, `(key` without, `-`
- * and `+` for the ends of everything. Undefined when nothing can be in it.
+ * Parses a range as in the BYLEX commands of sorted sets: `[key` includes the key, `(key` excludes
+ * it, `-` and `+` are the lowest and highest ends. Undefined if the range is empty.
  */
 function parseRange(min: Buffer, max: Buffer): RangeBounds | undefined {
   const low = parseEnd(min);
@@ -142,15 +142,15 @@ function parseEnd(argument: Buffer): End {
   return { closed: sign === CLOSED, key: argument.subarray(1) };
 }
 
-/** Keys of a page: each has up to 64 KiB. */
+/** Keys per page; each has up to 64 KiB. */
 const PAGE_KEYS = 256;
 
-/** The keys of a range in order, some at a time: never all of them are in memory. */
+/** Reads the keys of a range in order, page by page, so that never all are in memory. */
 class KeyPages {
   readonly #store: GatewayStore;
   readonly #reverse: boolean;
   #rest: RangeBounds;
-  /** Keys that may still come. */
+  /** How many keys may still come. */
   #left: number;
 
   /** Without bounds there are none. */

@@ -32,7 +32,7 @@ export const flushall: Command = {
   },
 };
 
-/** ASYNC is taken as a permission: the keys are gone when the reply comes. */
+/** ASYNC is allowed, but the keys are always gone before the reply. */
 function checkMode(request: Request): void {
   const mode = request.length === 1 ? 'SYNC' : keyword(request[1]);
   if (request.length > 2 || (mode !== 'SYNC' && mode !== 'ASYNC')) {
@@ -42,7 +42,7 @@ function checkMode(request: Request): void {
 
 export const time: Command = {
   ...signature('time', 'server', 'fast', 'loading', 'stale'),
-  summary: 'Returns the time of day in seconds since 1970, and the microseconds beyond them.',
+  summary: 'Returns the time in seconds since 1970, and the microseconds beyond them.',
   run(_request, { reply }) {
     const now = Date.now();
     reply.array(2);
@@ -71,7 +71,7 @@ const NOT_A_COUNT = 'ERR count should be greater than or equal to -1';
 
 const slowlogGet: Command = {
   ...inServer('slowlog|get [count]'),
-  summary: 'Returns the latest slow commands: 10, or so many, -1 for all.',
+  summary: 'Returns the latest slow commands: 10 or the given number, -1 for all.',
   run(request, { reply, server: { slowLog } }) {
     const count = request.length > 2 ? parseInteger(request[2], NOT_A_COUNT) : COUNT_DEFAULT;
     if (count < -1n) throw new ReplyError(NOT_A_COUNT);
@@ -110,7 +110,7 @@ const slowlogReset: Command = {
 
 export const slowlog = container({
   ...inServer('slowlog subcommand [argument ...]'),
-  summary: 'Tells of commands that took longer than slowlog-log-slower-than microseconds.',
+  summary: 'Lists commands that took longer than slowlog-log-slower-than microseconds.',
   subcommands: [slowlogGet, slowlogLen, slowlogReset],
 });
 
@@ -118,10 +118,10 @@ type Fields = readonly (readonly [name: string, value: string | number])[];
 
 interface Section {
   readonly title: string;
-  /** Shown when asked for by name or with `all`, because it walks the whole store. */
+  /** Shown only by name or with `all`, because it walks the whole store. */
   readonly costly?: boolean;
   fields?(context: CommandContext): Fields;
-  /** Present in a section that asks the stores. */
+  /** For sections that read stores. */
   read?(context: CommandContext): Operation<Fields>;
 }
 
@@ -170,7 +170,7 @@ const SECTIONS: readonly Section[] = [
       ];
     },
   },
-  // Clients wait until `loading` is 0; a store is never half loaded.
+  // Clients wait until `loading` is 0. Here a store is never half loaded.
   {
     title: 'Persistence',
     fields: () => [['loading', 0]],
@@ -211,7 +211,7 @@ const SECTIONS: readonly Section[] = [
       ];
     },
   },
-  // `expires` and `avg_ttl` would take a look at each record.
+  // `expires` and `avg_ttl` would need a look at each record.
   {
     title: 'Keyspace',
     *read({ server }) {

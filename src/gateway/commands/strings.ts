@@ -32,7 +32,7 @@ export const get: Command = {
   },
 };
 
-/** Keys looked up at a time. */
+/** Keys that MGET looks up at a time. */
 const BATCH_KEYS = 256;
 
 export const mget: Command = {
@@ -40,7 +40,7 @@ export const mget: Command = {
   summary: 'Returns the values of several keys, null for each that does not exist.',
   *run(request, context) {
     const keys = request.slice(1);
-    // An invalid key has to be refused before the reply begins.
+    // Refuse invalid keys before the reply begins.
     for (const key of keys) checkKey(key);
     const first = yield* valuesFrom(keys, 0, context);
     context.reply.array(keys.length);
@@ -314,7 +314,7 @@ export const setrange: Command = {
   },
 };
 
-/** Raises Redis's error for a value longer than a request may set. */
+/** Throws Redis's error if a value is longer than a request may set. */
 function checkLength(bytes: number, { server }: CommandContext): void {
   if (bytes <= requestLimits(server.limits.requestBytesMax).bulkBytesMax) return;
   throw new ReplyError('ERR string exceeds maximum allowed size (proto-max-bulk-len)');

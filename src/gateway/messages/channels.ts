@@ -1,10 +1,10 @@
 import { Glob } from '../glob.ts';
 import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
 
-/** A connection that messages are sent to. */
+/** A connection that receives messages. */
 export interface Subscriber {
   readonly protocol: ProtocolVersion;
-  /** Sends these bytes between two replies; they must not change afterwards. */
+  /** Sends the bytes between two replies. They must not change afterwards. */
   push(frame: Uint8Array): void;
 }
 
@@ -57,7 +57,7 @@ export class Channels {
     }
   }
 
-  /** Sends a message to all its subscribers; returns how many times it was sent. */
+  /** Sends a message to its subscribers; returns how often it was sent. */
   deliver(channel: Uint8Array, message: Uint8Array): number {
     let receivers = 0;
     const { channels, patterns } = this.#subscriptions;
@@ -83,7 +83,6 @@ function send(subscribers: ReadonlySet<Subscriber>, elements: (string | Uint8Arr
   return subscribers.size;
 }
 
-/** Encodes a message for subscribers. RESP3 has a separate type for it. */
 function pushFrame(protocol: ProtocolVersion, elements: (string | Uint8Array)[]): Uint8Array {
   const writer = new ReplyWriter();
   writer.protocol = protocol;
