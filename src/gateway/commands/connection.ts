@@ -127,13 +127,7 @@ function parseVersion(argument: Buffer): ProtocolVersion {
   return version;
 }
 
-interface HelloOptions {
-  readonly name: string | undefined;
-  readonly user: Buffer | undefined;
-  readonly password: Buffer | undefined;
-}
-
-function parseHelloOptions(request: Request): HelloOptions {
+function parseHelloOptions(request: Request) {
   const { AUTH, SETNAME } = readOptions(request, 2, { AUTH: 2, SETNAME: 1 }, (word) => {
     return new ReplyError(`ERR Syntax error in HELLO option '${word.toString('utf8', 0, 128)}'`);
   });

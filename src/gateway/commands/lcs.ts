@@ -42,14 +42,7 @@ function writeMatch({ a, b, length }: Match, withLength: boolean, { reply }: Com
 
 const OPTIONS = { LEN: 0, IDX: 0, WITHMATCHLEN: 0, MINMATCHLEN: 1 };
 
-interface Options {
-  length: boolean;
-  places: boolean;
-  withLengths: boolean;
-  lengthMin: number;
-}
-
-function parseOptions(request: Request): Options {
+function parseOptions(request: Request) {
   const { LEN, IDX, WITHMATCHLEN, MINMATCHLEN } = readOptions(request, 3, OPTIONS);
   if (LEN !== undefined && IDX !== undefined) {
     throw new ReplyError('ERR If you want both the length and indexes, please just use IDX.');

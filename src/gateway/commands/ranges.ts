@@ -65,14 +65,7 @@ function* elementsAt(
   return values.map((value, i) => (value === undefined ? [] : [keys[i], value]));
 }
 
-interface Options {
-  reverse: boolean;
-  offset: number;
-  limit: number;
-  withValues: boolean;
-}
-
-function parseOptions(request: Request): Options {
+function parseOptions(request: Request) {
   const { REV, WITHVALUES, LIMIT } = readOptions(request, 3, { REV: 0, WITHVALUES: 0, LIMIT: 2 });
   const count = LIMIT === undefined ? -1n : parseInteger(LIMIT[1]);
   return {

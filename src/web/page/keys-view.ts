@@ -8,7 +8,7 @@ import { StoreChoice } from './store-choice.ts';
 
 const PER_PAGE = 50;
 
-/** The browser of keys: pages of keys, forward and back, and a single record in full. */
+/** The browser of keys: pages of keys, and one record in full. */
 export class KeysView {
   readonly #choice = new StoreChoice(() => this.#begin());
   readonly #from = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
@@ -16,7 +16,7 @@ export class KeysView {
   readonly #prefix = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
   readonly #page = el('div', { class: 'card' });
   readonly #record = el('div', { class: 'card', hidden: '', tabindex: '-1' });
-  /** Where each page so far began, the current one last. */
+  /** Where each page so far began; the current page is last. */
   #starts: (string | null)[] = [null];
 
   constructor(panel: HTMLElement) {

@@ -14,7 +14,7 @@ const CLIENT_COLUMNS =
 
 const NOTES =
   'A pool has no server: every client reports its own figures once a second. Latencies are those ' +
-  'of the slowest client in its last 10 to 20 seconds. ~ is estimated from some parts of the index.';
+  'of the slowest client in its last 10 to 20 seconds. ~ marks an estimate from parts of an index.';
 
 /** The first tab: figures, charts and tables. */
 export class Overview {
