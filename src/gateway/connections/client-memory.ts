@@ -1,3 +1,11 @@
+/** The part of a connection that `ClientMemory` uses. */
+export interface MemoryHolder {
+  /** Whether it must not be evicted. */
+  readonly isKept: boolean;
+  /** Releases what it holds. Called after its share was closed. */
+  evict(): void;
+}
+
 /**
  * Bounds what all connections hold together: partial and waiting requests, and replies that their
  * clients have not read. Beyond the bound, the connection that holds most is evicted, as Redis does
@@ -6,7 +14,8 @@
  */
 export class ClientMemory {
   bytesMax: number;
-  readonly #accounts = new Set<MemoryAccount>();
+  /** Bytes that each connection holds. */
+  readonly #shares = new Map<MemoryHolder, number>();
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -18,65 +27,34 @@ export class ClientMemory {
     return this.#bytes;
   }
 
-  /**
-   * `evict` releases what the connection holds; its account is closed before that call. A
-   * connection is not evicted while `isKept` returns true.
-   */
-  open(evict: () => void, isKept = () => false): MemoryAccount {
-    const account = new MemoryAccount(this, evict, isKept);
-    this.#accounts.add(account);
-    return account;
+  open(holder: MemoryHolder): void {
+    this.#shares.set(holder, 0);
   }
 
-  /** Called by accounts. */
-  change(account: MemoryAccount, by: number): void {
-    if (!this.#accounts.has(account)) return;
-    this.#bytes += by;
-    // Each round closes an account, so there are at most as many rounds as accounts.
+  /** Reports how much a connection holds. It, or another one, may be evicted at once. */
+  update(holder: MemoryHolder, bytes: number): void {
+    const before = this.#shares.get(holder);
+    if (before === undefined || before === bytes) return;
+    this.#shares.set(holder, bytes);
+    this.#bytes += bytes - before;
+    // Each round closes a share, so there are at most as many rounds as shares.
     while (this.#bytes > this.bytesMax && this.#evictLargest());
   }
 
-  /** Called by accounts. */
-  forget(account: MemoryAccount): void {
-    if (this.#accounts.delete(account)) this.#bytes -= account.bytes;
+  close(holder: MemoryHolder): void {
+    this.#bytes -= this.#shares.get(holder) ?? 0;
+    this.#shares.delete(holder);
   }
 
   /** Returns false if no connection may be evicted. */
   #evictLargest(): boolean {
-    let largest: MemoryAccount | undefined;
-    for (const account of this.#accounts) {
-      if (account.isKept()) continue;
-      if (largest === undefined || account.bytes > largest.bytes) largest = account;
+    let [largest, most]: [MemoryHolder | undefined, number] = [undefined, -1];
+    for (const [holder, bytes] of this.#shares) {
+      if (!holder.isKept && bytes > most) [largest, most] = [holder, bytes];
     }
     if (largest === undefined) return false;
-    largest.close();
+    this.close(largest);
     largest.evict();
     return true;
-  }
-}
-
-/** A connection's share of the memory for clients. */
-export class MemoryAccount {
-  readonly evict: () => void;
-  readonly isKept: () => boolean;
-  readonly #memory: ClientMemory;
-  bytes = 0;
-
-  constructor(memory: ClientMemory, evict: () => void, isKept: () => boolean) {
-    this.#memory = memory;
-    this.evict = evict;
-    this.isKept = isKept;
-  }
-
-  /** Reports how much the connection holds. It, or another one, may be evicted at once. */
-  update(bytes: number): void {
-    const by = bytes - this.bytes;
-    if (by === 0) return;
-    this.bytes = bytes;
-    this.#memory.change(this, by);
-  }
-
-  close(): void {
-    this.#memory.forget(this);
   }
 }

@@ -21,7 +21,7 @@ import {
 } from '../protocol/request-reader.ts';
 import type { Client, ServerView } from '../server-view.ts';
 import { OUTPUT_BYTES_MAX } from '../settings.ts';
-import type { MemoryAccount } from './client-memory.ts';
+import type { MemoryHolder } from './client-memory.ts';
 import { ConnectionState } from './connection-state.ts';
 
 /**
@@ -47,7 +47,7 @@ export interface ConnectionOptions {
  * One client: its unread input, its unsent output and its settings. Its requests run one after the
  * other; over a network, concurrently with those of other connections.
  */
-export class Connection implements Client, CommandContext, Arrival {
+export class Connection implements Client, CommandContext, Arrival, MemoryHolder {
   /** Settles when the connection is gone and the running request has ended. */
   readonly closed: Promise<void>;
   readonly state: ConnectionState;
@@ -63,7 +63,6 @@ export class Connection implements Client, CommandContext, Arrival {
 
   readonly #socket: Socket;
   readonly #reader: RequestReader;
-  readonly #account: MemoryAccount;
   readonly #getRun = new GetRun();
   readonly #resume = () => this.#guard(() => this.#unblock());
   readonly #answer = () =>
@@ -118,10 +117,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.state = new ConnectionState(id, server.passwords === undefined ? 'default' : '');
     const limits = requestLimits(server.limits.requestBytesMax);
     this.#reader = new RequestReader(this.state.user === '' ? UNAUTHENTICATED_LIMITS : limits);
-    this.#account = server.memory.open(
-      () => this.#evict(),
-      () => this.state.isKept,
-    );
+    server.memory.open(this);
     this.store = server.databases.get(0).store;
     this.closed = new Promise((resolve) => socket.once('close', () => resolve(this.#flight)));
     socket.once('close', () => this.#release());
@@ -134,6 +130,10 @@ export class Connection implements Client, CommandContext, Arrival {
 
   get client(): Client {
     return this;
+  }
+
+  get isKept(): boolean {
+    return this.state.isKept;
   }
 
   get protocol(): ProtocolVersion {
@@ -416,7 +416,7 @@ export class Connection implements Client, CommandContext, Arrival {
    * Releases what the connection holds. A client that has read all replies is told why; for another
    * one, the reason would only be more unread output in memory.
    */
-  #evict(): void {
+  evict(): void {
     this.server.totals.evictedConnections++;
     if (this.#answering !== undefined) this.#flush();
     const isReading = this.#socket.writableLength === 0 && this.reply.length === 0;
@@ -439,7 +439,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushes = [];
     this.#dropRequests();
     this.#reader.abandon('the connection is gone');
-    this.#account.close();
+    this.server.memory.close(this);
     this.server.pause.forget(this.#resume);
   }
 
@@ -474,7 +474,7 @@ export class Connection implements Client, CommandContext, Arrival {
     // Output too small for a 'drain' is not counted, because no event says when it was sent.
     const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;
     const { heldBytes } = this.state;
-    this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
+    this.server.memory.update(this, this.inputBytes + output + heldBytes + this.#pushBytes);
   }
 }
 

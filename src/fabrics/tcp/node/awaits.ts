@@ -30,9 +30,9 @@ interface Waiting {
 
 /**
  * The AWAIT calls of all clients: each waits until a word changes, and then READs. A change by a
- * client of this node answers them at once. A process that maps the memory does not notify the node,
- * so while calls wait, the node checks: once a millisecond, or in each turn of its event loop for a
- * millisecond after it has seen such a change.
+ * client of this node answers them at once. A process that maps the memory does not notify the
+ * node, so while calls wait, the node checks: once a millisecond, or in each turn of its event loop
+ * for a millisecond after it has seen such a change.
  */
 export class Awaits {
   readonly #memory: NodeMemory;

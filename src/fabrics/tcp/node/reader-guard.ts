@@ -19,8 +19,8 @@ const VERB_HEAD = 8;
 /**
  * Lets a read-only session write one row of the client table: without a row, no other client would
  * know what it still reads. It takes one free row by a CAS, alone in its batch. From then on it may
- * write only to that row. When it frees the row it loses this right, because another client may take
- * the row at once.
+ * write only to that row. When it frees the row it loses this right, because another client may
+ * take the row at once.
  */
 export class ReaderGuard {
   readonly #table: RowTable;
@@ -49,7 +49,7 @@ export class ReaderGuard {
     return true;
   }
 
-  /** Whether the verb writes the session's row. The session loses the row before a verb frees it. */
+  /** Whether the verb writes the session's row. If it frees the row, the session loses it. */
   #changesOwn({ i32, i64 }: Scratch, from: number): boolean {
     const verb = i32[from >> 2];
     const kind = verbKind(verb);

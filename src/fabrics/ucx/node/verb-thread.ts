@@ -11,7 +11,6 @@ import type { NodeMemoryPlace } from '../../tcp/node/node-thread.ts';
 import type { Transports } from '../transports.ts';
 import { Bell } from './bell.ts';
 
-/** What the thread gets when it starts. */
 export interface VerbThreadOptions {
   place: NodeMemoryPlace;
   regionBytes: number;
@@ -24,7 +23,7 @@ export type VerbRequest =
   | { kind: 'end'; session: number }
   | { kind: 'stop' };
 
-/** Answers come in the order of the requests; of `stop` the end of the thread is the answer. */
+/** Answers come in the order of the requests. The thread answers `stop` by ending. */
 export type VerbAnswer =
   | { kind: 'ready' }
   | { kind: 'attached'; lent: Uint8Array }
@@ -37,11 +36,11 @@ interface Waiting {
 }
 
 /**
- * The thread of a memory node in which UCX runs. One thread executes the verbs of all sessions, so
- * it revokes one between two verbs; it has a loop of its own and no event loop.
+ * The thread of a memory node in which UCX runs. It executes the verbs of all sessions, so it can
+ * revoke a session between two verbs. It runs a loop of its own instead of the event loop.
  */
 export class VerbThread implements DataPath {
-  /** Settled when the thread has ended; fails when it did by itself. */
+  /** Settles when the thread has ended; rejects if it failed. */
   readonly ended: Promise<void>;
   readonly #worker: Worker;
   readonly #bell: Bell;
@@ -62,7 +61,7 @@ export class VerbThread implements DataPath {
     this.ended.then(() => over(), over);
   }
 
-  /** Raises SW_UNSUPPORTED when the library or the transport is missing. */
+  /** Raises SW_UNSUPPORTED if the library or the transport is missing. */
   static async start(options: Omit<VerbThreadOptions, 'bell'>): Promise<VerbThread> {
     const bell = new Bell();
     const worker = startWorker(import.meta.url, 'verb-loop', { ...options, bell: bell.memory });
@@ -73,21 +72,19 @@ export class VerbThread implements DataPath {
     throw unexpected(answer);
   }
 
-  /** What a session has to know to reach the memory. Raises SW_UNSUPPORTED. */
   async attach(session: number): Promise<Uint8Array> {
     const answer = await this.#ask({ kind: 'attach', session });
     if (answer.kind !== 'attached') throw unexpected(answer);
     return answer.lent;
   }
 
-  /** When this is answered, no verb of the session will be executed any more. */
   async end(session: number): Promise<void> {
-    // A thread that is gone executes none either.
+    // A thread that has ended executes no verbs either.
     if (this.#failure !== undefined) return;
     await this.#ask({ kind: 'end', session }).catch(() => {});
   }
 
-  /** Looks at the mappings of both threads: verbs come by one of them. */
+  /** Checks the mappings of both threads: verbs use one of them. */
   pages(): PagesAnswer {
     const place = this.#place;
     if (place.kind === 'file') {
