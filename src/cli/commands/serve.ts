@@ -9,7 +9,6 @@ import { aborted, type Context, type Gateway, type Library } from '../context.ts
 import { EXIT } from '../failures.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
-  listenPlace,
   POOL_OPTIONS,
   poolOptions,
   STORE_OPTION,
@@ -19,20 +18,13 @@ import {
 } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { facts } from '../terminal/table.ts';
-import { passwordsFrom } from './web.ts';
+import { passwordsFrom, startPage } from './web.ts';
 
 const DEFAULT_URL = 'shm:stepwell';
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 6380;
 /** As many as Redis has. */
 const DATABASES_MAX = 16;
-interface PageOptions {
-  web: string | undefined;
-  'password-file': string | undefined;
-  'tls-cert': string | undefined;
-  'tls-key': string | undefined;
-}
-
 export const serve = defineCommand({
   name: 'serve',
   arguments: '[url]',
@@ -96,7 +88,10 @@ export const serve = defineCommand({
     let page: WebServer | undefined;
     try {
       const place = await describePlace(library, stores.first.handle, url);
-      page = await servePage(context, stores.first.handle, url, options);
+      // With the gateway's passwords and certificate.
+      if (options.web !== undefined) {
+        page = await startPage(context, stores.first.handle, url, options.web, options);
+      }
       const gateway = await serveRedis({
         ...stores.gatewayOptions(databases),
         host: options.host ?? DEFAULT_HOST,
@@ -108,7 +103,12 @@ export const serve = defineCommand({
         maxClientBytes: options['max-client-memory'],
         onError: (error) => complain(context, error),
       });
-      await serveUntil(signal, gateway, () => announce(context, gateway, url, place, page));
+      try {
+        await announce(context, gateway, url, place, page);
+        await aborted(signal);
+      } finally {
+        await gateway.close();
+      }
       await context.stdout.line('stopped; the pool is kept');
       return EXIT.ok;
     } finally {
@@ -117,37 +117,6 @@ export const serve = defineCommand({
     }
   },
 });
-
-/** The page has the gateway's passwords and certificate. */
-async function servePage(
-  context: Context,
-  place: PoolHandle,
-  url: string,
-  options: PageOptions,
-): Promise<WebServer | undefined> {
-  if (options.web === undefined) return undefined;
-  const serveWeb = await context.serveWeb();
-  return await serveWeb({
-    place,
-    url,
-    ...listenPlace(options.web),
-    passwords: passwordsFrom(options['password-file']),
-    tls: tlsFrom(options['tls-cert'], options['tls-key']),
-  });
-}
-
-async function serveUntil(
-  signal: AbortSignal,
-  gateway: Gateway,
-  announced: () => Promise<void>,
-): Promise<void> {
-  try {
-    await announced();
-    await aborted(signal);
-  } finally {
-    await gateway.close();
-  }
-}
 
 async function announce(
   context: Context,

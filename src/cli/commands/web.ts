@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
+import type { PoolHandle } from '../../store/api.ts';
+import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
-import { aborted } from '../context.ts';
+import { aborted, type Context } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { listenPlace, TLS_OPTIONS, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
@@ -28,14 +30,7 @@ export const web = defineCommand({
   examples: ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'],
   async run(context, [url], options) {
     const { signal } = context;
-    const serve = await context.serveWeb();
-    const page = await serve({
-      place: url,
-      url,
-      ...listenPlace(options.listen ?? DEFAULT_LISTEN),
-      passwords: passwordsFrom(options['password-file']),
-      tls: tlsFrom(options['tls-cert'], options['tls-key']),
-    });
+    const page = await startPage(context, url, url, options.listen ?? DEFAULT_LISTEN, options);
     try {
       const style = styleFor(context.stdout.isTTY, context.env);
       await context.stdout.line(`Page about ${url} on ${style.bold(page.url)}`);
@@ -47,6 +42,24 @@ export const web = defineCommand({
     return EXIT.ok;
   },
 });
+
+/** Starts the page with the passwords and the certificate that the options name. */
+export async function startPage(
+  context: Context,
+  place: string | PoolHandle,
+  url: string,
+  listen: string,
+  options: { [name in 'password-file' | 'tls-cert' | 'tls-key']: string | undefined },
+): Promise<WebServer> {
+  const serve = await context.serveWeb();
+  return await serve({
+    place,
+    url,
+    ...listenPlace(listen),
+    passwords: passwordsFrom(options['password-file']),
+    tls: tlsFrom(options['tls-cert'], options['tls-key']),
+  });
+}
 
 /** The users and passwords in a file, or undefined without a path. */
 export function passwordsFrom(path: string | undefined): Record<string, string> | undefined {
