@@ -26,7 +26,7 @@ const PIECE_BYTES_BY_DEVICE = 64 * 1024;
 const ONCE_BYTES_MAX = 128;
 
 /** The address and key of a piece of a node's memory. */
-export interface Reach {
+export interface RemoteMemory {
   address: number;
   key: Handle;
 }
@@ -68,7 +68,7 @@ export class VerbPoster {
   readonly #ucx: UcxLibrary;
   readonly #endpoint: UcxEndpoint;
   /** The known regions of the node, in order. It may have more by now. */
-  readonly reaches: Reach[];
+  readonly regions: RemoteMemory[];
   readonly #ring: BounceRing;
   readonly #local: Scratch;
   /** The request of an atomic. UCX reads it before it returns, so one can be reused. */
@@ -77,13 +77,13 @@ export class VerbPoster {
   constructor(
     ucx: UcxLibrary,
     endpoint: UcxEndpoint,
-    reaches: Reach[],
+    regions: RemoteMemory[],
     ring: BounceRing,
     shape: VerbShape,
   ) {
     this.#ucx = ucx;
     this.#endpoint = endpoint;
-    this.reaches = reaches;
+    this.regions = regions;
     this.#ring = ring;
     this.shape = shape;
     this.#local = viewsOf(ring.memory);
@@ -100,7 +100,7 @@ export class VerbPoster {
       const address = batch.address[at];
       if (nodeOf(address, nodes) !== node) continue;
       const offset = offsetOf(address);
-      const isThere = Math.floor(regionOf(address) / nodes) < this.reaches.length;
+      const isThere = Math.floor(regionOf(address) / nodes) < this.regions.length;
       const isAligned = batch.kind[at] === WRITE || (offset & 7) === 0;
       if (!isThere || !isAligned || offset + batch.bytes[at] > regionBytes) return at;
     }
@@ -136,7 +136,7 @@ export class VerbPoster {
     const scratch = batch.scratch[row];
     const bytes = batch.bytes[row];
     const { address, key } =
-      this.reaches[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
+      this.regions[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
     const start = address + offsetOf(batch.address[row]);
     const { handle } = this.#endpoint;
     while (part.sent < bytes) {
@@ -171,15 +171,15 @@ export class VerbPoster {
     const operands = kind === CAS ? 16 : 8;
     copyBytes(scratch, at, this.#local, from, operands);
     const operation = kind === CAS ? ATOMIC_COMPARE_SWAP : ATOMIC_ADD;
-    const reach = this.reaches[Math.floor(regionOf(address) / this.shape.nodes)];
+    const region = this.regions[Math.floor(regionOf(address) / this.shape.nodes)];
     const local = this.#ring.memory.address + from;
     // The old value follows the first operand; for a CAS it replaces the desired value.
     this.#atomic.word(REQUEST.replyBuffer, local + 8);
     group.add(scratch, at + operands, from + 8, 8);
     const { handle } = this.#endpoint;
     const request = this.#atomic.address;
-    const remote = reach.address + offsetOf(address);
-    const pending = this.#ucx.atomic(handle, operation, local, 1, remote, reach.key, request);
+    const remote = region.address + offsetOf(address);
+    const pending = this.#ucx.atomic(handle, operation, local, 1, remote, region.key, request);
     if (pending === 0) return true;
     succeeded(pending);
     // The flush reports its completion, so free its request.

@@ -13,7 +13,7 @@ import type { UcxEndpoint } from '../binding/worker.ts';
 import { type LentMemory, type LentPiece, readLentMemory } from '../lent-memory.ts';
 import { BounceRing } from './bounce-ring.ts';
 import { PostedGroup } from './posted-group.ts';
-import { PostFailure, pieceBytesFor, type Reach, VerbPoster } from './posting.ts';
+import { PostFailure, pieceBytesFor, type RemoteMemory, VerbPoster } from './posting.ts';
 import { type ProvenOrders, proveOrders } from './trials.ts';
 import type { UcxClient, Waiter } from './ucx-client.ts';
 
@@ -23,7 +23,7 @@ const RING_BYTES = 1024 * 1024;
 const GROUP_BYTES = 256 * 1024;
 /** How long to wait for the node's reason when UCX reports the end of a session. */
 const REASON_MS = 500;
-const PATIENCE_MS = 5000;
+const SILENCE_MS_MAX = 5000;
 const TICKS = 5;
 
 /**
@@ -62,7 +62,7 @@ export class UcxPair implements NodePair, Waiter {
     client: UcxClient,
     place: Place,
     lent: LentMemory,
-    patienceMs: number,
+    silenceMsMax: number,
   ) {
     this.#control = control;
     this.#client = client;
@@ -77,19 +77,19 @@ export class UcxPair implements NodePair, Waiter {
     this.#trialPoster = new VerbPoster(
       ucx,
       this.#endpoint,
-      [this.#reach(lent.trial)],
+      [this.#unpack(lent.trial)],
       this.#ring,
       alone,
     );
-    const reaches = lent.regions.map((piece) => this.#reach(piece));
-    this.#poster = new VerbPoster(ucx, this.#endpoint, reaches, this.#ring, {
+    const regions = lent.regions.map((piece) => this.#unpack(piece));
+    this.#poster = new VerbPoster(ucx, this.#endpoint, regions, this.#ring, {
       node: place.node,
       nodes: place.nodes,
       regionBytes: control.welcome.regionBytes,
       pieceBytes,
       writesOnce: lent.isMapped,
     });
-    this.#clock = setInterval(() => this.#tick(), patienceMs / TICKS).unref();
+    this.#clock = setInterval(() => this.#tick(), silenceMsMax / TICKS).unref();
     client.add(this);
   }
 
@@ -115,8 +115,8 @@ export class UcxPair implements NodePair, Waiter {
     try {
       const { regions, regionBytes } = control.welcome;
       const lent = readLentMemory(await attach(control), regions, regionBytes);
-      const patienceMs = credentials.timeoutMs ?? PATIENCE_MS;
-      link.pair = new UcxPair(control, clientFor(lent), place, lent, patienceMs);
+      const silenceMsMax = credentials.timeoutMs ?? SILENCE_MS_MAX;
+      link.pair = new UcxPair(control, clientFor(lent), place, lent, silenceMsMax);
       link.pair.proven = await proveOrders(link.pair.#trialFabric());
       return link.pair;
     } catch (error) {
@@ -127,7 +127,7 @@ export class UcxPair implements NodePair, Waiter {
     }
   }
 
-  #reach({ address, key }: LentPiece): Reach {
+  #unpack({ address, key }: LentPiece): RemoteMemory {
     return { address, key: this.#endpoint.unpackKey(key) };
   }
 
@@ -226,11 +226,11 @@ export class UcxPair implements NodePair, Waiter {
 
   async #askForMore(part: Part): Promise<void> {
     try {
-      const { reaches } = this.#poster;
+      const { regions } = this.#poster;
       const { regionBytes } = this.welcome;
-      const lent = readLentMemory(await attach(this.#control), reaches.length, regionBytes);
+      const lent = readLentMemory(await attach(this.#control), regions.length, regionBytes);
       if (this.#closed) return;
-      for (const piece of lent.regions.slice(reaches.length)) reaches.push(this.#reach(piece));
+      for (const piece of lent.regions.slice(regions.length)) regions.push(this.#unpack(piece));
     } catch {
       // The part is then refused. If the connection has ended, that is reported separately.
     }
