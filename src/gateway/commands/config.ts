@@ -185,7 +185,7 @@ function refused(name: string, why: string): ReplyError {
 
 const resetStat: Command = {
   ...inServer('config|resetstat'),
-  summary: 'Resets the counters of INFO.',
+  summary: 'Begins the counters of INFO anew.',
   run(_request, { reply, server: { totals } }) {
     for (const name of Object.keys(totals) as (keyof typeof totals)[]) totals[name] = 0;
     reply.ok();
