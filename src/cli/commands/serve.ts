@@ -170,8 +170,8 @@ type Served = Awaited<ReturnType<Library['openServed']>>;
 
 /**
  * The stores that `stepwell serve` opens: the named one, which is database 0, and beside it
- * `NAME.db1` and so on, and `NAME.messages`. In a pool on this machine they are opened when a client
- * first needs them. Over a network opening takes time, so all are opened at the start.
+ * `NAME.db1` and so on, and `NAME.messages`. In a pool on this machine they are opened when a
+ * client first needs them. Over a network opening takes time, so all are opened at the start.
  */
 class ServedStores {
   readonly first: Served;
