@@ -3,7 +3,7 @@ import type { Context } from './context.ts';
 /** An option that carries a value, read by `read` (default: the text as it is). */
 export interface ValueOption<T = unknown> {
   about: string;
-  /** What stands for the value in the help. */
+  /** Placeholder for the value in the help. */
   value: string;
   read?: (text: string) => T;
   short?: string;
@@ -28,10 +28,13 @@ export type OptionValues<S extends OptionSpecs> = {
 
 export interface Command<S extends OptionSpecs = OptionSpecs> {
   name: string;
-  /** As cac writes them: `<url> <key> [value]`, `<...keys>`. */
+  /**
+   * In cac's notation: `<url> <key> [value]`, `<...keys>`. A required `<url>` must be of a pool
+   * that other processes can open, so not `memory:`.
+   */
   arguments: string;
   summary: string;
-  /** More than fits the summary, shown by --help. */
+  /** Shown by --help below the summary. */
   details?: string;
   options: S;
   /** Complete command lines without the program's name; the first also illustrates errors. */
@@ -48,7 +51,7 @@ export interface Program {
   examples: readonly string[];
 }
 
-/** Lets TypeScript work out the options' types, then forgets them: the parser guarantees them. */
+/** Infers the types of the options, then drops them: the parser guarantees them. */
 export function defineCommand<const S extends OptionSpecs>(command: Command<S>): Command {
   return command as unknown as Command;
 }

@@ -14,18 +14,9 @@ import type { serveWeb } from '../web/server.ts';
 import { type BenchClient, type BenchClientSetup, startBenchClient } from './bench/bench-client.ts';
 import { Interrupted } from './failures.ts';
 import { Output } from './terminal/output.ts';
+import { type Style, styleFor } from './terminal/style.ts';
 
-export type Library = Pick<
-  typeof openModule,
-  | 'open'
-  | 'openServed'
-  | 'openServedSync'
-  | 'create'
-  | 'destroy'
-  | 'inspect'
-  | 'check'
-  | 'dropStore'
->;
+export type Library = typeof openModule;
 
 export interface Enlarging {
   copyPool: typeof copyPool;
@@ -36,14 +27,14 @@ export type Gateway = Pick<GatewayServer, 'address' | 'close'>;
 
 export type ServeRedis = (options: GatewayOptions) => Promise<Gateway>;
 
-/** Announces the end of the process: even a silent end must leave the terminal whole. */
+/** Announces the end of the process, so that commands can restore the terminal. */
 export interface ExitHost {
   on(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
   off(event: 'exit' | 'SIGHUP', listener: () => void): unknown;
   exit(code: number): void;
 }
 
-/** All that a command touches outside itself, so that tests can stand in for any of it. */
+/** Everything outside itself that a command uses, so that tests can replace any of it. */
 export interface Context {
   readonly stdin: Readable & { readonly isTTY?: boolean; setRawMode?(raw: boolean): unknown };
   readonly stdout: Output;
@@ -51,15 +42,15 @@ export interface Context {
   readonly env: NodeJS.ProcessEnv;
   readonly version: string;
   readonly pid: number;
-  /** Milliseconds of a clock that only goes forward. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
   /** Waits, or returns early when the signal is aborted. */
   pause(milliseconds: number, signal: AbortSignal): Promise<void>;
   /** Announces the end of the process, for commands that have something to restore first. */
   readonly exitHost: ExitHost;
   /**
-   * Aborted by the first Ctrl-C. Asking for it takes the signal over from the system's default,
-   * so only commands that look at it while they run ask.
+   * Aborted by the first Ctrl-C. Reading this property replaces the system's default handling, so
+   * only commands that check the signal while they run read it.
    */
   readonly signal: AbortSignal;
   /** Loaded on demand: `--help` must work where the native parts do not. */
@@ -75,11 +66,28 @@ export interface Context {
 }
 
 /**
- * Lets timers, signals and stream errors through. Loops over a store in shared memory never wait
- * for the system, so without this nothing else would run until they end.
+ * Lets timers, signals and stream errors run. A loop over a store in shared memory never waits for
+ * the system, so without this nothing else would run until it ends.
  */
 export async function breathe(): Promise<void> {
   await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Resolves when the signal is aborted, such as by Ctrl-C. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return;
+  await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+}
+
+/** Prints a report as JSON, or as a text that `describe` makes of it. */
+export async function printReport<T>(
+  { stdout, env }: Context,
+  report: T,
+  json: boolean,
+  describe: (report: T, style: Style) => string,
+): Promise<void> {
+  const asText = () => describe(report, styleFor(stdout.isTTY, env));
+  await stdout.line(json ? JSON.stringify(report, null, 2) : asText());
 }
 
 export function throwIfInterrupted(signal: AbortSignal, message: string): void {
@@ -121,7 +129,7 @@ export function processContext(): Context {
   };
 }
 
-/** The version of the package that a file, compiled or not, is part of; 'unknown' if of none. */
+/** The version of the package that contains a file, compiled or not; 'unknown' if none does. */
 export function packageVersion(from: string): string {
   let file = new URL('../package.json', from);
   while (!existsSync(file)) {
@@ -133,8 +141,8 @@ export function packageVersion(from: string): string {
 }
 
 /**
- * `npm start` and `npx` pass the terminal's Ctrl-C on to a child that has already got it from the
- * terminal, so one key press arrives twice. Two presses of a person are further apart than this.
+ * `npm start` and `npx` forward the terminal's Ctrl-C to a child that has already received it, so
+ * one key press arrives twice. A person's two presses are further apart than this.
  */
 const ECHO_MS = 400;
 
@@ -145,8 +153,8 @@ interface InterruptHost {
 }
 
 /**
- * A signal that the first SIGINT or SIGTERM aborts, for commands that want to end in order. The
- * second one ends the process at once, should the orderly end hang.
+ * A signal that the first SIGINT or SIGTERM aborts, for commands that shut down in an orderly way.
+ * The second one ends the process at once, in case that hangs.
  */
 export function interruptSignal(host: InterruptHost): AbortSignal {
   const controller = new AbortController();

@@ -1,6 +1,6 @@
 import type { StepwellError } from '../errors.ts';
 
-/** What the process exits with. Scripts may rely on these. */
+/** Exit codes. Scripts may rely on them. */
 export const EXIT = {
   ok: 0,
   /** The command worked and the answer is no: no such key, or the check found problems. */
@@ -16,21 +16,22 @@ export const EXIT = {
 
 /** The command line itself is wrong; nothing has been touched. */
 export class UsageError extends Error {
-  readonly example: string | undefined;
+  override readonly name = 'UsageError';
+  /** A command line that works. Default: the first example of the command. */
+  example: string | undefined;
 
   constructor(message: string, example?: string) {
     super(message);
-    this.name = 'UsageError';
     this.example = example;
   }
 }
 
-/** An input file holds something that cannot be stored. */
+/** An input file contains something that cannot be stored. */
 export class InputError extends Error {
   override readonly name = 'InputError';
 }
 
-/** The reader of our output went away (`stepwell dump … | head`), which is no failure of ours. */
+/** The reader of the output has gone (`stepwell dump … | head`), which is not a failure. */
 export class OutputClosed extends Error {
   override readonly name = 'OutputClosed';
 }
@@ -41,7 +42,7 @@ export class Interrupted extends Error {
 
 export interface Failure {
   exitCode: number;
-  /** Empty when there is nothing to tell. */
+  /** Empty if there is nothing to report. */
   message: string;
 }
 
@@ -62,7 +63,7 @@ export function describeFailure(error: unknown): Failure {
   return { exitCode: EXIT.internal, message: `internal error: ${message}` };
 }
 
-/** What stands on the command line cannot be understood, or cannot be. */
+/** Errors in the command line. */
 const USAGE_CODES: readonly string[] = [
   'SW_INVALID_URL',
   'SW_INVALID_ARGUMENT',
@@ -70,7 +71,7 @@ const USAGE_CODES: readonly string[] = [
   'SW_INVALID_VALUE',
 ];
 
-/** By its code: an error that comes out of a worker thread has lost its class. */
+/** Checks the code, because an error from a worker thread has lost its class. */
 function isStepwellError(error: unknown): error is StepwellError {
   return error instanceof Error && /^SW_/.test(String((error as Partial<StepwellError>).code));
 }
@@ -82,7 +83,7 @@ function isSystemError(error: unknown): error is NodeJS.ErrnoException & { code:
   return typeof code === 'string' && (typeof errno === 'number' || code.startsWith('Z_'));
 }
 
-/** Node begins the message with the code, which we show at the end like those of our own errors. */
+/** Moves the code, with which Node begins the message, to the end, as in Stepwell's errors. */
 function systemMessage(error: NodeJS.ErrnoException & { code: string }): string {
   const text = error.message.replace(`${error.code}: `, '').replaceAll(/\s+/g, ' ');
   return text.includes(error.code) ? text : `${text} (${error.code})`;

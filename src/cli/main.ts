@@ -4,6 +4,6 @@ import { processContext } from './context.ts';
 import { run } from './run.ts';
 import { exactWords, startedWith } from './words.ts';
 
-// No process.exit: what is written to a pipe must get there before the process ends.
+// Not process.exit, which could end the process before a pipe has taken all output.
 const words = exactWords(process.argv.slice(2), startedWith(), process.env);
 process.exitCode = await run(words, processContext(), STEPWELL);

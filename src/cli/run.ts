@@ -5,7 +5,7 @@ import type { Context } from './context.ts';
 import { describeFailure, EXIT, UsageError } from './failures.ts';
 import { printable, styleFor } from './terminal/style.ts';
 
-/** Runs one command line to its end and returns the exit code; throws nothing. */
+/** Runs one command line and returns the exit code. Throws nothing. */
 export async function run(
   words: readonly string[],
   context: Context,
@@ -33,11 +33,13 @@ async function dispatch(
     await context.stdout.line(`${program.name} ${context.version}`);
     return EXIT.ok;
   }
-  return await request.command.run(
-    context,
-    request.args,
-    request.options as OptionValues<OptionSpecs>,
-  );
+  const { command, args, options } = request;
+  try {
+    return await command.run(context, args, options as OptionValues<OptionSpecs>);
+  } catch (error) {
+    if (error instanceof UsageError) error.example ??= command.examples[0];
+    throw error;
+  }
 }
 
 function report(
@@ -76,7 +78,7 @@ interface Help {
   print(command?: Command): void;
 }
 
-/** Declares the commands to cac, which lays out the help and reads the notation of arguments. */
+/** Declares the commands to cac, which formats the help and parses the notation of arguments. */
 export function helpFor({ name, commands, examples }: Program, version: string): Help {
   const cli = cac(name);
   const declared = new Map(commands.map((command) => [command, declare(cli, command)]));
@@ -86,7 +88,7 @@ export function helpFor({ name, commands, examples }: Program, version: string):
   cli.help((sections) => {
     const details = [...declared].find(([, shown]) => shown === cli.matchedCommand)?.[0].details;
     if (details !== undefined) sections.splice(2, 0, { body: details });
-    // One line per command that only repeats the list above it.
+    // This section only repeats the list of commands.
     const shown = sections.filter((section) => !section.title?.startsWith('For more info'));
     return shown.map(({ title, body }) => ({ title, body: body.replaceAll(/ +$/gm, '') }));
   });
@@ -135,8 +137,8 @@ const GLOBAL_OPTIONS: OptionSpecs = {
 };
 
 /**
- * What a command line asks for. Node's own reader takes the words apart, not cac's: that one makes
- * the number 7 of the key `007`, and drops the word `-`.
+ * Parses a command line with Node's parser. That of cac turns the key `007` into the number 7, and
+ * drops the word `-`.
  */
 export function parse(
   words: readonly string[],
@@ -156,7 +158,7 @@ export function parse(
   return { kind: 'run', command, args, options };
 }
 
-/** `stepwell help` and `stepwell help get`, as many programs have it. */
+/** `stepwell help` and `stepwell help get`. */
 function helpRequest(name: string | undefined, commands: readonly Command[]): Request {
   return name === undefined ? { kind: 'help' } : { kind: 'help', command: find(name, commands) };
 }
@@ -200,7 +202,7 @@ function optionValue(token: OptionToken, specs: OptionSpecs, command?: Command):
     throw new UsageError(`option ${token.rawName} takes no value`, example);
   }
   const { value } = token;
-  // `--store --json` is a forgotten value far more often than a store called --json.
+  // `--store --json` is more likely a forgotten value than a store named --json.
   const forgotten = !token.inlineValue && value !== '-' && value?.startsWith('-');
   if (value === undefined || forgotten) {
     throw new UsageError(`option ${token.rawName} needs a value (${spec.value})`, example);
@@ -225,11 +227,20 @@ function suggestion(near: string | undefined): string {
   return near === undefined ? '' : `; did you mean ${near}?`;
 }
 
+/** Names of arguments that are a pool's URL. */
+const POOLS: readonly string[] = ['url', 'from', 'to'];
+
 function checkArguments(command: Command, args: string[], specs: ArgumentSpec[]): void {
   const example = command.examples[0];
   const missing = specs.find((spec, at) => spec.required && args[at] === undefined);
   if (missing !== undefined) {
     throw new UsageError(`'${command.name}' needs <${missing.name}>`, example);
+  }
+  const isInProcess = (spec: ArgumentSpec, at: number) =>
+    spec.required && POOLS.includes(spec.name) && args[at].startsWith('memory:');
+  if (specs.some(isInProcess)) {
+    const why = 'a memory: pool lives inside one process; name a shm:NAME or file:PATH pool';
+    throw new UsageError(why, example);
   }
   const variadic = specs.some((spec) => spec.variadic);
   if (!variadic && args.length > specs.length) {
@@ -238,7 +249,7 @@ function checkArguments(command: Command, args: string[], specs: ArgumentSpec[])
   }
 }
 
-/** The name that was probably meant, if one is close enough to guess. */
+/** The name that the user probably meant, if one is close enough. */
 export function nearest(word: string, names: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
@@ -249,11 +260,11 @@ export function nearest(word: string, names: readonly string[]): string | undefi
       bestDistance = distance;
     }
   }
-  // A name that shares nothing with the word is no guess, however short both are.
+  // A name that shares no character with the word is not a guess, however short both are.
   return bestDistance < word.length ? best : undefined;
 }
 
-/** Insertions, deletions and replacements that make one word of the other (Levenshtein). */
+/** The Levenshtein distance of two words. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {

@@ -46,7 +46,7 @@ export function parseSeconds(text: string): number {
   throw new UsageError(`'${text}' is not a number of seconds`);
 }
 
-/** 171075 as 171,075, whatever the locale: scripts and tests read it too. */
+/** 171075 as 171,075 in every locale, because scripts and tests read it too. */
 export function formatCount(count: number): string {
   return Math.round(count).toLocaleString('en-US');
 }

@@ -1,11 +1,17 @@
 import { readFileSync } from 'node:fs';
+import type { OpenOptions } from '../store/api.ts';
 import { parseEndpoint } from '../store/remote/address.ts';
 import { UsageError } from './failures.ts';
 import { parseCount, parseSize } from './sizes.ts';
 
-/** Options that several commands share; each takes what it needs. */
+/** Options that several commands share. */
 export const STORE_OPTION = {
   store: { value: 'NAME', about: 'The store inside the pool, if it is not `default`' },
+} as const;
+
+export const TLS_OPTIONS = {
+  'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
+  'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
 } as const;
 
 export const POOL_OPTIONS = {
@@ -26,59 +32,37 @@ export function poolOptions(options: {
   size: number | undefined;
   'region-size': number | undefined;
   'max-clients'?: number | undefined;
-}): { size?: number; regionSize?: number; maxClients?: number } {
-  return definedOnly({
-    size: options.size,
-    regionSize: options['region-size'],
-    maxClients: options['max-clients'],
-  });
+}): Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'> {
+  const { size, 'region-size': regionSize, 'max-clients': maxClients } = options;
+  return { size, regionSize, maxClients };
 }
 
-/** The store to open, with the name under which `inspect` shows this client. */
+/** The store to open, and the name of this client in `inspect`. */
 export function storeNamed(
   command: string,
   store: string | undefined,
-): { store?: string; client: string } {
-  return { ...definedOnly({ store }), client: `stepwell ${command}` };
+): Pick<OpenOptions, 'store' | 'client'> {
+  return { store, client: `stepwell ${command}` };
 }
 
-/** Leaves absent options out, so that the library's defaults apply. */
-export function definedOnly<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
-}
-
-/** A `memory:` pool ends with the process that made it, so no other command could ever see it. */
-export function sharedUrl(url: string, example: string): string {
-  if (url.startsWith('memory:')) {
-    throw new UsageError(
-      'a memory: pool lives inside one process; name a shm:NAME or file:PATH pool',
-      example,
-    );
-  }
-  return url;
-}
-
-/** Port 0 means any free one here, where it is listened on. */
-export function listenPlace(listen: string, example: string): { host: string; port: number } {
+/** Reads an address to listen on. Unlike in a URL, port 0 is allowed: any free port. */
+export function listenPlace(listen: string): { host: string; port: number } {
   try {
     if (listen.endsWith(':0')) return { ...parseEndpoint(listen.slice(0, -2)), port: 0 };
     return parseEndpoint(listen);
   } catch {
-    throw new UsageError(`'${listen}' is not HOST:PORT`, example);
+    throw new UsageError(`'${listen}' is not HOST:PORT, such as 127.0.0.1:7471`);
   }
 }
 
-/** Reads the files of `--tls-cert` and `--tls-key`; `example` shows how a command takes them. */
+/** Reads the files of `--tls-cert` and `--tls-key`. */
 export function tlsFrom(
   cert: string | undefined,
   key: string | undefined,
-  example: string,
 ): { cert: string; key: string } | undefined {
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined) {
-    throw new UsageError('--tls-cert and --tls-key belong together', example);
+    throw new UsageError('--tls-cert and --tls-key belong together');
   }
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -4,17 +4,17 @@ import { UsageError } from './failures.ts';
 import { type BinaryNotation, decodeStrictly } from './formats/dump.ts';
 
 /**
- * Words of the command line as the shell gave them. Node decodes them as UTF-8 and replaces invalid
- * bytes by U+FFFD, so different bytes become one key. Here an invalid byte becomes the lone
- * surrogate U+DC00 + byte (Python's `surrogateescape`), which no text has.
+ * Recovers the bytes of the command line. Node decodes words as UTF-8 and replaces invalid bytes by
+ * U+FFFD, so different bytes would become one key. Here an invalid byte becomes the lone surrogate
+ * U+DC00 + byte (Python's `surrogateescape`), which no text contains.
  */
 const ESCAPE = 0xdc00;
-/** Stands for bytes that are not to be had. */
+/** Replaces bytes that cannot be recovered. */
 const LOST = '\udfff';
 
 /**
- * The words, given what the system says that the process was started with, if it says so. Package
- * managers (npx, npm run) are programs of Node: they hand on U+FFFD for bytes that are no UTF-8.
+ * Corrects words by `raw`, the process's command line, if the system shows it. Package managers
+ * (npx, npm run) are programs of Node: they pass on U+FFFD for bytes that are not UTF-8.
  */
 export function exactWords(
   words: readonly string[],
@@ -22,7 +22,7 @@ export function exactWords(
   env: NodeJS.ProcessEnv,
 ): string[] {
   const last = raw?.slice(-words.length);
-  // Options of Node stand before the words; a title that the process gave itself hides them.
+  // Options of Node precede the words. A process that set its title has overwritten them.
   const known = last?.length === words.length && words.every((word, i) => `${last[i]}` === word);
   const isHandedOn = env.npm_config_user_agent !== undefined;
   return words.map((word, i) => {
@@ -33,7 +33,7 @@ export function exactWords(
   });
 }
 
-/** The process's command line; undefined where the system does not tell. */
+/** The process's command line; undefined if the system does not show it. */
 export function startedWith(path = '/proc/self/cmdline'): Buffer[] | undefined {
   try {
     const bytes = readFileSync(path);
@@ -50,7 +50,7 @@ export function startedWith(path = '/proc/self/cmdline'): Buffer[] | undefined {
   }
 }
 
-/** Text where it is UTF-8; where it is not, every byte beyond ASCII by itself. */
+/** The text, if it is UTF-8; otherwise every byte beyond ASCII is escaped. */
 function escaped(bytes: Buffer): string {
   const text = bytes.toString();
   if (Buffer.from(text).equals(bytes)) return text;
@@ -58,7 +58,7 @@ function escaped(bytes: Buffer): string {
   return Array.from(bytes, escapedByte).join('');
 }
 
-/** A key or a value as the shell gave it: bytes where it is no text. */
+/** A key or a value as the shell passed it: text, or bytes if it is not UTF-8. */
 export function exactBytes(word: string): string | Uint8Array {
   if (word.isWellFormed()) return word;
   if (word.includes(LOST)) {
@@ -76,12 +76,12 @@ export const BINARY_OPTIONS = {
   base64: { about: 'Keys and values are base64, also those written out' },
 } as const;
 
-/** How keys and values stand on the command line and in the output. */
+/** How keys and values are written on the command line and in the output. */
 export interface WordForm {
-  /** Undefined: keys and values stand there as they are. */
+  /** Undefined: as they are. */
   notation: BinaryNotation | undefined;
   read(word: string): string | Uint8Array;
-  /** Undefined without a notation: bytes are written as they are. */
+  /** Undefined without a notation: write bytes as they are. */
   write: ((bytes: Uint8Array) => string) | undefined;
 }
 

@@ -29,39 +29,40 @@ export type CommandGroup =
   | 'string'
   | 'transactions';
 
-/**
- * One command. COMMAND, COMMAND INFO and COMMAND DOCS are derived from these fields, and so is the
- * check of the number of arguments.
- */
-export interface Command {
+/** The fields of a command that `signature` derives from its syntax. */
+interface Signature {
   /** In lower case; `config|get` for a subcommand. */
   readonly name: string;
-  readonly summary: string;
   readonly group: CommandGroup;
-  /** Number of words with the name (and the subcommand's); if negative, the least number. */
+  /** Number of words, including the name (and the subcommand); if negative, the minimum. */
   readonly arity: number;
   readonly flags: readonly CommandFlag[];
-  /** Where keys are among the words: first, last (negative counts from the end) and distance. */
-  readonly keys?: readonly [first: number, last: number, step: number];
+  /** Positions of the keys: the first, the last (negative counts from the end) and the step. */
+  readonly keys?: readonly [first: number, last: number, step: number] | undefined;
+}
+
+/** One command. COMMAND INFO, COMMAND DOCS and the check of the arity read these fields. */
+export interface Command extends Signature {
+  readonly summary: string;
   readonly subcommands?: readonly Command[];
-  /** No command of another client of this server runs meanwhile. */
+  /** No command of another client of this server runs at the same time. */
   readonly alone?: true;
   /**
-   * Writes exactly one reply to `context.reply`, or its beginning and returns the rest. Whatever
-   * may throw comes first: the error's reply can only take the place of a reply that has not begun.
-   * What calls a store is an operation (`*run`).
+   * Writes exactly one reply to `context.reply`, or begins it and returns the rest. Do first
+   * whatever may throw: an error reply can only replace a reply that has not begun. A command that
+   * calls a store is an operation (`*run`).
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: most operations return nothing
   run(request: Request, context: CommandContext): Operation<LongReply | void> | undefined;
 }
 
 /**
- * The rest of a reply that may be too long for the memory. Each call writes a part of it, and is
- * false for the last one; the next call comes when the client has read most of what is under way.
+ * The rest of a reply that may not fit in memory. Each call writes a part and returns whether more
+ * follows. The next call comes when the client has read most of the earlier parts.
  */
 export type LongReply = () => Operation<boolean>;
 
-/** Told of failures that are the gateway's or the store's own mistakes. */
+/** Called for internal errors of the gateway or the store. */
 export type ErrorHook = (error: unknown, command: string) => void;
 
 /** What a command may see and change. */
@@ -72,27 +73,59 @@ export interface CommandContext {
   readonly state: ConnectionState;
   readonly commands: CommandTable;
   readonly server: ServerView;
-  /** The connection that the command came by. */
+  /** The connection that sent the command. */
   readonly client: Client;
   readonly onError: ErrorHook;
-  /** The client has authenticated itself as this user. */
+  /** Records that the client has authenticated as this user. */
   allow(user: string): void;
   /** Chooses the database of the commands that follow. */
   select(database: number): void;
-  /** Tells subscribers of keyspace notifications that a key has changed. It never fails. */
+  /** Notifies subscribers of keyspace events that a key has changed. It never fails. */
   changed(kind: EventKind, event: string, key: Uint8Array): Operation<void>;
 }
 
 /** The Redis version whose behaviour the gateway follows; clients choose features by it. */
 export const REDIS_VERSION = '7.0.0';
 
+/**
+ * Reads a syntax such as `mset key value [key value ...]`. Words in brackets are optional, and
+ * words named `key`, `newkey`, `key1` … are keys.
+ */
+export function signature(syntax: string, group: CommandGroup, ...flags: CommandFlag[]): Signature {
+  let required = syntax;
+  // Brackets nest, so remove the innermost ones first.
+  while (required.includes('[')) required = required.replace(/ ?\[[^[\]]*\]/g, '');
+  const [name, ...others] = required.split(' ');
+  const words = [...name.split('|'), ...others];
+  const isKey = (word: string) => /^(new)?key\d?$/.test(word);
+  const first = words.findIndex(isKey);
+  const repeated = /\[(key.*) \.\.\.\]/.exec(syntax)?.[1].split(' ').length;
+  const last = repeated === undefined ? words.findLastIndex(isKey) : -1;
+  return {
+    name,
+    group,
+    arity: required === syntax ? words.length : -words.length,
+    flags,
+    keys: first < 0 ? undefined : [first, last, repeated ?? 1],
+  };
+}
+
+/** Finds a subcommand by the word that follows the command's name. */
+export function subcommandOf({ name, subcommands }: Command, word: Buffer): Command | undefined {
+  const wanted = `${name}|${word.toString('latin1', 0, SUBCOMMAND_BYTES_MAX).toLowerCase()}`;
+  return subcommands?.find((subcommand) => subcommand.name === wanted);
+}
+
+/** No subcommand has a longer name. */
+const SUBCOMMAND_BYTES_MAX = 32;
+
 export function hasArity(command: Command, words: number): boolean {
   return command.arity >= 0 ? words === command.arity : words >= -command.arity;
 }
 
 /**
- * Finds commands by name in any mixture of cases: a hash table of names, which are compared as
- * bytes, because making a string of one takes longer.
+ * Finds commands by name, in any mixture of cases. A hash table compares the names as bytes, which
+ * is faster than making a string of each.
  */
 export class CommandTable {
   readonly all: readonly Command[];
@@ -111,7 +144,7 @@ export class CommandTable {
     return name.length > this.#nameLengthMax ? undefined : this.#slots[this.#slotOf(name)];
   }
 
-  /** Where the command of that name stands, or would stand. */
+  /** The slot of the command with this name, or the empty slot where it would be. */
   #slotOf(name: Buffer): number {
     let hash = 0;
     // Upper and lower case of an ASCII letter differ in this one bit.

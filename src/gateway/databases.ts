@@ -1,11 +1,12 @@
 import type { Operation } from '../verbs/index.ts';
+import { parseInteger, ReplyError } from './arguments.ts';
 import type { GatewayStore } from './gateway-store.ts';
 
-/** How the databases beyond the first are found. */
+/** How to open the databases beyond the first. */
 export interface DatabaseOptions {
-  /** How many SELECT knows. */
+  /** How many SELECT accepts. */
   readonly count: number;
-  /** Opens the store of a database from 1 on; undefined if it is not there and not to be made. */
+  /** Opens the store of a database from 1 on; undefined if it is absent and `create` is false. */
   open(index: number, create: boolean): GatewayStore | undefined;
 }
 
@@ -13,7 +14,7 @@ export interface DatabaseOptions {
 interface Database {
   readonly index: number;
   readonly store: GatewayStore;
-  /** Where RANDOMKEY goes on. */
+  /** Where the next RANDOMKEY continues. */
   randomCursor: number;
   readonly keyCount: KeyCount;
 }
@@ -31,14 +32,21 @@ export class Databases {
     this.#open[0] = { index: 0, store: first, randomCursor: 0, keyCount: new KeyCount() };
   }
 
-  /** Opens it, and makes it when it is not there. */
+  /** Reads the number of a database. */
+  parse(argument: Buffer): number {
+    const index = parseInteger(argument);
+    if (index >= 0n && index < BigInt(this.count)) return Number(index);
+    throw new ReplyError('ERR DB index is out of range');
+  }
+
+  /** Opens a database, and creates it if it does not exist. */
   get(index: number): Database {
     const database = this.#find(index, true);
     if (database === undefined) throw new RangeError(`database ${index} cannot be opened`);
     return database;
   }
 
-  /** Those that are there. */
+  /** The databases that exist. */
   *existing(): Iterable<Database> {
     for (let index = 0; index < this.count; index++) {
       const database = this.#find(index, false);
@@ -57,15 +65,15 @@ export class Databases {
   }
 }
 
-/** Counting takes this part of the time at most, however often INFO comes. */
+/** Counting takes at most one part in this many of the time, however often INFO comes. */
 const COUNTING_SHARE = 50;
-/** What took less is not worth remembering, in milliseconds. */
+/** A count that took fewer milliseconds is not remembered. */
 const CHEAP_MS = 5;
 
 /**
- * Counts the keys of a database for INFO. It asks the index and reads no record. So expired records
- * count until they are removed, as they do in Redis; DBSIZE is exact. For a large index, the last
- * count is reused for a while.
+ * Counts the keys of a database for INFO by the index, without reading records. So expired records
+ * count until they are removed, as in Redis; DBSIZE is exact. For a large index, the last count is
+ * reused for a while.
  */
 export class KeyCount {
   #count = 0;

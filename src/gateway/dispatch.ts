@@ -1,16 +1,26 @@
 import { StepwellError } from '../errors.ts';
 import type { Operation } from '../verbs/index.ts';
 import { ReplyError, wrongNumberOfArguments } from './arguments.ts';
-import { type Command, type CommandContext, hasArity, type LongReply } from './command.ts';
+import {
+  type Command,
+  type CommandContext,
+  hasArity,
+  type LongReply,
+  subcommandOf,
+} from './command.ts';
 import type { Request } from './protocol/request-reader.ts';
 
 const QUOTED_NAME_MAX = 128;
-/** Commands that carry passwords: neither MONITOR nor SLOWLOG shows them. */
-const SECRET: ReadonlySet<string> = new Set(['auth', 'hello']);
+/** Commands with passwords: MONITOR and SLOWLOG do not show them. */
+const SECRET = words('auth hello');
+
+function words(text: string): ReadonlySet<string> {
+  return new Set(text.split(' '));
+}
 
 /**
- * Runs one request and writes its one reply, which is an error when anything goes wrong. Returns
- * the rest of a long reply.
+ * Runs one request and writes its one reply, an error if anything fails. Returns the rest of a long
+ * reply.
  */
 export function* dispatch(
   request: Request,
@@ -55,13 +65,13 @@ export function* execute(
   }
 }
 
-/** What is left to run of a command that has done its work without an operation. */
+/** The operation of a command that has already finished. */
 function* nothing(): Operation<undefined> {}
 
 function fail(error: unknown, name: string, before: number, context: CommandContext): void {
   const { reply, state, server } = context;
   server.totals.errors++;
-  // Half a reply: part of it may have left, so whatever follows would be read as its rest.
+  // Part of a reply may already have been sent, and what follows would be read as its rest.
   if (reply.length > before) state.ended = true;
   else reply.error(errorText(error));
   if (!(error instanceof ReplyError || error instanceof StepwellError))
@@ -75,20 +85,19 @@ export function* writePart(rest: LongReply, context: CommandContext): Operation<
   } catch (error) {
     context.server.totals.errors++;
     context.state.ended = true;
-    // The Redis client only sees that the connection ends.
+    // The client sees only that the connection ends.
     context.onError(error, '');
     return false;
   }
 }
 
-/** The command or subcommand that the request names, with its number of arguments checked. */
+/** Finds the command or subcommand of a request, and checks its number of arguments. */
 export function resolve(request: Request, context: CommandContext): Command {
   const command = context.commands.find(request[0]);
   if (command === undefined) throw unknownCommand(request);
   if (!hasArity(command, request.length)) throw wrongNumberOfArguments(command.name);
   if (command.subcommands === undefined || request.length === 1) return command;
-  const wanted = `${command.name}|${quotable(request[1]).toLowerCase()}`;
-  const subcommand = command.subcommands.find(({ name }) => name === wanted);
+  const subcommand = subcommandOf(command, request[1]);
   if (subcommand === undefined) {
     const container = command.name.toUpperCase();
     throw new ReplyError(
@@ -114,7 +123,7 @@ function quotable(argument: Buffer, bytesMax = QUOTED_NAME_MAX): string {
   return argument.toString('utf8', 0, bytesMax);
 }
 
-/** The error reply for whatever a command or the store has raised. */
+/** The error reply for what a command or the store has thrown. */
 export function errorText(error: unknown): string {
   if (error instanceof ReplyError) return error.message;
   if (!(error instanceof StepwellError)) return 'ERR internal error';
@@ -130,30 +139,15 @@ export function errorText(error: unknown): string {
   }
 }
 
-/** Commands that run at once even between MULTI and EXEC. */
-const NOT_QUEUED: ReadonlySet<string> = new Set([
-  'exec',
-  'discard',
-  'multi',
-  'watch',
-  'quit',
-  'reset',
-]);
+/** Commands that run at once, even between MULTI and EXEC. */
+const NOT_QUEUED = words('exec discard multi watch quit reset');
 
-/** Commands allowed to RESP2 subscribers, which could not tell other replies from messages. */
-const OF_SUBSCRIBERS: ReadonlySet<string> = new Set([
-  'ping',
-  'subscribe',
-  'unsubscribe',
-  'psubscribe',
-  'punsubscribe',
-  'quit',
-  'reset',
-]);
+/** Commands that RESP2 subscribers may send: they could not tell other replies from messages. */
+const OF_SUBSCRIBERS = words('ping subscribe unsubscribe psubscribe punsubscribe quit reset');
 
 /**
- * Returns whether to run a command now, on a connection that is not in its plain state. Otherwise
- * the command was queued and has its reply. Raises a ReplyError for a command that is not allowed.
+ * Decides on a command of a connection that is not in its plain state: runs it (true), queues it
+ * and replies (false), or throws a ReplyError because it is not allowed.
  */
 function admit(command: Command, request: Request, context: CommandContext): boolean {
   const { state, reply } = context;
@@ -173,12 +167,12 @@ function admit(command: Command, request: Request, context: CommandContext): boo
   return false;
 }
 
-/** Commands of Redis that are not served, by the reason that clients are told. */
+/** Commands of Redis that are not served, by the reason in the error reply. */
 const NOT_SERVED: readonly (readonly [why: string, names: string])[] = [
   [
     'values are strings here; keep an object as one value, or its fields under keys of their own',
-    // A hash in one record would need a type in the header of records, or a second store to look
-    // into before each command on a string.
+    // A hash in one record would need a type in the header of records, or a second store to read
+    // before each command on a string.
     `hdel hexists hget hgetall hincrby hincrbyfloat hkeys hlen hmget hmset hrandfield hscan hset
      hsetnx hstrlen hvals`,
   ],
@@ -212,7 +206,7 @@ const NOT_SERVED: readonly (readonly [why: string, names: string])[] = [
   ['end the process, or send it SIGTERM', 'shutdown'],
 ];
 
-/** Why a command of Redis is not served; undefined for what is no command of Redis. */
+/** Undefined for what is not a command of Redis. */
 function whyNotServed(name: string): string | undefined {
   return NOT_SERVED.find(([, names]) => names.split(/\s+/).includes(name))?.[0];
 }

@@ -1,21 +1,21 @@
 import type { Operation } from '../verbs/index.ts';
 
-/** What a connection does next, as far as a gate is concerned. */
+/** The next step of a connection. */
 export interface Arrival {
-  /** Whether no command of another client may run meanwhile. */
+  /** Whether no command of another client may run at the same time. */
   readonly runsAlone: boolean;
-  /** Operations of the store that it has in flight together, at most. */
+  /** Most operations of the store that it has in flight at a time. */
   readonly operations: number;
 }
 
 /** Where commands of all connections wait for one another. */
 export interface Gate {
-  /** Begins a command, or a part of one; each has its `exit`, which takes what this returns. */
+  /** Begins a step. Its `exit` takes the number that this returns. */
   enter(arrival: Arrival): Operation<number>;
   exit(operations: number): void;
 }
 
-/** Where verbs finish at once: a command has ended before another one begins. */
+/** For pools whose verbs finish at once: each command ends before another one begins. */
 export class OpenGate implements Gate {
   // biome-ignore lint/correctness/useYield: other gates wait
   *enter(): Operation<number> {

@@ -1,41 +1,16 @@
 import type { StoreCalls } from '../store/calls/store-calls.ts';
+import type { RemoteOperations } from '../store/remote/remote-store.ts';
 import type { Operation } from '../verbs/index.ts';
 
 /**
- * The part of a store that the gateway calls: each call is an operation, as the commands are. Open
- * the store with `values: 'bytes'`: replies are bytes, and any other encoding only costs a
- * conversion there and back.
+ * The calls that every store has as operations; commands run them. Open the store with
+ * `values: 'bytes'`: replies are bytes, and another encoding would only cost a conversion there and
+ * back.
  */
-export type GatewayStore = Pick<
-  StoreCalls<Uint8Array>,
-  | 'name'
-  | 'get'
-  | 'getEntry'
-  | 'has'
-  | 'metadata'
-  | 'set'
-  | 'insert'
-  | 'write'
-  | 'expire'
-  | 'compareAndSet'
-  | 'compareAndDelete'
-  | 'delete'
-  | 'take'
-  | 'increment'
-  | 'getMany'
-  | 'setMany'
-  | 'deleteMany'
-  | 'read'
-  | 'size'
-  | 'scanKeys'
-  | 'stats'
-  // These need an ordered index; others raise SW_UNSUPPORTED.
-  | 'keysIn'
-  | 'count'
-  | 'clear'
->;
+export type GatewayStore = Pick<Calls, keyof Calls & keyof RemoteOperations>;
+type Calls = StoreCalls<Uint8Array>;
 
-/** Runs operations: to their ends where verbs finish at once, else for promises. */
+/** Runs an operation: to its end where verbs finish at once, otherwise it returns a promise. */
 export interface GatewayPool {
   run<T>(operation: Operation<T>): T | Promise<T>;
 }

@@ -1,10 +1,10 @@
 /**
- * Redis' glob patterns over bytes: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, and `\` to quote a
+ * Redis's glob patterns over bytes: `*`, `?`, `[abc]`, `[^a]`, `[a-z]`, and `\` to quote a
  * character.
  *
- * Matching takes time linear in the text for each `*` at most, never exponential: a mismatch goes
+ * Matching takes at most linear time in the text for each `*`, never exponential: a mismatch goes
  * back only to the latest `*`. That is enough, because whatever an earlier `*` could give up, the
- * latest one could take as well.
+ * latest one could match as well.
  */
 
 const ASTERISK = 42;
@@ -15,7 +15,7 @@ const BRACKET_CLOSE = 93;
 const CARET = 94;
 const HYPHEN = 45;
 
-/** A set of bytes as eight 32-bit words, or one byte, or any number of any bytes. */
+/** One byte, a set of bytes as a 256-bit mask, or any number of any bytes. */
 type Step = { kind: 'byte'; byte: number } | { kind: 'set'; bits: Uint32Array } | { kind: 'many' };
 
 export class Glob {
@@ -27,16 +27,15 @@ export class Glob {
     this.#steps = compile(this.#ignoreCase ? Buffer.from(pattern).map(lower) : pattern);
   }
 
-  /** Whether the pattern is just `*`, so that there is no need to ask. */
+  /** Whether the pattern is just `*`. */
   get matchesAll(): boolean {
     return this.#steps.length === 1 && this.#steps[0].kind === 'many';
   }
 
-  /** What every text begins with that matches, in bytes; maybe nothing. */
+  /** The literal bytes that every match begins with; may be empty. */
   get prefix(): Uint8Array {
     const bytes: number[] = [];
-    if (this.#ignoreCase) return Uint8Array.from(bytes);
-    for (const step of this.#steps) {
+    for (const step of this.#ignoreCase ? [] : this.#steps) {
       if (step.kind !== 'byte') break;
       bytes.push(step.byte);
     }
@@ -104,7 +103,7 @@ function compile(pattern: Uint8Array): Step[] {
   return steps;
 }
 
-/** `at` is just behind the opening bracket. A set that is never closed ends with the pattern. */
+/** `at` is after the opening bracket. An unclosed set ends with the pattern. */
 function compileSet(pattern: Uint8Array, at: number): { bits: Uint32Array; next: number } {
   const bits = new Uint32Array(8);
   const negated = pattern[at] === CARET;

@@ -4,24 +4,23 @@ import type { Arrival, Gate } from './gate.ts';
 import { type GatewayOptions, type GatewayServer, serveRedis as serve } from './server.ts';
 
 /**
- * Operations of stores in flight together; further commands wait. It bounds the memory of
- * operations, and a store keeps as much of it for the next ones (see `RecordAccess.give`).
+ * Most operations of stores in flight; further commands wait. It bounds the memory of operations,
+ * which stores keep for the next ones (see `RecordAccess.give`).
  */
 const IN_FLIGHT_MAX = 512;
 
-/** As `serveRedis` of server.ts, over stores whose operations take time: many commands at once. */
+/** As `serveRedis` of server.ts, for stores over a network: runs many commands at once. */
 export function serveRedis(options: GatewayOptions): Promise<GatewayServer> {
   return serve({ ...options, gate: new CommandGate() });
 }
 
-/** A command that waits. */
 interface Waiting extends Arrival {
   admit(): void;
 }
 
 /**
- * Lets commands in as they come, many at once. One that runs alone waits until those in flight have
- * ended, and later ones wait for it.
+ * Admits commands in their order of arrival, many at once. A command that runs alone waits until
+ * those in flight have ended, and later ones wait for it.
  */
 class CommandGate implements Gate {
   readonly #waiting: Waiting[] = [];
@@ -41,7 +40,7 @@ class CommandGate implements Gate {
 
   exit(operations: number): void {
     this.#inFlight -= operations;
-    invariant(this.#inFlight >= 0, 'a command leaves the gate that did not enter it');
+    invariant(this.#inFlight >= 0, 'a command that did not enter the gate leaves it');
     this.#isAlone = false;
     for (let next = this.#waiting[0]; next !== undefined; next = this.#waiting[0]) {
       if (!this.#hasRoom(next.runsAlone, next.operations)) return;
@@ -58,7 +57,7 @@ class CommandGate implements Gate {
 
   #admit(runsAlone: boolean, operations: number): void {
     invariant(operations > 0, 'a command in flight would not be counted');
-    invariant(!runsAlone || this.#inFlight === 0, 'commands of others run beside one alone');
+    invariant(!runsAlone || this.#inFlight === 0, 'a command that runs alone has company');
     this.#inFlight += operations;
     this.#isAlone = runsAlone;
   }

@@ -7,7 +7,7 @@ const DEFAULT_USER = 'default';
 export class Passwords {
   readonly #digests = new Map<string, Buffer>();
 
-  /** Passwords by user; that of `default` is asked of clients that name no user. */
+  /** Passwords by user; `default` is for clients that name no user. */
   constructor(passwords: Readonly<Record<string, string>>) {
     for (const [user, password] of Object.entries(passwords)) {
       if (user === '' || password === '') {
@@ -21,8 +21,8 @@ export class Passwords {
   }
 
   /**
-   * The lines of a file: each a user and a password with a blank between them, or a password alone
-   * for clients that name no user. Empty lines and those that begin with # count for nothing.
+   * Parses the lines of a file: a user, a space and a password, or only a password, for clients
+   * that name no user. Ignores empty lines and lines that begin with #.
    */
   static parse(text: string): Record<string, string> {
     const passwords: Record<string, string> = {};
@@ -39,7 +39,7 @@ export class Passwords {
     return this.#digests.has(user);
   }
 
-  /** Takes as long for a user that does not exist. */
+  /** Takes equally long for a user that does not exist. */
   allows(user: string, password: Uint8Array): boolean {
     const expected = this.#digests.get(user);
     const given = digest(password);

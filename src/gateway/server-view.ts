@@ -4,26 +4,24 @@ import type { Pause } from './connections/pause.ts';
 import type { Databases } from './databases.ts';
 import type { Gate } from './gate.ts';
 import type { GatewayPool } from './gateway-store.ts';
-import type { GatewayLimits } from './limits.ts';
 import type { Channels, Subscriber } from './messages/channels.ts';
 import type { MessageBus } from './messages/message-bus.ts';
 import type { Monitors } from './observation/monitors.ts';
 import type { SlowLog } from './observation/slow-log.ts';
 import type { Passwords } from './passwords.ts';
-import type { Settings } from './settings.ts';
+import type { GatewayLimits, Settings } from './settings.ts';
 
-/** What commands see of the server, and what some of them change. */
+/** The part of the server that commands read and change. */
 export interface ServerView {
   readonly host: string;
   readonly port: number;
   readonly limits: GatewayLimits;
-  /** What CONFIG SET changes. */
   readonly settings: Settings;
   /** Counts the memory of all connections. */
   readonly memory: ClientMemory;
   readonly clients: ReadonlyMap<number, Client>;
   readonly databases: Databases;
-  /** Runs what calls their stores. */
+  /** Runs operations on their stores. */
   readonly pool: GatewayPool;
   readonly gate: Gate;
   readonly passwords: Passwords | undefined;
@@ -36,20 +34,20 @@ export interface ServerView {
   readonly totals: Totals;
 }
 
-/** Counters since the server began, or since CONFIG RESETSTAT. */
-export interface Totals {
-  connections: number;
-  rejectedConnections: number;
-  evictedConnections: number;
-  commands: number;
-  errors: number;
-  bytesIn: number;
-  bytesOut: number;
-  hits: number;
-  misses: number;
+/** Counters since the server started, or since CONFIG RESETSTAT. */
+export class Totals {
+  connections = 0;
+  rejectedConnections = 0;
+  evictedConnections = 0;
+  commands = 0;
+  errors = 0;
+  bytesIn = 0;
+  bytesOut = 0;
+  hits = 0;
+  misses = 0;
 }
 
-/** A connection, as commands of other connections see it. */
+/** The part of a connection that commands of other connections use. */
 export interface Client extends Subscriber {
   readonly state: ConnectionState;
   /** `host:port` of the client, and of the gateway's end. */
@@ -58,10 +56,10 @@ export interface Client extends Subscriber {
   /** Milliseconds since 1970. */
   readonly connectedAt: number;
   readonly activeAt: number;
-  /** Bytes of input that wait, and of output. */
+  /** Bytes of waiting input, and of unsent output. */
   readonly inputBytes: number;
   readonly outputBytes: number;
   readonly protocol: 2 | 3;
-  /** Ends it: what has been written is sent, unless the client does not read. */
+  /** Ends the connection after sending what has been written, unless the client does not read. */
   kill(): void;
 }

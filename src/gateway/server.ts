@@ -1,7 +1,7 @@
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../errors.ts';
-import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
+import { isLoopback, listenOn, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { CommandTable } from './command.ts';
 import * as commands from './commands/index.ts';
 import { ClientMemory } from './connections/client-memory.ts';
@@ -10,65 +10,64 @@ import { Pause } from './connections/pause.ts';
 import { type DatabaseOptions, Databases } from './databases.ts';
 import { type Gate, OpenGate } from './gate.ts';
 import type { GatewayPool, GatewayStore } from './gateway-store.ts';
-import { GATEWAY_LIMITS, type GatewayLimits } from './limits.ts';
 import { Channels } from './messages/channels.ts';
 import { MessageBus, type OpenMessages } from './messages/message-bus.ts';
 import { NotificationFlags } from './messages/notifications.ts';
 import { Monitors } from './observation/monitors.ts';
 import { SlowLog } from './observation/slow-log.ts';
 import { Passwords } from './passwords.ts';
-import type { ServerView, Totals } from './server-view.ts';
-import { Settings } from './settings.ts';
+import { type ServerView, Totals } from './server-view.ts';
+import { GATEWAY_LIMITS, type GatewayLimits, Settings } from './settings.ts';
 
 /** Every command that the gateway serves. */
 export const COMMANDS = new CommandTable(Object.values(commands));
 
 const MEBIBYTE = 1024 * 1024;
 const CLOSE_MS = 1000;
-/** How long a connection may take to end TLS's greeting, unless the options say so. */
+/** Time limit for a TLS handshake, unless the options set one. */
 const HANDSHAKE_MS = 10_000;
-/** How often idle clients and clients that do not read are looked for. */
+/** Interval between checks for idle clients and for clients that do not read. */
 const CHECK_MS = 1000;
 const TOO_MANY_CLIENTS = '-ERR max number of clients reached\r\n';
-/** Clients that are being told so; beyond them connections are dropped without a word. */
+/** How many clients are told at a time; further connections are dropped silently. */
 const REJECTIONS_MAX = 64;
 
 export interface GatewayOptions {
-  /** Opened with `values: 'bytes'`. It stays the caller's: closing the server does not close it. */
+  /** Opened with `values: 'bytes'`. The caller closes it; closing the server does not. */
   store: GatewayStore;
-  /** Runs what calls the store, and the stores of databases and messages. */
+  /** Runs operations on this store, and on those of databases and messages. */
   pool: GatewayPool;
-  /** Where commands wait for one another. Default: they need not, as verbs finish at once. */
+  /** Where commands wait for one another. Default: nowhere, because verbs finish at once. */
   gate?: Gate;
-  /** Databases that SELECT chooses beside that store, which is number 0. Default: none. */
+  /** Databases besides this store, which is number 0. Default: none. */
   databases?: DatabaseOptions;
   /**
-   * Opens the store by which gateways of one pool exchange published messages: the same for all of
-   * them. Without it messages stay in this process.
+   * Opens the store through which all gateways of a pool exchange published messages. Without it
+   * messages stay in this process.
    */
   messages?: OpenMessages;
   /** A loopback address; with `passwords` any. Default 127.0.0.1. */
   host?: string;
-  /** 0 lets the system choose one, which `address` then tells. Default 6380. */
+  /** 0 for any free port; `address` has the one chosen. Default 6380. */
   port?: number;
-  /** Passwords by user; `default` is for clients that name none. Default: none is asked for. */
+  /** Passwords by user; `default` is for clients that name none. Default: no password needed. */
   passwords?: Readonly<Record<string, string>>;
   /** Makes it a TLS server: options of node:tls, such as `cert` and `key`. */
   tls?: TlsOptions;
   /** Further clients are refused. Default 1024. */
   maxConnections?: number;
   /**
-   * Longest request in bytes; a value that a client sets has to fit, with its key. Default 66 MiB.
+   * Longest request in bytes. It has to hold the longest value, with its key. Default 66 MiB.
    */
   maxRequestBytes?: number;
   /**
-   * Bytes that all connections may hold together: requests that have not come whole, and replies
-   * that have not been read. Beyond it the connection that holds most is closed. Default 256 MiB.
+   * Total bytes that all connections may hold: incomplete requests and unread replies. Beyond it,
+   * the connection that holds most is closed. Default 256 MiB.
    */
   maxClientBytes?: number;
   /**
-   * Told of failures inside the gateway or the store; the client sees `ERR internal error`.
-   * Default: written to standard error.
+   * Called for failures inside the gateway or the store; the client sees `ERR internal error`.
+   * Default: writes them to standard error.
    */
   onError?: (error: unknown, command: string) => void;
 }
@@ -76,13 +75,13 @@ export interface GatewayOptions {
 export interface GatewayServer {
   /** Where it listens. */
   readonly address: { readonly host: string; readonly port: number };
-  /** The address as clients of Redis take it: `redis://host:port`. */
+  /** The address as a URL for Redis clients: `redis://host:port`. */
   readonly url: string;
   /** Clients connected now. */
   readonly connections: number;
   /**
-   * Accepts no more clients, sends the replies that are ready, and hangs up; a client that does not
-   * read them is cut off after a second. Calling it again waits for the same end.
+   * Accepts no more clients, sends the replies that are ready, and hangs up. A client that does not
+   * read them is cut off after a second.
    */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -92,7 +91,7 @@ export interface GatewayServer {
  * Serves a store to clients of Redis (RESP2 and RESP3) on a loopback port.
  *
  * @throws {StepwellError} SW_INVALID_ARGUMENT for a host that is not loopback or an option out of
- * range; SW_ADDRESS_IN_USE when something listens there already.
+ * range; SW_ADDRESS_IN_USE if another server listens there.
  */
 export async function serveRedis(options: GatewayOptions): Promise<GatewayServer> {
   const gateway = new Gateway(options);
@@ -115,27 +114,17 @@ class Gateway implements GatewayServer, ServerView {
   readonly messages: MessageBus;
   readonly monitors = new Monitors();
   readonly slowLog: SlowLog;
-  readonly totals: Totals = {
-    connections: 0,
-    rejectedConnections: 0,
-    evictedConnections: 0,
-    commands: 0,
-    errors: 0,
-    bytesIn: 0,
-    bytesOut: 0,
-    hits: 0,
-    misses: 0,
-  };
+  readonly totals = new Totals();
 
   readonly #onError: (error: unknown, command: string) => void;
   readonly #server: Server;
   readonly #isTls: boolean;
-  /** With TLS: also those that have not ended its greeting, which are no clients yet. */
+  /** All connections; with TLS, also those still in the handshake, which are no clients yet. */
   readonly #sockets = new Set<Socket>();
   readonly #checks: NodeJS.Timeout;
-  /** Ids count on when CONFIG RESETSTAT has cleared the totals. */
+  /** Not a total: CONFIG RESETSTAT must not reset ids. */
   #nextId = 0;
-  readonly #asked: { host: string; port: number };
+  /** Where it is to listen; once it listens, with the port that it has. */
   #address: { host: string; port: number };
   #closed: Promise<void> | undefined;
 
@@ -161,26 +150,21 @@ class Gateway implements GatewayServer, ServerView {
       },
       onError: (error) => this.#report(error, ''),
     });
-    this.#asked = this.#address = { host, port };
+    this.#address = { host, port };
+    const accept = (socket: Socket) => this.#accept(socket);
     // Half-open, so that a client may end its input and still get all replies.
-    const shared = { noDelay: true, allowHalfOpen: true };
+    const settings = { noDelay: true, allowHalfOpen: true };
     this.#isTls = tls !== undefined;
-    this.#server =
-      tls === undefined
-        ? createServer(shared)
-        : createTlsServer({ handshakeTimeout: HANDSHAKE_MS, ...tls, ...shared });
+    this.#server = tls
+      ? createTlsServer({ handshakeTimeout: HANDSHAKE_MS, ...tls, ...settings }, accept)
+      : createServer(settings, accept);
     this.#server.maxConnections = 65_535 + REJECTIONS_MAX;
-    if (this.#isTls) {
-      this.#server.on('connection', (socket: Socket) => {
-        this.#sockets.add(socket);
-        socket.once('close', () => this.#sockets.delete(socket));
-      });
-      // Node tells that a greeting failed or took too long, and leaves the connection open.
-      this.#server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
-    }
-    this.#server.on(this.#isTls ? 'secureConnection' : 'connection', (socket: Socket) =>
-      this.#accept(socket),
-    );
+    this.#server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    // When a handshake fails or takes too long, Node leaves the connection open.
+    this.#server.on('tlsClientError', (_error: Error, socket: Socket) => socket.destroy());
     this.#checks = setInterval(() => this.#checkClients(), CHECK_MS);
     this.#checks.unref();
   }
@@ -210,26 +194,13 @@ class Gateway implements GatewayServer, ServerView {
   async listen(): Promise<void> {
     try {
       await this.pool.run(this.messages.readSettings());
-      await this.#bind();
+      const { address, port } = await listenOn(this.#server, this.#address);
+      this.#address = { host: address, port };
+      this.#server.on('error', (error) => this.#report(error, ''));
     } catch (error) {
       this.#stopTimers();
       throw error;
     }
-  }
-
-  #bind(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const { host, port } = this.#asked;
-      const refuse = (error: NodeJS.ErrnoException) => reject(listenError(error, host, port));
-      this.#server.once('error', refuse);
-      this.#server.listen({ host, port }, () => {
-        this.#server.off('error', refuse);
-        this.#server.on('error', (error) => this.#report(error, ''));
-        const bound = this.#server.address() as AddressInfo;
-        this.#address = { host: bound.address, port: bound.port };
-        resolve();
-      });
-    });
   }
 
   close(): Promise<void> {
@@ -273,16 +244,17 @@ class Gateway implements GatewayServer, ServerView {
     const { id } = connection.state;
     this.clients.set(id, connection);
     connection.closed.then(() => this.#forget(connection));
-    // Accepted by the system before the server stopped listening.
+    // The system accepted it before the server stopped listening.
     if (this.#closed !== undefined) connection.close(CLOSE_MS);
   }
 
   #forget(connection: Connection): void {
-    const { id, channels, patterns } = connection.state;
-    this.clients.delete(id);
+    const { state } = connection;
+    this.clients.delete(state.id);
     this.monitors.remove(connection);
-    for (const channel of channels) this.channels.unsubscribe(connection, channel);
-    for (const pattern of patterns) this.channels.unsubscribePattern(connection, pattern);
+    for (const kind of ['channels', 'patterns'] as const) {
+      for (const name of state[kind]) this.channels.unsubscribe(kind, connection, name);
+    }
     void this.pool.run(this.messages.update());
   }
 
@@ -300,7 +272,7 @@ class Gateway implements GatewayServer, ServerView {
     socket.end(TOO_MANY_CLIENTS);
   }
 
-  /** The hook is the caller's code: what it raises must not end the process either. */
+  /** The hook is the caller's code, so an error that it throws must not end the process either. */
   #report(error: unknown, command: string): void {
     try {
       this.#onError(error, command);
@@ -333,15 +305,6 @@ function checkInteger(name: string, value: number, least: number, most: number):
     'SW_INVALID_ARGUMENT',
     `${name} must be an integer from ${least} to ${most}, not ${value}`,
   );
-}
-
-function listenError(cause: NodeJS.ErrnoException, host: string, port: number): StepwellError {
-  if (cause.code === 'EADDRINUSE') {
-    const message = `another server already listens on ${host}:${port}`;
-    return new StepwellError('SW_ADDRESS_IN_USE', message, { cause });
-  }
-  const message = `cannot listen on ${host}:${port}: ${cause.code ?? cause.message}`;
-  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
 }
 
 function reportToConsole(error: unknown, command: string): void {

@@ -1,25 +1,50 @@
 import { NotificationFlags } from './messages/notifications.ts';
 
-/** From when on a client that does not read messages is closed. 0 is for no limit. */
+/** When to close a client that does not read its messages. 0 means no limit. */
 export interface OutputLimit {
   readonly hardBytes: number;
   readonly softBytes: number;
-  /** How long it may be above `softBytes`. */
+  /** How long its unread output may exceed `softBytes`. */
   readonly softSeconds: number;
 }
 
 const MEBIBYTE = 1024 * 1024;
 
-/** What CONFIG SET changes while the server runs. */
+/** Bounds on the memory that clients can make the gateway use. */
+export interface GatewayLimits {
+  /**
+   * Longest request in bytes, framing included; longer ones end their connection before they are
+   * buffered. The default holds the longest value (64 MiB) with its key.
+   */
+  readonly requestBytesMax: number;
+  /** Longest reply buffered before it is sent (SW.RANGE, KEYS); a longer one is an error. */
+  readonly replyBytesMax: number;
+  /** Total bytes of unfinished requests and unread replies, over all connections. */
+  readonly clientBytesMax: number;
+}
+
+export const GATEWAY_LIMITS: GatewayLimits = {
+  requestBytesMax: 66 * MEBIBYTE,
+  replyBytesMax: 64 * MEBIBYTE,
+  clientBytesMax: 256 * MEBIBYTE,
+};
+
+/**
+ * With this much unsent output, a connection neither reads nor runs requests until its client has
+ * read some. A reply that is produced in parts waits too.
+ */
+export const OUTPUT_BYTES_MAX = MEBIBYTE;
+
+/** The parameters that CONFIG SET changes. */
 export class Settings {
   maxConnections: number;
-  /** Idle clients are closed after so long; 0 for never. */
+  /** How long a client may be idle before it is closed; 0 for no limit. */
   timeoutSeconds = 0;
   slowerThanMicroseconds = 10_000;
   slowLogLength = 128;
   /**
-   * For subscribers and monitors. Others are not closed: they are not served on while what they
-   * have asked for waits for them.
+   * For subscribers and monitors. Other clients are not closed: the gateway stops serving them
+   * until they have read their replies.
    */
   pubsubOutput: OutputLimit = {
     hardBytes: 32 * MEBIBYTE,

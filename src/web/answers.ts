@@ -17,7 +17,7 @@ const COUNT = 50;
 const PICTURE_PARTS = 64;
 const PICTURE_PARTS_MAX = 256;
 
-/** Where the answers get their data from. */
+/** The data for answers. */
 export interface Sources {
   readonly place: string | PoolHandle;
   readonly observer: PoolObserver;
@@ -28,7 +28,7 @@ export interface Sources {
 
 type Answer = (sources: Sources, query: URLSearchParams) => unknown;
 
-/** By path. */
+/** Answers by path. */
 export const ANSWERS: ReadonlyMap<string, Answer> = new Map<string, Answer>([
   ['/api/figures', figures],
   ['/api/keys', keys],
@@ -68,7 +68,7 @@ async function picture(sources: Sources, query: URLSearchParams): Promise<Pictur
   return { picture: found, index };
 }
 
-/** Opens the store for one answer: a page that is open must not keep a store from being dropped. */
+/** Opens the store for one answer only: an open page must not keep a store from being dropped. */
 async function reading<T>(
   sources: Sources,
   query: URLSearchParams,
@@ -109,29 +109,28 @@ const VALUE_SHOWN = 256;
 const WHOLE_SHOWN = 64 * 1024;
 /** Most bytes of values to read for one page. */
 const PAGE_BYTES = 1024 * 1024;
-/** A longer key does not fit a request's line. */
+/** Longer keys do not fit the request line. */
 const ID_BYTES_MAX = 2048;
 const PAGE_MAX = 200;
-/** Most parts of a walk to read for one page: many parts of a sparse index are empty. */
+/** Most parts of a walk to read for one page: in a sparse index many parts are empty. */
 const PARTS_MAX = 64;
 const EMPTY = new Uint8Array(0);
 
-/** A store whose keys and values are read as bytes. */
 type ByteStore = AsyncStore<Uint8Array, Uint8Array>;
 
-/** Which page of keys is asked for. */
+/** The requested page of keys. */
 interface PageQuery {
   count: number;
-  /** What the keys begin with. */
+  /** The prefix of the keys. */
   prefix?: Uint8Array | undefined;
-  /** In an ordered store: the first key, or the last key of the page before. */
+  /** In an ordered store: the first key, or the last key of the previous page. */
   from?: Uint8Array | undefined;
   behind?: Uint8Array | undefined;
   /** In any other store: the cursor of the walk. */
   cursor?: number | undefined;
 }
 
-/** A page of records, in order if the store is ordered, otherwise in the order of a walk. */
+/** A page of records: of an ordered store in order, otherwise in the order of a walk. */
 async function pageOf(store: ByteStore, ordered: boolean, asked: PageQuery): Promise<KeysAnswer> {
   const count = Math.max(1, Math.min(PAGE_MAX, asked.count));
   const { keys, next } = ordered

@@ -3,21 +3,21 @@ import type { PoolFigures } from '../store/watching/figures.ts';
 import type { Point } from './points.ts';
 import type { Shown } from './shown.ts';
 
-/** What the page asks for and gets: JSON under /api/. */
+/** The JSON answers under /api/. */
 
-/** `/api/figures?after=TIME`: the last look, and the points behind that time. */
+/** `/api/figures?after=TIME`: the latest figures, and the points after that time. */
 export interface FiguresAnswer {
   figures: PoolFigures | null;
   points: Point[];
-  /** Why the last look failed; null when it did not. */
+  /** Why the last reading failed, or null. */
   failure: string | null;
 }
 
 export interface ShownRecord {
-  /** The key's bytes in base64url, to ask for its value by; null for a key too long for that. */
+  /** The key's bytes in base64url, for requests of its value; null if that would be too long. */
   id: string | null;
   key: Shown;
-  /** Null for a record that was removed meanwhile, or whose value is not sent with the page. */
+  /** Null if the record was removed, or if its value is not sent with the page. */
   value: Shown | null;
 }
 
@@ -28,11 +28,11 @@ export interface ShownRecord {
 export interface KeysAnswer {
   ordered: boolean;
   records: ShownRecord[];
-  /** Asks for the next page: a key's id in an ordered store, else a cursor. */
+  /** Selects the next page: a key's id in an ordered store, otherwise a cursor. */
   next: string | null;
 }
 
-/** `/api/value?store=S&id=ID`, or `&key=TEXT`: one record; the value is null when it is absent. */
+/** `/api/value?store=S&id=ID`, or `&key=TEXT`: one record; the value is null if it is absent. */
 export interface ValueAnswer {
   id: string | null;
   key: Shown;

@@ -25,7 +25,7 @@ export class History {
 
   add(figures: PoolFigures): void {
     const { at, sum, stores, clients, bytesUsed } = figures;
-    this.#push({
+    this.#points.push({
       at,
       reads: sum.reads,
       writes: sum.writes,
@@ -39,10 +39,6 @@ export class History {
       bytesUsed,
       clients: clients.length,
     });
-  }
-
-  #push(point: Point): void {
-    this.#points.push(point);
     if (this.#points.length > POINTS_MAX) this.#points.shift();
   }
 

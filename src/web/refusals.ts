@@ -17,9 +17,9 @@ export class Refusal extends Error {
 
 const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
-/** Which requests to allow: those from this machine's pages, or those with a password. */
+/** By what requests are checked. */
 export interface Access {
-  /** The address that is listened on. */
+  /** The address that the server listens on. */
   readonly host: string;
   readonly passwords: Passwords | undefined;
 }
@@ -27,10 +27,10 @@ export interface Access {
 /**
  * Raises a Refusal for a request that does not come from the page itself.
  *
- * - A site elsewhere may point its name at this machine (DNS rebinding). Without passwords, the
- *   name that the browser asked for must therefore be one of this machine. With passwords such a
- *   site gets no further, because browsers keep passwords by the name.
- * - Requests of other sites across origins are refused: the browser marks them.
+ * - Another site may point its name at this machine (DNS rebinding). Without passwords, the name in
+ *   the request must therefore be one of this machine. With passwords, such a site gets no further,
+ *   because browsers store passwords by name.
+ * - Cross-origin requests of other sites, which browsers mark, are refused.
  */
 export function refuse(request: IncomingMessage, { host, passwords }: Access): void {
   const { method, headers } = request;
@@ -54,7 +54,7 @@ export function refuse(request: IncomingMessage, { host, passwords }: Access): v
   }
 }
 
-/** Without the port: a tunnel may have another one. */
+/** Ignores the port, because a tunnel may have another one. */
 function nameIn(host: string | undefined): string {
   return (host ?? '').replace(/:\d*$/, '').toLowerCase();
 }

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { StepwellError } from '../errors.ts';
-import { isLoopback, urlHost } from '../fabrics/tcp/endpoint.ts';
+import { isLoopback, listenOn, urlHost } from '../fabrics/tcp/endpoint.ts';
 import { Passwords } from '../gateway/passwords.ts';
 import type { PoolHandle } from '../store/api.ts';
 import { observePool, type PoolObserver } from '../store/watching/observer.ts';
@@ -14,17 +14,17 @@ import { History } from './points.ts';
 import { Refusal, refuse } from './refusals.ts';
 
 export interface WebOptions {
-  /** The pool, and what it is called on the page. */
+  /** The pool, and its name on the page. */
   place: string | PoolHandle;
   url: string;
   /** A loopback address; with `passwords` any. Default 127.0.0.1. */
   host?: string;
-  /** 0 is any free one. */
+  /** 0 for any free port. */
   port: number;
   /** Passwords by user, asked for by HTTP's basic authentication. */
   passwords?: Readonly<Record<string, string>>;
   tls?: { cert: string; key: string };
-  /** How often the pool is looked at, in milliseconds (1000). */
+  /** Milliseconds between two readings of the pool (1000). */
   everyMs?: number;
 }
 
@@ -36,14 +36,14 @@ export interface WebServer {
 
 const HEADER_BYTES_MAX = 8192;
 const CONNECTIONS_MAX = 64;
-/** Answers that are being made; a page asks for one or two at a time. */
+/** Answers in progress; a page asks for one or two at a time. */
 const ANSWERS_MAX = 16;
 const REQUEST_MS = 10_000;
-/** How often requests are looked at that take too long. */
+/** Interval between checks for requests that take too long. */
 const LATE_EVERY_MS = 1000;
-/** A connection by which nothing came or went for so long is closed, its answer read or not. */
+/** A connection without traffic for this long is closed, even if its answer was not read. */
 const SILENT_MS = 60_000;
-/** What a wrong password costs. */
+/** Delay after a wrong password. */
 const WRONG_MS = 500;
 
 const HEADERS: Readonly<Record<string, string>> = {
@@ -79,9 +79,11 @@ export async function serveWeb(options: WebOptions): Promise<WebServer> {
   }
 }
 
+type ServedOptions = WebOptions & { host: string };
+
 interface Connection {
   socket: Socket;
-  /** Those that are not answered yet. */
+  /** Requests that are not answered yet. */
   requests: number;
 }
 
@@ -90,34 +92,25 @@ class PageServer implements WebServer, Sources {
   readonly observer: PoolObserver;
   readonly history = new History();
   last: Sources['last'] = { figures: null, failure: null };
-  readonly #host: string;
-  readonly #port: number;
-  readonly #isTls: boolean;
+  readonly #options: ServedOptions;
   readonly #passwords: Passwords | undefined;
   readonly #assets = loadAssets();
   readonly #server: Server;
   /**
-   * By the client's address and port, the one that was answered longest ago first. HTTP's own list
-   * has no connections that have not ended TLS's greeting.
+   * By the client's address and port, least recently answered first. Node's own list lacks
+   * connections that are still in the TLS handshake.
    */
   readonly #connections = new Map<string, Connection>();
-  readonly #everyMs: number;
   #timer: NodeJS.Timeout | undefined;
   #answering = 0;
   #closed = false;
 
-  constructor(
-    { place, host, port, tls, everyMs = 1000 }: WebOptions & { host: string },
-    passwords: Passwords | undefined,
-    observer: PoolObserver,
-  ) {
+  constructor(options: ServedOptions, passwords: Passwords | undefined, observer: PoolObserver) {
+    const { place, tls } = options;
     this.place = place;
     this.observer = observer;
-    this.#host = host;
-    this.#port = port;
+    this.#options = options;
     this.#passwords = passwords;
-    this.#isTls = tls !== undefined;
-    this.#everyMs = everyMs;
     const limits = {
       maxHeaderSize: HEADER_BYTES_MAX,
       requestTimeout: REQUEST_MS,
@@ -136,8 +129,8 @@ class PageServer implements WebServer, Sources {
   }
 
   /**
-   * One connection too many ends the one that has been without a request longest: connections that
-   * say nothing keep no others out. It is the new one when all others are being answered.
+   * Beyond the limit, ends the connection that has been idle longest, so idle connections keep no
+   * others out. If all others are being answered, that is the new one.
    */
   #hold(socket: Socket): void {
     const name = nameOf(socket);
@@ -168,30 +161,20 @@ class PageServer implements WebServer, Sources {
 
   get url(): string {
     const { port } = this.#server.address() as AddressInfo;
-    return `${this.#isTls ? 'https' : 'http'}://${urlHost(this.#host)}:${port}/`;
+    const { tls, host } = this.#options;
+    return `${tls ? 'https' : 'http'}://${urlHost(host)}:${port}/`;
   }
 
   async listen(): Promise<void> {
     await this.#look();
-    this.#server.listen(this.#port, this.#host);
-    try {
-      await once(this.#server, 'listening');
-    } catch (cause) {
-      const { code, message } = cause as NodeJS.ErrnoException;
-      const where = `${this.#host}:${this.#port}`;
-      if (code === 'EADDRINUSE') {
-        const why = `another server already listens on ${where}`;
-        throw new StepwellError('SW_ADDRESS_IN_USE', why, { cause });
-      }
-      throw new StepwellError('SW_INVALID_ARGUMENT', `cannot listen on ${where}: ${message}`);
-    }
-    // The server cannot accept a connection, maybe because the process has no file descriptor left.
+    await listenOn(this.#server, this.#options);
+    // It cannot accept a connection, for example because the process has no descriptor left.
     this.#server.on('error', (error) => {
       this.last = { ...this.last, failure: messageOf(error) };
     });
   }
 
-  /** Looks again and again, one look at a time. */
+  /** Reads the figures, and schedules the next reading. */
   async #look(): Promise<void> {
     try {
       const figures = await this.observer.observe();
@@ -200,12 +183,13 @@ class PageServer implements WebServer, Sources {
     } catch (error) {
       this.last = { ...this.last, failure: messageOf(error) };
     }
-    if (!this.#closed) this.#timer = setTimeout(() => void this.#look(), this.#everyMs);
+    if (!this.#closed)
+      this.#timer = setTimeout(() => void this.#look(), this.#options.everyMs ?? 1000);
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     try {
-      refuse(request, { host: this.#host, passwords: this.#passwords });
+      refuse(request, { host: this.#options.host, passwords: this.#passwords });
       const { pathname, searchParams } = asked(request.url ?? '/');
       const asset = this.#assets.get(pathname);
       if (asset) return send(response, 200, asset.type, asset.body);
@@ -244,7 +228,7 @@ class PageServer implements WebServer, Sources {
   }
 }
 
-/** With TLS the socket of a request is not the one that was accepted, and has the same name. */
+/** With TLS, the socket of a request is not the accepted one, but has the same name. */
 function nameOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
@@ -258,7 +242,7 @@ function asked(target: string): URL {
 function send(response: ServerResponse, status: number, type: string, body: string | Buffer): void {
   const length = Buffer.byteLength(body);
   response.writeHead(status, { ...HEADERS, 'content-type': type, 'content-length': length });
-  // Node leaves the body of an answer to HEAD out.
+  // Node omits the body in an answer to HEAD.
   response.end(body);
 }
 
@@ -293,7 +277,7 @@ const FILES: readonly (readonly [path: string, file: string, type: string])[] = 
   ['/main.js', 'main.js', 'text/javascript; charset=utf-8'],
 ];
 
-/** The page's files by path, which the build puts there; nothing else can be asked for. */
+/** The page's files by path, made by the build. No other files are served. */
 function loadAssets(): ReadonlyMap<string, Asset> {
   return new Map(
     FILES.map(([path, file, type]) => {

@@ -1,23 +1,23 @@
-/** Bytes as people read them; the page puts them into text nodes and nothing else. */
+/** Bytes in readable form. The page puts them only into text nodes. */
 export interface Shown {
   text: string;
   kind: 'text' | 'json' | 'hex';
-  /** How many there are, of which the text may be the first. */
+  /** Their number. The text may show only the first ones. */
   bytes: number;
   isCut: boolean;
 }
 
-/** Control characters but line breaks and tabs: what holds them is no text. */
+/** Control characters other than line breaks and tabs do not occur in text. */
 const CONTROL = /(?![\t\n\r])\p{Cc}/u;
 
-/** At most `most` bytes of it, as text where all of those are, else in hexadecimal. */
+/** Shows at most `most` bytes: as text if they are text, otherwise in hexadecimal. */
 export function shown(bytes: Uint8Array, most: number): Shown {
   const isCut = bytes.length > most;
   const first = isCut ? bytes.subarray(0, wholeCharacters(bytes, most)) : bytes;
   const about = { bytes: bytes.length, isCut };
   const text = textOf(first);
   if (text === undefined) {
-    // Two digits take the place of one byte.
+    // Each byte takes two digits.
     const hex = Buffer.from(bytes.subarray(0, most / 2)).toString('hex');
     return {
       text: hex.replace(/..(?=.)/g, '$& '),
@@ -30,7 +30,7 @@ export function shown(bytes: Uint8Array, most: number): Shown {
   return { text, kind: isJson ? 'json' : 'text', ...about };
 }
 
-/** Where the last character before `most` begins, if it does not end there. */
+/** `most`, or where the last character before it begins if `most` is within that character. */
 function wholeCharacters(bytes: Uint8Array, most: number): number {
   let end = most;
   while (end > most - 4 && end > 0 && (bytes[end] & 0xc0) === 0x80) end--;

@@ -80,13 +80,7 @@ function describe({ scopes, random, seconds, failure }: Result, plan: Plan, styl
 
 function scopeTable(scopes: Result['scopes'], style: Style): string {
   return table(
-    [
-      { head: 'SCOPE' },
-      { head: 'SCHEDULES', align: 'right' },
-      { head: 'WITH A CRASH', align: 'right' },
-      { head: 'GIVEN UP', align: 'right' },
-      { head: 'COVERED' },
-    ],
+    'SCOPE | SCHEDULES: | WITH A CRASH: | GIVEN UP: | COVERED',
     scopes.map(({ name, schedules, crashed, cut, exhausted }) => [
       name,
       formatCount(schedules),

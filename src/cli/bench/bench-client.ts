@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { startWorker } from '../../fabrics/start-worker.ts';
+import { Prng } from '../../random/prng.ts';
 import type { AsyncStore, PoolHandle, Store } from '../../store/api.ts';
 
 export type BenchTask =
@@ -31,7 +32,7 @@ export interface BenchClient {
 
 export async function startBenchClient(setup: BenchClientSetup): Promise<BenchClient> {
   const worker = startWorker(import.meta.url, 'worker', setup);
-  // From the beginning: a worker that fails exits long before it is stopped.
+  // Listen from the start: a worker that fails exits long before it is stopped.
   const exited = new Promise((resolve) => worker.once('exit', resolve));
   await once(worker, 'message');
   return {
@@ -47,9 +48,9 @@ export async function startBenchClient(setup: BenchClientSetup): Promise<BenchCl
   };
 }
 
-/** A power of two, so that going round is a mask. */
+/** How many keys to cycle through; a power of two, so that the index is a mask. */
 const SAMPLE = 1 << 16;
-/** Operations between two looks at the clock, which costs about as much as an operation. */
+/** Operations between two readings of the clock, which cost about as much as an operation. */
 const STRIDE = 256;
 
 export class BenchLoop {
@@ -57,7 +58,7 @@ export class BenchLoop {
   readonly #setup: BenchClientSetup;
   readonly #now: () => number;
   readonly #value: Uint8Array;
-  /** Keys made beforehand: making them is not what is measured. */
+  /** Keys made in advance: making them is not what is measured. */
   readonly #sample: string[];
 
   constructor(store: Store<Uint8Array>, setup: BenchClientSetup, now: () => number) {
@@ -97,7 +98,6 @@ export class BenchLoop {
 
   readonly #get = (key: string): void => {
     const value = this.#store.get(key);
-    // A rate of wrong answers is worth nothing.
     if (value?.length !== this.#value.length) throw lost(key, 'has not the value set');
   };
 
@@ -106,7 +106,7 @@ export class BenchLoop {
   };
 }
 
-/** As BenchLoop, where calls take time: one is under way at a time. */
+/** A BenchLoop for stores whose calls return promises: one call in flight. */
 export class AwaitedBenchLoop {
   readonly #store: AsyncStore<Uint8Array>;
   readonly #setup: BenchClientSetup;
@@ -153,8 +153,8 @@ export class AwaitedBenchLoop {
 }
 
 function sampleKeys({ client, records }: BenchClientSetup): string[] {
-  const random = xorshift(client + 1);
-  return Array.from({ length: SAMPLE }, () => keyOf(random() % records));
+  const random = Prng.fromSeed(client);
+  return Array.from({ length: SAMPLE }, () => keyOf(random.below(records)));
 }
 
 function keyOf(record: number): string {
@@ -163,15 +163,4 @@ function keyOf(record: number): string {
 
 function lost(key: string | number, what: string): Error {
   return new Error(`benchmark record ${key} ${what}`);
-}
-
-/** Marsaglia's 32-bit generator: the same sequence in every run. */
-function xorshift(seed: number): () => number {
-  let state = Math.imul(seed, 0x9e3779b1) | 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return state >>> 0;
-  };
 }

@@ -1,4 +1,4 @@
-/** Entry of a benchmark client's thread: opens the store, then runs what it is told. */
+/** The thread of a benchmark client: opens the store, then runs tasks. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { open, openSync } from '../../store/open.ts';
 import { poolOf } from '../../store/places/pool-place.ts';

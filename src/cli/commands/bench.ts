@@ -7,7 +7,7 @@ import { defineCommand } from '../command.ts';
 import { type Context, type Library, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, parseCount, parseSeconds, plural } from '../sizes.ts';
-import { definedOnly, POOL_OPTIONS, storeNamed } from '../store-options.ts';
+import { POOL_OPTIONS, storeNamed } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
@@ -65,7 +65,7 @@ export const bench = defineCommand({
   },
 });
 
-/** Leaves the pool as it was found: not there, or with one more store that is empty. */
+/** Afterwards the pool is as before: absent, or with one more store, which is empty. */
 async function inTemporaryStore<T>(
   context: Context,
   plan: Plan,
@@ -76,11 +76,11 @@ async function inTemporaryStore<T>(
   const name = `bench-${context.pid}`;
   const made = await makePool(library, plan.url, size);
   try {
-    const poolSize = plan.url.startsWith('memory:') ? definedOnly({ size }) : {};
-    const options = { ...storeNamed('bench', name), create: true, ...poolSize };
+    const poolSize = plan.url.startsWith('memory:') ? size : undefined;
+    const options = { ...storeNamed('bench', name), create: true, size: poolSize };
     const store = await library.open(plan.url, options);
     try {
-      // A process of this number that was killed while measuring may have left its records.
+      // A killed process with the same number may have left records.
       await store.clear();
       const clients = await startClients(context, plan, name, store.handle);
       try {
@@ -97,11 +97,11 @@ async function inTemporaryStore<T>(
   }
 }
 
-/** Whether there was no pool; a `memory:` pool comes and goes with its store. */
+/** Returns whether it created the pool. A `memory:` pool comes and goes with its store. */
 async function makePool(library: Library, url: string, size: number | undefined): Promise<boolean> {
   if (url.startsWith('memory:')) return false;
   try {
-    await library.create(url, definedOnly({ size }));
+    await library.create(url, { size });
     return true;
   } catch (error) {
     if (hasCode(error, 'SW_POOL_EXISTS')) return false;
@@ -129,7 +129,7 @@ async function startClients(
 async function measureAll(context: Context, plan: Plan, clients: BenchClient[]): Promise<Rate[]> {
   const milliseconds = (plan.seconds * 1000) / ROUNDS;
   return [
-    // A record can be inserted once only, so this has a single round.
+    // A record can be inserted only once, so this has a single round.
     await measure(context, clients, { operation: 'insert' }, 1),
     await measure(context, clients, { operation: 'get', milliseconds }, ROUNDS),
     await measure(context, clients, { operation: 'set', milliseconds }, ROUNDS),
@@ -172,15 +172,13 @@ function describe(plan: Plan, rates: Rate[], style: Style): string {
     formatCount(middle),
     formatCount(Math.min(...rounds)),
     formatCount(Math.max(...rounds)),
-    // Each client has one operation under way at a time.
+    // Each client has one operation in flight.
     `${((plan.clients * 1e6) / middle).toFixed(2)} µs`,
     String(rounds.length),
   ]);
-  const columns = ['MEDIAN/S', 'MIN/S', 'MAX/S', 'EACH', 'ROUNDS'].map((head) => {
-    return { head, align: 'right' as const };
-  });
+  const heads = 'OPERATION | MEDIAN/S: | MIN/S: | MAX/S: | EACH: | ROUNDS:';
   const setting =
     `${plural(plan.records, 'record')} of ${plural(plan.valueSize, 'byte')}, ` +
     `${plural(plan.clients, 'client')}, in ${plan.url}`;
-  return `${setting}\n${table([{ head: 'OPERATION' }, ...columns], rows, style)}`;
+  return `${setting}\n${table(heads, rows, style)}`;
 }

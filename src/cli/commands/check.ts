@@ -1,14 +1,11 @@
 import type { CheckReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
-import { throwIfInterrupted } from '../context.ts';
+import { printReport, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatDuration, formatSize, parseCount, plural } from '../sizes.ts';
-import { sharedUrl } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
-import { printable, type Style, styleFor } from '../terminal/style.ts';
+import { printable, type Style } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
-
-const EXAMPLES = ['check shm:demo', 'check file:/var/tmp/cities.pool --json'];
 
 export const check = defineCommand({
   name: 'check',
@@ -23,17 +20,15 @@ export const check = defineCommand({
     },
     json: { about: 'Print the report as JSON' },
   },
-  examples: EXAMPLES,
+  examples: ['check shm:demo', 'check file:/var/tmp/cities.pool --json'],
   async run(context, [url], { json, sweep }) {
-    sharedUrl(url, EXAMPLES[0]);
     const library = await context.library();
     const progress = new Progress(context, 'checking', 'steps');
     const onProgress = (done: number, total: number) => progress.update(done, total);
     const report = await library.check(url, { onProgress, sweep, client: 'stepwell check' });
     progress.clear();
-    const style = styleFor(context.stdout.isTTY, context.env);
-    const text = json ? JSON.stringify(report, null, 2) : describe(report, progress.seconds, style);
-    await context.stdout.line(text);
+    const { seconds } = progress;
+    await printReport(context, report, json, (_, style) => describe(report, seconds, style));
     return report.problems.length === 0 ? EXIT.ok : EXIT.negative;
   },
 });
@@ -44,13 +39,7 @@ function describe(report: CheckReport, seconds: number, style: Style): string {
   const took = ` (${formatDuration(seconds)})`;
   const parts = [
     table(
-      [
-        { head: 'STORE' },
-        { head: 'RECORDS', align: 'right' },
-        { head: 'SUBTABLES', align: 'right' },
-        { head: 'SLOTS', align: 'right' },
-        { head: 'SIZE', align: 'right' },
-      ],
+      'STORE | RECORDS: | SUBTABLES: | SLOTS: | SIZE:',
       stores.map((store) => [
         store.name,
         formatCount(store.records),

@@ -4,16 +4,10 @@ import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
-import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 
 const PAGE = 128;
 const FLUSH_LENGTH = 64 * 1024;
-const EXAMPLES = [
-  'dump shm:demo > demo.jsonl',
-  "dump shm:demo --format csv --match 'user:*' > users.csv",
-  'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
-];
-
 export const dump = defineCommand({
   name: 'dump',
   arguments: '<url>',
@@ -36,9 +30,12 @@ export const dump = defineCommand({
     },
     ...STORE_OPTION,
   },
-  examples: EXAMPLES,
+  examples: [
+    'dump shm:demo > demo.jsonl',
+    "dump shm:demo --format csv --match 'user:*' > users.csv",
+    'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
+  ],
   async run(context, [url], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const { open } = await context.library();
     const store = await open(url, { ...storeNamed('dump', options.store), create: false });
     try {
@@ -74,14 +71,14 @@ async function writeAll(
   if (text !== '') await stdout.write(text);
 }
 
-/** A key that is no text is matched by what of it can be read. */
+/** Matches a key that is not text by its readable part. */
 function textOf(key: string | Uint8Array): string {
   return typeof key === 'string' ? key : Buffer.from(key).toString('utf8');
 }
 
 /**
- * A pattern over whole keys: `*` any run of characters, `?` one character, `[a-z]` and `[^a-z]` one
- * of a set, `\` takes the next character literally. The same as Redis patterns, by characters.
+ * A pattern for whole keys, as in Redis but by characters instead of bytes: `*` matches any run of
+ * characters, `?` one character, `[a-z]` and `[^a-z]` one of a set, `\` quotes the next character.
  */
 export function globToRegExp(pattern: string): RegExp {
   let source = '';
@@ -123,12 +120,12 @@ function characterSet(body: string): string {
   return `[${negated ? '^' : ''}${source}]`;
 }
 
-/** A dash taken literally, which between two characters would be a range. */
+/** Escapes a quoted dash, which between two characters would mean a range. */
 function setLiteral(character: string): string {
   return character === '-' ? '\\-' : literal(character);
 }
 
 function literal(character: string): string {
-  // Both halves of a surrogate pair pass unchanged and meet again in the pattern.
+  // The halves of a surrogate pair pass unchanged, so the pattern contains the pair again.
   return /[\\^$.*+?()[\]{}|/]/.test(character) ? `\\${character}` : character;
 }

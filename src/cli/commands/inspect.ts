@@ -1,24 +1,15 @@
 import type { PoolReport } from '../../store/reports.ts';
 import { defineCommand } from '../command.ts';
+import { printReport } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatRatio, formatSize, plural } from '../sizes.ts';
-import { sharedUrl } from '../store-options.ts';
-import { type Style, styleFor } from '../terminal/style.ts';
-import { type Column, facts, table } from '../terminal/table.ts';
+import type { Style } from '../terminal/style.ts';
+import { facts, table } from '../terminal/table.ts';
 
 /** Show at most this many block sizes: those with the most free memory. */
 const SIZES_MAX = 12;
 
-const BLOCK_COLUMNS: readonly Column[] = [
-  { head: 'STORE' },
-  { head: 'BLOCK SIZE', align: 'right' },
-  { head: 'CHUNKS', align: 'right' },
-  { head: 'USED', align: 'right' },
-  { head: 'FREE', align: 'right' },
-  { head: 'LIVE', align: 'right' },
-];
-
-const INSPECT_EXAMPLES = ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'];
+const BLOCK_COLUMNS = 'STORE | BLOCK SIZE: | CHUNKS: | USED: | FREE: | LIVE:';
 
 export const inspect = defineCommand({
   name: 'inspect',
@@ -27,13 +18,11 @@ export const inspect = defineCommand({
   options: {
     json: { about: 'Print the report as JSON' },
   },
-  examples: INSPECT_EXAMPLES,
+  examples: ['inspect shm:demo', 'inspect shm:demo --json | jq .stores'],
   async run(context, [url], { json }) {
-    sharedUrl(url, INSPECT_EXAMPLES[0]);
     const library = await context.library();
     const report = await library.inspect(url, { client: 'stepwell inspect' });
-    const style = styleFor(context.stdout.isTTY, context.env);
-    await context.stdout.line(json ? JSON.stringify(report, null, 2) : describePool(report, style));
+    await printReport(context, report, json, describePool);
     return EXIT.ok;
   },
 });
@@ -85,20 +74,8 @@ function fabricFacts(fabric: NonNullable<PoolReport['fabric']>): string {
 
 function storeTable({ stores }: PoolReport, style: Style): string {
   return table(
-    [
-      { head: 'NAME' },
-      { head: 'INDEX' },
-      { head: 'STATE' },
-      { head: 'RECORDS', align: 'right' },
-      { head: 'LOAD', align: 'right' },
-      { head: 'INLINE', align: 'right' },
-      { head: 'SLOTS', align: 'right' },
-      { head: 'SUBTABLES', align: 'right' },
-      { head: 'DEPTH', align: 'right' },
-      { head: 'RECORD MEMORY', align: 'right' },
-      { head: 'INDEX MEMORY', align: 'right' },
-      { head: 'PARAMETERS' },
-    ],
+    'NAME | INDEX | STATE | RECORDS: | LOAD: | INLINE: | SLOTS: | SUBTABLES: | DEPTH: | ' +
+      'RECORD MEMORY: | INDEX MEMORY: | PARAMETERS',
     stores.map((store) => [
       store.name,
       store.index,
@@ -127,9 +104,8 @@ function inlineShare({ inline, records }: PoolReport['stores'][number]): string 
 /** Memory by state, then the blocks of each store by size. */
 function memoryTables({ memory, chunkSize }: PoolReport, style: Style): string {
   const parts = ['live', 'claimed', 'waiting', 'freeBlocks', 'freeChunks', 'overhead'] as const;
-  const heads = ['LIVE', 'CLAIMED AHEAD', 'WAITING', 'FREE BLOCKS', 'FREE CHUNKS', 'OVERHEAD'];
   const sums = table(
-    heads.map((head) => ({ head, align: 'right' })),
+    'LIVE: | CLAIMED AHEAD: | WAITING: | FREE BLOCKS: | FREE CHUNKS: | OVERHEAD:',
     [parts.map((part) => formatSize(memory[part]))],
     style,
   );
@@ -141,8 +117,7 @@ function memoryTables({ memory, chunkSize }: PoolReport, style: Style): string {
       nameOf(store),
       'all',
       '',
-      formatSize(used),
-      formatSize(free),
+      ...[used, free].map(formatSize),
       live === null ? '?' : formatSize(live),
     ],
     ...shown
@@ -172,17 +147,7 @@ function stateOf({ self, alive, lags }: PoolReport['clients'][number]): string {
 
 function clientTable({ clients }: PoolReport, style: Style): string {
   return table(
-    [
-      { head: 'ID', align: 'right' },
-      { head: 'NAME' },
-      { head: 'PID', align: 'right' },
-      { head: 'THREAD', align: 'right' },
-      { head: 'STATE' },
-      { head: 'ATTACHED' },
-      { head: 'EPOCH', align: 'right' },
-      { head: 'CLAIMED AHEAD', align: 'right' },
-      { head: 'WAITING', align: 'right' },
-    ],
+    'ID: | NAME | PID: | THREAD: | STATE | ATTACHED | EPOCH: | CLAIMED AHEAD: | WAITING:',
     clients.map((client) => [
       String(client.id),
       client.name,

@@ -16,16 +16,9 @@ import {
 } from '../formats/rows.ts';
 import { isWellFormed } from '../formats/utf8.ts';
 import { formatCount, formatDuration, parseCount, plural } from '../sizes.ts';
-import { STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { printable } from '../terminal/style.ts';
-
-const EXAMPLES = [
-  'load shm:demo users.csv --key email',
-  'load shm:demo cities.jsonl.gz --key country,name --value population',
-  'load shm:demo - --format jsonl < dump.jsonl',
-  'load shm:demo events.csv --store events --key time --sorted',
-];
 
 export const load = defineCommand({
   name: 'load',
@@ -55,17 +48,21 @@ export const load = defineCommand({
     'skip-errors': { about: 'Leave bad records out and count them' },
     ...STORE_OPTION,
   },
-  examples: EXAMPLES,
+  examples: [
+    'load shm:demo users.csv --key email',
+    'load shm:demo cities.jsonl.gz --key country,name --value population',
+    'load shm:demo - --format jsonl < dump.jsonl',
+    'load shm:demo events.csv --store events --key time --sorted',
+  ],
   async run(context, [url, file], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const format = options.format ?? formatOfFile(file);
     const skipErrors = options['skip-errors'];
-    // The file first: a name that is not there must not leave a new pool behind.
+    // Opened first: a file that does not exist must not leave a new pool behind.
     const input = await openInput(file, context.stdin);
     try {
       const { open } = await context.library();
       const { sorted } = options;
-      // A store that exists keeps its index.
+      // An existing store keeps its index.
       const made = { create: true, ...(sorted ? { index: 'chime' as const } : {}) };
       const store = await open(url, { ...storeNamed('load', options.store), ...made });
       try {
@@ -93,7 +90,7 @@ export const load = defineCommand({
   },
 });
 
-/** Bad records that are told one by one; of the rest there is only the count. */
+/** How many bad records are reported one by one; the others are only counted. */
 const COMPLAINTS = 10;
 const BATCHES_PER_BREATH = 64;
 
@@ -103,32 +100,30 @@ interface LoadResult {
   seconds: number;
 }
 
+interface LoadOptions {
+  /** Records per write. */
+  batch: number;
+  skipErrors: boolean;
+  sorted: boolean;
+}
+
 /** Moves rows into a store in batches, keeping count. */
 class Loader {
   readonly #context: Context;
   readonly #store: AsyncStore;
   readonly #input: Input;
-  readonly #batchSize: number;
-  readonly #skipErrors: boolean;
-  readonly #sorted: boolean;
+  readonly #options: LoadOptions;
   readonly #progress: Progress;
   #batch: LoadEntry[] = [];
   #batches = 0;
   #records = 0;
   #skipped = 0;
 
-  constructor(
-    context: Context,
-    store: AsyncStore,
-    input: Input,
-    options: { batch: number; skipErrors: boolean; sorted: boolean },
-  ) {
+  constructor(context: Context, store: AsyncStore, input: Input, options: LoadOptions) {
     this.#context = context;
     this.#store = store;
     this.#input = input;
-    this.#batchSize = options.batch;
-    this.#skipErrors = options.skipErrors;
-    this.#sorted = options.sorted;
+    this.#options = options;
     this.#progress = new Progress(context, 'loading', 'bytes');
   }
 
@@ -138,16 +133,19 @@ class Loader {
   ): Promise<LoadResult> {
     const firstColumn = source.firstColumn ?? (() => undefined);
     const mapping: Mapping = { key: columns.key, value: columns.value, firstColumn };
+    const { batch, sorted } = this.#options;
     try {
       for await (const row of source.rows) {
         this.#take(row, mapping, source.unit);
-        if (this.#sorted) await this.#gather(source);
-        else if (this.#batch.length >= this.#batchSize) await this.#flush(source);
+        if (this.#batch.length % batch !== 0 || this.#batch.length === 0) continue;
+        // Sorted records are kept until all have been read.
+        if (sorted) await this.#advance(source, this.#batch.length);
+        else await this.#flush(source);
       }
-      if (this.#sorted) await this.#storeSorted();
+      if (sorted) await this.#storeSorted();
       else await this.#flush(source);
     } catch (error) {
-      if (this.#sorted) this.#complain('nothing was stored');
+      if (sorted) this.#complain('nothing was stored');
       else await this.#tellWhatIsStored(error);
       throw error;
     } finally {
@@ -160,21 +158,16 @@ class Loader {
   #take(row: Row, mapping: Mapping, unit: string): void {
     try {
       const entry = entryOf(row, mapping);
-      const cannotExpire = this.#sorted && entry.length > 2;
+      const cannotExpire = this.#options.sorted && entry.length > 2;
       if (cannotExpire) throw new InputError('a record that expires does not go with --sorted');
       this.#batch.push(entry);
     } catch (error) {
       if (!(error instanceof InputError)) throw error;
       const message = `${this.#input.name}, ${unit} ${row.at}: ${error.message}`;
-      if (!this.#skipErrors) throw new InputError(message);
+      if (!this.#options.skipErrors) throw new InputError(message);
       this.#skipped++;
       if (this.#skipped <= COMPLAINTS) this.#complain(`skipped: ${message}`);
     }
-  }
-
-  /** The records are kept until all have been read. */
-  async #gather(source: RowSource): Promise<void> {
-    if (this.#batch.length % this.#batchSize === 0) await this.#advance(source, this.#batch.length);
   }
 
   async #flush(source: RowSource): Promise<void> {
@@ -186,7 +179,7 @@ class Loader {
     this.#records = await this.#store.loadSorted(this.#batch.map(([key, value]) => [key, value]));
   }
 
-  /** In the order of the file: the last record of a key stays. */
+  /** Stores in the order of the file, so the last record of a key stays. */
   async #storeGathered(): Promise<void> {
     const batch = this.#batch;
     this.#batch = [];
@@ -216,10 +209,7 @@ class Loader {
     throwIfInterrupted(this.#context.signal, 'interrupted');
   }
 
-  /**
-   * After a bad record the good ones before it are stored: a user who repairs the file counts on
-   * it.
-   */
+  /** Stores the good records before a bad one: a user who repairs the file relies on that. */
   async #tellWhatIsStored(error: unknown): Promise<void> {
     if (error instanceof InputError) await this.#storeGathered();
     this.#complain(`${plural(this.#records, 'record')} stored before the end`);
@@ -235,14 +225,14 @@ const KEY_LIMIT = 65_535;
 const VALUE_LIMIT = 64 * 1024 * 1024;
 
 interface Mapping {
-  /** Columns whose texts, joined by `:`, are the key; by default whatever looks like one. */
+  /** Columns whose texts, joined by `:`, are the key. Default: see `defaultKey`. */
   key: readonly string[] | undefined;
-  /** The column that is the value; by default the whole record as JSON. */
+  /** The value's column. Default: the whole record as JSON. */
   value: string | undefined;
   firstColumn: () => string | undefined;
 }
 
-/** The record of a row; an InputError says what is wrong with it. */
+/** The record of a row. Throws an InputError if something is wrong with it. */
 function entryOf(row: Row, mapping: Mapping): LoadEntry {
   if (row.problem !== undefined) throw new InputError(row.problem);
   const entry = mapRecord(row, mapping);
@@ -286,7 +276,7 @@ function keyText(fields: Record<string, unknown>, column: string): string {
   if (typeof content === 'string') return content;
   if (typeof content === 'boolean') return String(content);
   if (typeof content === 'number') {
-    // Larger integers have lost digits on the way here: two different keys could have become one.
+    // Larger integers may have lost digits: two different keys could have become one.
     if (Number.isInteger(content) && !Number.isSafeInteger(content)) {
       throw new InputError(`field '${column}' is a number too large to be exact; make it a string`);
     }
@@ -312,11 +302,11 @@ function checkContent(what: 'key' | 'value', content: Key | Value, limit: number
   }
 }
 
-/** Bytes to load, with what a progress bar wants to know about them. */
+/** Bytes to load, and how far they have been read. */
 interface Input {
   name: string;
   bytes: Readable;
-  /** Size of the file as it lies on disk, if it is a file. */
+  /** Size on disk, if it is a file. */
   total: number | undefined;
   /** Bytes of the file read so far. */
   done(): number;
@@ -325,7 +315,7 @@ interface Input {
 
 const READ_SIZE = 256 * 1024;
 
-/** Opens a file, unpacked on the way when its name ends in `.gz`; `-` is standard input. */
+/** Opens a file, which is unpacked if its name ends in `.gz`; `-` is standard input. */
 async function openInput(file: string, stdin: Readable): Promise<Input> {
   if (file === '-') return standardInput(stdin);
   const handle = await open(file);
@@ -349,7 +339,7 @@ function standardInput(stdin: Readable): Input {
   stdin.on('data', (chunk: Uint8Array) => {
     done += chunk.length;
   });
-  // The counter must not start the flow before a reader is there.
+  // The listener above must not start the flow before there is a reader.
   stdin.pause();
   return {
     name: 'standard input',
@@ -362,7 +352,7 @@ function standardInput(stdin: Readable): Input {
 
 function unpacked(raw: Readable): Readable {
   const gunzip = createGunzip({ chunkSize: READ_SIZE });
-  // An error of either stream reaches the reader of the unpacked one.
+  // Passes errors of either stream to the reader of the unpacked one.
   pipeline(raw, gunzip, () => {});
   return gunzip;
 }

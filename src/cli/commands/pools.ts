@@ -2,21 +2,12 @@ import { hasCode, StepwellError } from '../../errors.ts';
 import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
 import { INDEX_NAMES } from '../../indexes/kinds.ts';
 import type { IndexChoice, OpenOptions } from '../../store/api.ts';
-import type { CopyOptions } from '../../store/pools/copy-pool.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
 import { defineCommand } from '../command.ts';
-import type { Context, Library } from '../context.ts';
+import { type Context, type Library, printReport } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, plural } from '../sizes.ts';
-import {
-  definedOnly,
-  POOL_OPTIONS,
-  poolOptions,
-  STORE_OPTION,
-  sharedUrl,
-  storeNamed,
-} from '../store-options.ts';
-import { styleFor } from '../terminal/style.ts';
+import { POOL_OPTIONS, poolOptions, STORE_OPTION, storeNamed } from '../store-options.ts';
 import { table } from '../terminal/table.ts';
 
 export const pools = defineCommand({
@@ -29,40 +20,22 @@ export const pools = defineCommand({
   examples: ['pools', 'pools --json'],
   async run(context, _words, { json }) {
     const found = (await context.listPools())();
-    if (json) {
-      await context.stdout.line(JSON.stringify(found, null, 2));
-      return EXIT.ok;
-    }
     const rows = found.map((pool) => {
       const { url, bytes, sizeMax, clients, clientsMax, stores, problem } = pool;
       if (problem !== undefined) return [url, formatSize(bytes), '', '', problem];
       const attached = `${clients} of ${clientsMax}`;
       return [url, formatSize(bytes), formatSize(sizeMax), attached, stores.join(', ')];
     });
-    const text = table(
-      [
-        { head: 'POOL' },
-        { head: 'TAKES', align: 'right' },
-        { head: 'AT MOST', align: 'right' },
-        { head: 'CLIENTS', align: 'right' },
-        { head: 'STORES' },
-      ],
-      rows,
-      styleFor(context.stdout.isTTY, context.env),
-    );
-    await context.stdout.line(found.length === 0 ? 'no pools' : text);
+    await printReport(context, found, json, (_, style) => {
+      return rows.length === 0
+        ? 'no pools'
+        : table('POOL | TAKES: | AT MOST: | CLIENTS: | STORES', rows, style);
+    });
     return EXIT.ok;
   },
 });
 
-const CREATE_EXAMPLES = [
-  'create shm:demo --size 4g',
-  'create shm:demo --store users --index chime',
-  'create shm:demo --store events --index chime --set span=64,neighbourhood=8',
-  'create file:/var/tmp/cities.pool --store cities --set associativity=7,groups=64',
-];
-
-/** `span=64,fanout=32,sync=true`; the library says which names and values there are. */
+/** Parses `span=64,fanout=32,sync=true`. The library checks names and values. */
 function parseParameters(text: string): Record<string, number | boolean> {
   const read = parseCount(0);
   return Object.fromEntries(
@@ -101,9 +74,13 @@ export const create = defineCommand({
       about: 'Parameters of the index: numbers, true or false',
     },
   },
-  examples: CREATE_EXAMPLES,
+  examples: [
+    'create shm:demo --size 4g',
+    'create shm:demo --store users --index chime',
+    'create shm:demo --store events --index chime --set span=64,neighbourhood=8',
+    'create file:/var/tmp/cities.pool --store cities --set associativity=7,groups=64',
+  ],
   async run(context, [url], options) {
-    sharedUrl(url, CREATE_EXAMPLES[0]);
     const library = await context.library();
     const store = storeOptions(url, options);
     const poolIsNew = await make(library, url, { ...poolOptions(options), ...store });
@@ -137,17 +114,17 @@ function nameOf(url: string, { store }: OpenOptions): string {
   return store ?? (isRemote(url) ? parseRemote(url).store : undefined) ?? 'default';
 }
 
-interface StoreWishes {
+interface StoreRequest {
   store: string | undefined;
   index: string | undefined;
   set: Record<string, number | boolean> | undefined;
 }
 
-/** The store that was asked for, if one was. */
-function storeOptions(url: string, { store, index, set }: StoreWishes): OpenOptions {
+/** The options of the store to create, if any were given. */
+function storeOptions(url: string, { store, index, set }: StoreRequest): OpenOptions {
   const named = storeNamed('create', store);
   if (index === undefined && set === undefined) return named;
-  // The library refuses what is no index and no parameter of it.
+  // The library checks the index and its parameters.
   const choice = { kind: index ?? 'race', ...set } as IndexChoice;
   return { ...named, store: nameOf(url, named), index: choice };
 }
@@ -158,8 +135,6 @@ function warnOfSmallPlace({ stderr }: Context, path: string, sizeMax: number): v
   stderr.writeNow(`note: its file system holds ${formatSize(total)}; the pool is full before\n`);
 }
 
-const GROW_EXAMPLES = ['grow shm:demo --size 16g', 'grow file:/var/tmp/cities.pool --size 64g'];
-
 export const grow = defineCommand({
   name: 'grow',
   arguments: '<url>',
@@ -169,11 +144,9 @@ export const grow = defineCommand({
     '  that are attached use it at once. So do those of a memory node that lends the file. The\n' +
     '  number of clients and of stores cannot be raised so: `stepwell copy` makes another pool.',
   options: { size: POOL_OPTIONS.size },
-  examples: GROW_EXAMPLES,
+  examples: ['grow shm:demo --size 16g', 'grow file:/var/tmp/cities.pool --size 64g'],
   async run(context, [url], { size }) {
-    sharedUrl(url, GROW_EXAMPLES[0]);
-    if (size === undefined)
-      throw new UsageError('--size says how much it may hold', GROW_EXAMPLES[0]);
+    if (size === undefined) throw new UsageError('--size says how much it may hold');
     const library = await context.enlarging();
     const { before, sizeMax } = await library.grow(url, { size });
     await context.stdout.line(
@@ -182,12 +155,6 @@ export const grow = defineCommand({
     return EXIT.ok;
   },
 });
-
-const COPY_EXAMPLES = [
-  'copy shm:demo shm:larger --size 16g --max-clients 1024',
-  'copy shm:demo shm:events --store events,audit',
-  'copy tcp://10.0.0.5:7471 file:/var/lib/pool --size 64g',
-];
 
 export const copy = defineCommand({
   name: 'copy',
@@ -207,20 +174,16 @@ export const copy = defineCommand({
     },
     live: { about: 'Although other clients are attached to FROM' },
   },
-  examples: COPY_EXAMPLES,
+  examples: [
+    'copy shm:demo shm:larger --size 16g --max-clients 1024',
+    'copy shm:demo shm:events --store events,audit',
+    'copy tcp://10.0.0.5:7471 file:/var/lib/pool --size 64g',
+  ],
   async run(context, [from, to], options) {
-    sharedUrl(from, COPY_EXAMPLES[0]);
-    sharedUrl(to, COPY_EXAMPLES[0]);
     const { copyPool } = await context.enlarging();
     const { live, store: stores } = options;
     const { signal } = context;
-    const wanted: CopyOptions = {
-      ...poolOptions(options),
-      ...definedOnly({ stores }),
-      live,
-      signal,
-    };
-    const report = await copyPool(from, to, wanted);
+    const report = await copyPool(from, to, { ...poolOptions(options), stores, live, signal });
     for (const { name, index, records } of report.stores) {
       await context.stdout.line(`${name} (${index}): ${plural(records, 'record')}`);
     }
@@ -233,8 +196,6 @@ export const copy = defineCommand({
   },
 });
 
-const DROP_EXAMPLES = ['drop shm:demo users', 'drop shm:demo users --force'];
-
 export const drop = defineCommand({
   name: 'drop',
   arguments: '<url> <store>',
@@ -243,9 +204,8 @@ export const drop = defineCommand({
   options: {
     force: { about: 'Even while living clients have the store open' },
   },
-  examples: DROP_EXAMPLES,
+  examples: ['drop shm:demo users', 'drop shm:demo users --force'],
   async run(context, [url, store], { force }) {
-    sharedUrl(url, DROP_EXAMPLES[0]);
     const library = await context.library();
     const { bytes, heldBy } = await library.dropStore(url, store, { force });
     const size = formatSize(bytes);
@@ -258,8 +218,6 @@ export const drop = defineCommand({
   },
 });
 
-const DESTROY_EXAMPLES = ['destroy shm:demo', 'destroy file:/var/tmp/cities.pool --force'];
-
 export const destroy = defineCommand({
   name: 'destroy',
   arguments: '<url>',
@@ -267,17 +225,14 @@ export const destroy = defineCommand({
   options: {
     force: { about: 'Even while living clients are attached' },
   },
-  examples: DESTROY_EXAMPLES,
+  examples: ['destroy shm:demo', 'destroy file:/var/tmp/cities.pool --force'],
   async run(context, [url], { force }) {
-    sharedUrl(url, DESTROY_EXAMPLES[0]);
     const library = await context.library();
     await library.destroy(url, { force });
     await context.stdout.line(`destroyed ${url}`);
     return EXIT.ok;
   },
 });
-
-const STORES_EXAMPLES = ['stores shm:demo', 'stores shm:demo --json'];
 
 export const stores = defineCommand({
   name: 'stores',
@@ -286,33 +241,22 @@ export const stores = defineCommand({
   options: {
     json: { about: 'Print the list as JSON' },
   },
-  examples: STORES_EXAMPLES,
+  examples: ['stores shm:demo', 'stores shm:demo --json'],
   async run(context, [url], { json }) {
-    sharedUrl(url, STORES_EXAMPLES[0]);
     const library = await context.library();
     const report = await library.inspect(url, { client: 'stepwell stores' });
     const found = report.stores.map(({ name, index, state, records, memory }) => {
       const bytes = memory.records + memory.subtables + memory.directory;
       return { name, index, state, records, bytes };
     });
-    if (json) {
-      await context.stdout.line(JSON.stringify(found, null, 2));
-      return EXIT.ok;
-    }
-    const text = table(
-      [
-        { head: 'NAME' },
-        { head: 'INDEX' },
-        { head: 'STATE' },
-        { head: 'RECORDS', align: 'right' },
-        { head: 'MEMORY', align: 'right' },
-      ],
-      found.map(({ name, index, state, records, bytes }) => {
-        return [name, index, state, formatCount(records), formatSize(bytes)];
-      }),
-      styleFor(context.stdout.isTTY, context.env),
-    );
-    await context.stdout.line(found.length === 0 ? 'no stores' : text);
+    const rows = found.map(({ name, index, state, records, bytes }) => {
+      return [name, index, state, formatCount(records), formatSize(bytes)];
+    });
+    await printReport(context, found, json, (_, style) => {
+      return rows.length === 0
+        ? 'no stores'
+        : table('NAME | INDEX | STATE | RECORDS: | MEMORY:', rows, style);
+    });
     return EXIT.ok;
   },
 });

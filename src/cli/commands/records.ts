@@ -8,23 +8,20 @@ import { EXIT, UsageError } from '../failures.ts';
 import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { parseCount } from '../sizes.ts';
-import { definedOnly, STORE_OPTION, sharedUrl, storeNamed } from '../store-options.ts';
+import { STORE_OPTION, storeNamed } from '../store-options.ts';
 import { BINARY_OPTIONS, type WordForm, wordForm } from '../words.ts';
-
-const GET_EXAMPLES = [
-  'get shm:demo greeting',
-  'get shm:demo picture > picture.png',
-  'get shm:demo ff00 --hex',
-];
 
 export const get = defineCommand({
   name: 'get',
   arguments: '<url> <key>',
   summary: 'Write the value of a key to standard output, byte for byte',
   options: { ...STORE_OPTION, ...BINARY_OPTIONS },
-  examples: GET_EXAMPLES,
+  examples: [
+    'get shm:demo greeting',
+    'get shm:demo picture > picture.png',
+    'get shm:demo ff00 --hex',
+  ],
   async run(context, [url, word], options) {
-    sharedUrl(url, GET_EXAMPLES[0]);
     const form = wordForm(options);
     const key = form.read(word);
     const { open } = await context.library();
@@ -41,7 +38,7 @@ export const get = defineCommand({
         return EXIT.ok;
       }
       await context.stdout.write(value);
-      // A person wants the prompt on its own line; a program wants the value and nothing else.
+      // A person wants the prompt on its own line; a program wants only the value.
       if (context.stdout.isTTY) await context.stdout.write('\n');
       return EXIT.ok;
     } finally {
@@ -49,12 +46,6 @@ export const get = defineCommand({
     }
   },
 });
-
-const SET_EXAMPLES = [
-  'set shm:demo greeting hello',
-  'set shm:demo picture < picture.png',
-  'set shm:demo lock "$HOSTNAME" --insert',
-];
 
 export const set = defineCommand({
   name: 'set',
@@ -70,17 +61,20 @@ export const set = defineCommand({
     insert: { about: 'Only if the key is absent; exits with 1 otherwise' },
     update: { about: 'Only if the key is present; exits with 1 otherwise' },
   },
-  examples: SET_EXAMPLES,
+  examples: [
+    'set shm:demo greeting hello',
+    'set shm:demo picture < picture.png',
+    'set shm:demo lock "$HOSTNAME" --insert',
+  ],
   async run(context, [url, keyWord, word], options) {
-    sharedUrl(url, SET_EXAMPLES[0]);
     const form = wordForm(options);
     const key = form.read(keyWord);
     if (options.insert && options.update) {
-      throw new UsageError('--insert and --update exclude each other', SET_EXAMPLES[2]);
+      throw new UsageError('--insert and --update exclude each other');
     }
     const value = await readValue(word, form, context);
     const { open } = await context.library();
-    // An update succeeds only in a store that exists, so it need not create one.
+    // An update succeeds only in an existing store, so it does not create one.
     const create = !options.update;
     const store = await open(url, { ...storeNamed('set', options.store), create });
     try {
@@ -101,21 +95,18 @@ async function readValue(
 ): Promise<string | Uint8Array> {
   if (word !== undefined && word !== '-') return form.read(word);
   if (word === undefined && context.stdin.isTTY) {
-    throw new UsageError('no value: give one, or send it to standard input', SET_EXAMPLES[0]);
+    throw new UsageError('no value: give one, or send it to standard input');
   }
   return await buffer(context.stdin);
 }
-
-const DEL_EXAMPLES = ['del shm:demo greeting', 'del shm:demo user:1 user:2 user:3'];
 
 export const del = defineCommand({
   name: 'del',
   arguments: '<url> <...keys>',
   summary: 'Remove keys and print how many were there',
   options: { ...STORE_OPTION, ...BINARY_OPTIONS },
-  examples: DEL_EXAMPLES,
+  examples: ['del shm:demo greeting', 'del shm:demo user:1 user:2 user:3'],
   async run(context, [url, ...words], options) {
-    sharedUrl(url, DEL_EXAMPLES[0]);
     const form = wordForm(options);
     const keys = words.map((word) => form.read(word));
     const { open } = await context.library();
@@ -130,13 +121,6 @@ export const del = defineCommand({
 });
 
 const PAGE = 128;
-const SCAN_EXAMPLES = [
-  'scan shm:demo --prefix user: --limit 10',
-  'scan shm:demo --reverse --limit 1 --keys',
-  'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count',
-  'scan shm:demo --prefix 00ff --hex',
-];
-
 export const scan = defineCommand({
   name: 'scan',
   arguments: '<url>',
@@ -162,16 +146,20 @@ export const scan = defineCommand({
     ...STORE_OPTION,
     ...BINARY_OPTIONS,
   },
-  examples: SCAN_EXAMPLES,
+  examples: [
+    'scan shm:demo --prefix user: --limit 10',
+    'scan shm:demo --reverse --limit 1 --keys',
+    'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count',
+    'scan shm:demo --prefix 00ff --hex',
+  ],
   async run(context, [url], options) {
-    sharedUrl(url, SCAN_EXAMPLES[0]);
     const { reverse, limit, keys, count, format = 'jsonl' } = options;
     const form = wordForm(options);
     if (count && (keys || reverse || limit !== undefined)) {
-      throw new UsageError('--count goes with a range only', SCAN_EXAMPLES[2]);
+      throw new UsageError('--count goes with a range only');
     }
     const bounds = boundsOf(options, form);
-    const range: ScanOptions = { ...bounds, reverse, ...definedOnly({ limit }) };
+    const range: ScanOptions = { ...bounds, reverse, limit };
     const { open } = await context.library();
     const store = await open(url, { ...storeNamed('scan', options.store), create: false });
     try {
@@ -188,11 +176,13 @@ export const scan = defineCommand({
 type BoundWords = { [name in 'prefix' | keyof RangeBounds]: string | undefined };
 
 function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): RangeBounds {
-  const words = Object.entries(definedOnly({ gte, gt, lte, lt }));
-  const bounds = Object.fromEntries(words.map(([name, word]) => [name, form.read(word)]));
+  const bounds: RangeBounds = {};
+  for (const [name, word] of Object.entries({ gte, gt, lte, lt })) {
+    if (word !== undefined) bounds[name as keyof RangeBounds] = form.read(word);
+  }
   if (prefix === undefined) return bounds;
   if (Object.keys(bounds).length === 0) return prefixRange(form.read(prefix));
-  throw new UsageError('--prefix is a range of its own', SCAN_EXAMPLES[0]);
+  throw new UsageError('--prefix is a range of its own');
 }
 
 async function writeRecords(

@@ -5,36 +5,26 @@ import type { OpenOptions, PoolHandle } from '../../store/api.ts';
 import { isRemote } from '../../store/remote/address.ts';
 import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
-import type { Context, Gateway, Library } from '../context.ts';
+import { aborted, type Context, type Gateway, type Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatSize, parseCount, parseSize } from '../sizes.ts';
 import {
-  definedOnly,
-  listenPlace,
   POOL_OPTIONS,
   poolOptions,
   STORE_OPTION,
   storeNamed,
+  TLS_OPTIONS,
   tlsFrom,
 } from '../store-options.ts';
 import { type Style, styleFor } from '../terminal/style.ts';
 import { facts } from '../terminal/table.ts';
-import { passwordsFrom } from './web.ts';
+import { passwordsFrom, startPage } from './web.ts';
 
 const DEFAULT_URL = 'shm:stepwell';
 const DEFAULT_HOST = '127.0.0.1';
 const DEFAULT_PORT = 6380;
 /** As many as Redis has. */
 const DATABASES_MAX = 16;
-interface PageOptions {
-  web: string | undefined;
-  'password-file': string | undefined;
-  'tls-cert': string | undefined;
-  'tls-key': string | undefined;
-}
-
-const EXAMPLE = 'serve --tls-cert cert.pem --tls-key key.pem';
-
 export const serve = defineCommand({
   name: 'serve',
   arguments: '[url]',
@@ -67,8 +57,7 @@ export const serve = defineCommand({
       about: `Databases that SELECT knows (default: ${DATABASES_MAX}, over a network 1)`,
     },
     'password-file': { value: 'PATH', about: 'Let only clients in that know a password of it' },
-    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
     web: { value: 'HOST:PORT', about: 'Serve a page about the pool, too, as `stepwell web` does' },
     'max-connections': { value: 'N', read: parseCount(1), about: 'Refuse more clients than this' },
     'max-request': {
@@ -86,7 +75,7 @@ export const serve = defineCommand({
   },
   examples: ['serve', 'serve shm:demo --port 6390 --store sessions', 'serve tcp://127.0.0.1:7471'],
   async run(context, [url = DEFAULT_URL], options) {
-    // Asked for first: a Ctrl-C from here on must find its handler.
+    // Read first, so that a Ctrl-C from here on finds its handler.
     const { signal } = context;
     const library = await context.library();
     const serveRedis = await context.serveRedis(url);
@@ -99,21 +88,27 @@ export const serve = defineCommand({
     let page: WebServer | undefined;
     try {
       const place = await describePlace(library, stores.first.handle, url);
-      page = await servePage(context, stores.first.handle, url, options);
+      // With the gateway's passwords and certificate.
+      if (options.web !== undefined) {
+        page = await startPage(context, stores.first.handle, url, options.web, options);
+      }
       const gateway = await serveRedis({
         ...stores.gatewayOptions(databases),
         host: options.host ?? DEFAULT_HOST,
         port: options.port ?? DEFAULT_PORT,
-        ...definedOnly({
-          passwords: passwordsFrom(options['password-file']),
-          tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
-          maxConnections: options['max-connections'],
-          maxRequestBytes: options['max-request'],
-          maxClientBytes: options['max-client-memory'],
-        }),
+        passwords: passwordsFrom(options['password-file']),
+        tls: tlsFrom(options['tls-cert'], options['tls-key']),
+        maxConnections: options['max-connections'],
+        maxRequestBytes: options['max-request'],
+        maxClientBytes: options['max-client-memory'],
         onError: (error) => complain(context, error),
       });
-      await serveUntil(signal, gateway, () => announce(context, gateway, url, place, page));
+      try {
+        await announce(context, gateway, url, place, page);
+        await aborted(signal);
+      } finally {
+        await gateway.close();
+      }
       await context.stdout.line('stopped; the pool is kept');
       return EXIT.ok;
     } finally {
@@ -122,40 +117,6 @@ export const serve = defineCommand({
     }
   },
 });
-
-/** The page has the gateway's passwords and certificate. */
-async function servePage(
-  context: Context,
-  place: PoolHandle,
-  url: string,
-  options: PageOptions,
-): Promise<WebServer | undefined> {
-  if (options.web === undefined) return undefined;
-  const serveWeb = await context.serveWeb();
-  return await serveWeb({
-    place,
-    url,
-    ...listenPlace(options.web, EXAMPLE),
-    ...definedOnly({
-      passwords: passwordsFrom(options['password-file']),
-      tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
-    }),
-  });
-}
-
-async function serveUntil(
-  signal: AbortSignal,
-  gateway: Gateway,
-  announced: () => Promise<void>,
-): Promise<void> {
-  try {
-    await announced();
-    if (signal.aborted) return;
-    await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-  } finally {
-    await gateway.close();
-  }
-}
 
 async function announce(
   context: Context,
@@ -208,9 +169,9 @@ function complain(context: Context, error: unknown): void {
 type Served = Awaited<ReturnType<Library['openServed']>>;
 
 /**
- * The stores that `stepwell serve` opens: the one that it was asked for, which is database 0, and
- * beside it `NAME.db1` and so on and `NAME.messages`. In a pool on this machine they are opened
- * when a client first needs them. Over a network opening takes time, so that all are opened first.
+ * The stores that `stepwell serve` opens: the named one, which is database 0, and beside it
+ * `NAME.db1` and so on, and `NAME.messages`. In a pool on this machine they are opened when a
+ * client first needs them. Over a network opening takes time, so all are opened at the start.
  */
 class ServedStores {
   readonly first: Served;
@@ -228,7 +189,7 @@ class ServedStores {
     this.#isRemote = isRemote(url);
   }
 
-  /** `databases` is how many there are with the first one. */
+  /** `databases` is their number, including the first. */
   static async open(
     library: Library,
     url: string,
@@ -240,7 +201,7 @@ class ServedStores {
     return stores;
   }
 
-  /** What the gateway is told of these stores. */
+  /** The options of the gateway that concern these stores. */
   gatewayOptions(
     databases: number,
   ): Pick<GatewayOptions, 'databases' | 'messages' | 'pool' | 'store'> {

@@ -5,24 +5,15 @@ import type { MemoryNodeReport, MemoryNodesReport } from '../../store/remote/mem
 import type { EtcdCoordinator } from '../../store/servers/coordination/etcd-coordinator.ts';
 import type { RunningNode } from '../../store/servers/memory-node.ts';
 import { defineCommand } from '../command.ts';
-import type { Context } from '../context.ts';
+import { aborted, type Context, printReport } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
 import { formatCount, formatSize, parseCount, parseSeconds, parseSize, plural } from '../sizes.ts';
-import {
-  definedOnly,
-  listenPlace,
-  STORE_OPTION,
-  sharedUrl,
-  storeNamed,
-  tlsFrom,
-} from '../store-options.ts';
+import { listenPlace, STORE_OPTION, storeNamed, TLS_OPTIONS, tlsFrom } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
-import { type Style, styleFor } from '../terminal/style.ts';
+import type { Style } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';
 
 const DEFAULT_LISTEN = '127.0.0.1:7471';
-const EXAMPLE = 'memory-node --listen 127.0.0.1:7471 --size 4g';
-
 export const memoryNode = defineCommand({
   name: 'memory-node',
   arguments: '',
@@ -56,8 +47,7 @@ export const memoryNode = defineCommand({
       value: 'PATH',
       about: 'Read another secret from a file: who knows only that may only read',
     },
-    'tls-cert': { value: 'PATH', about: 'Listen with TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
     'max-connections': {
       value: 'N',
       read: parseCount(1),
@@ -94,7 +84,7 @@ export const memoryNode = defineCommand({
     },
   },
   examples: [
-    EXAMPLE,
+    'memory-node --listen 127.0.0.1:7471 --size 4g',
     'memory-node --fabric ucx --device mlx5_0:1 --listen 0.0.0.0:7471 --secret-file secret',
     'memory-node --listen 0.0.0.0:7471 --file /data/pool --secret-file secret',
   ],
@@ -102,31 +92,25 @@ export const memoryNode = defineCommand({
     const { signal } = context;
     const start = await context.memoryNodes();
     const node = await start({
-      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLE),
-      ...definedOnly({
-        size: options.size,
-        regionSize: options['region-size'],
-        file: options.file,
-        secret: secretFrom(undefined, context.env, options['secret-file']),
-        readSecret: secretFrom(undefined, {}, options['read-secret-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLE),
-        maxConnections: options['max-connections'],
-        outstandingBytesMax: options['max-outstanding'],
-        bufferedBytesMax: options['max-buffered'],
-        frameBytesMax: options['max-frame'],
-        fabric: options.fabric as 'tcp' | 'ucx' | undefined,
-        device: options.device,
-        transports: options.transports,
-        leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
-      }),
+      ...listenPlace(options.listen ?? DEFAULT_LISTEN),
+      size: options.size,
+      regionSize: options['region-size'],
+      file: options.file,
+      secret: secretFrom(undefined, context.env, options['secret-file']),
+      readSecret: secretFrom(undefined, {}, options['read-secret-file']),
+      tls: tlsFrom(options['tls-cert'], options['tls-key']),
+      maxConnections: options['max-connections'],
+      outstandingBytesMax: options['max-outstanding'],
+      bufferedBytesMax: options['max-buffered'],
+      frameBytesMax: options['max-frame'],
+      fabric: options.fabric as 'tcp' | 'ucx' | undefined,
+      device: options.device,
+      transports: options.transports,
+      leaseMs: options.lease === undefined ? undefined : 1000 * options.lease,
     });
     await announce(context, node, options);
-    const stopped = new Promise((resolve) => {
-      if (signal.aborted) resolve(undefined);
-      signal.addEventListener('abort', resolve, { once: true });
-    });
-    // A node whose thread fails ends with its error.
-    await Promise.race([stopped, node.ended]);
+    // If the node's thread fails, the command ends with its error.
+    await Promise.race([aborted(signal), node.ended]);
     await node.stop();
     const kept = options.file === undefined ? 'its memory is gone' : `${options.file} is kept`;
     await context.stdout.line(`stopped; ${kept}`);
@@ -147,11 +131,6 @@ async function announce(
   await context.stdout.line('Ctrl-C ends it.');
 }
 
-const NODES_EXAMPLES = [
-  'nodes tcp://a:7471,b:7471/users',
-  'nodes tcp://a:7471,b:7471/users --remove 2',
-];
-
 export const nodes = defineCommand({
   name: 'nodes',
   arguments: '<url>',
@@ -167,23 +146,20 @@ export const nodes = defineCommand({
     ...STORE_OPTION,
     json: { about: 'Print the report as JSON' },
   },
-  examples: NODES_EXAMPLES,
+  examples: ['nodes tcp://a:7471,b:7471/users', 'nodes tcp://a:7471,b:7471/users --remove 2'],
   async run(context, [url], { add, remove, store, json }) {
-    if (!isRemote(url))
-      throw new UsageError('only a tcp: pool has memory nodes', NODES_EXAMPLES[0]);
+    if (!isRemote(url)) throw new UsageError('only a tcp: pool has memory nodes');
     const { memoryNodes } = await import('../../store/remote/memory-nodes.ts');
     const progress = new Progress(context, 'moving', 'steps');
     const report = await memoryNodes(url, {
       ...storeNamed('nodes', store),
-      ...definedOnly({ add: add?.split(','), remove: remove?.split(',') }),
+      add: add?.split(','),
+      remove: remove?.split(','),
       onProgress: (done, total) => progress.update(done, total),
-      ...((add ?? remove) ? { signal: context.signal } : {}),
+      signal: (add ?? remove) ? context.signal : undefined,
     });
     progress.clear();
-    const style = styleFor(context.stdout.isTTY, context.env);
-    await context.stdout.line(
-      json ? JSON.stringify(report, null, 2) : describeNodes(report, style),
-    );
+    await printReport(context, report, json, describeNodes);
     return EXIT.ok;
   },
 });
@@ -193,11 +169,8 @@ function describeNodes(
   style: Style,
 ): string {
   const placed = all.some((node) => node.parts !== undefined);
-  const columns = ['NODE', 'ADDRESS', ...(placed ? ['PLACED', 'PARTS', 'TABLES'] : [])];
-  const heads = [...columns, 'TABLE CHUNKS', 'RECORD CHUNKS', 'SPANS'].map((head) => ({
-    head,
-    ...(head === 'ADDRESS' || head === 'PLACED' ? {} : { align: 'right' as const }),
-  }));
+  const placing = placed ? ' | PLACED | PARTS: | TABLES:' : '';
+  const heads = `NODE: | ADDRESS${placing} | TABLE CHUNKS: | RECORD CHUNKS: | SPANS:`;
   const rows = all.map((node) => [
     String(node.number),
     node.address,
@@ -255,16 +228,15 @@ export const indexServer = defineCommand({
     'index-server file:/data/pool --store demo --role hash',
     'index-server tcp://node:7471/demo --etcd etcd-1:2379,etcd-2:2379',
   ],
-  async run(context, [given], options) {
+  async run(context, [url], options) {
     const { signal } = context;
-    const url = sharedUrl(given, 'index-server shm:demo');
     const role = options.role ?? 'both';
     const { openIndexServer, serveIndex } = await import('../../store/servers/index-server.ts');
     const coordinator = await coordinatorOf(options.etcd, options['etcd-ttl']);
     const server = await openIndexServer(url, {
       ...storeNamed('index-server', options.store),
-      ...(coordinator && { coordinator }),
-      ...(options.pairs !== undefined && { pairs: options.pairs }),
+      coordinator,
+      pairs: options.pairs,
       role,
     }).catch(async (error: unknown) => {
       await coordinator?.close();

@@ -11,17 +11,12 @@ import { defineCommand } from '../command.ts';
 import type { Context, ExitHost } from '../context.ts';
 import { EXIT } from '../failures.ts';
 import { formatCount, formatDuration, formatRatio, formatSize, parseSeconds } from '../sizes.ts';
-import { sharedUrl } from '../store-options.ts';
+import { barOf } from '../terminal/progress.ts';
 import { printable, type Style, styleFor } from '../terminal/style.ts';
-import { type Column, table } from '../terminal/table.ts';
+import { table } from '../terminal/table.ts';
 
-const EXAMPLES = [
-  'top shm:demo',
-  'top shm:demo --once --json | jq .sum',
-  'top tcp://127.0.0.1:7471',
-];
 const INTERVAL_SECONDS = 1;
-/** A rate needs two looks, and clients tell once a second. */
+/** A rate needs two readings, and clients report once a second. */
 const ONCE_SECONDS = 2.2;
 
 export const top = defineCommand({
@@ -43,9 +38,8 @@ export const top = defineCommand({
     once: { about: 'Print one view and end' },
     json: { about: 'Print JSON' },
   },
-  examples: EXAMPLES,
+  examples: ['top shm:demo', 'top shm:demo --once --json | jq .sum', 'top tcp://127.0.0.1:7471'],
   async run(context, [url], { interval = INTERVAL_SECONDS, once, json }) {
-    sharedUrl(url, EXAMPLES[0]);
     const { signal } = context;
     const observe = await context.observe();
     const observer = await observe(url, url, { client: 'stepwell top' });
@@ -86,7 +80,7 @@ async function printLines(
   }
 }
 
-/** A look that fails is told in place of the view, and the next one attaches again. */
+/** Redraws the view. A failure is shown in its place, and the next reading attaches again. */
 async function show(
   context: Context,
   observer: PoolObserver,
@@ -123,35 +117,16 @@ async function show(
 const PLAIN = styleFor(false, {});
 const BAR_WIDTH = 20;
 const ABSENT = '-';
-/** Below it a store and a client are still worth their line. */
+/** Rows of stores and of clients that are shown even on a small terminal. */
 const ROWS_MIN = 2;
-/** How many clients to name whose memory is waiting. */
+/** How many clients with waiting memory to name. */
 const OWNERS_MAX = 3;
 
-const STORE_COLUMNS: readonly Column[] = [
-  { head: 'STORE' },
-  { head: 'INDEX' },
-  { head: 'RECORDS', align: 'right' },
-  { head: 'LOAD', align: 'right' },
-  { head: 'MEMORY', align: 'right' },
-  { head: 'BOUND', align: 'right' },
-  { head: 'HITS', align: 'right' },
-  { head: 'EVICTED/S', align: 'right' },
-];
+const STORE_COLUMNS = 'STORE | INDEX | RECORDS: | LOAD: | MEMORY: | BOUND: | HITS: | EVICTED/S:';
 
-const CLIENT_COLUMNS: readonly Column[] = [
-  { head: 'CLIENT' },
-  { head: 'PID', align: 'right' },
-  { head: 'READS/S', align: 'right' },
-  { head: 'WRITES/S', align: 'right' },
-  { head: 'SCANNED/S', align: 'right' },
-  { head: 'HITS', align: 'right' },
-  { head: 'READ P99', align: 'right' },
-  { head: 'WRITE P99', align: 'right' },
-  { head: 'CLAIMED', align: 'right' },
-  { head: 'WAITING', align: 'right' },
-  { head: 'TOLD', align: 'right' },
-];
+const CLIENT_COLUMNS =
+  'CLIENT | PID: | READS/S: | WRITES/S: | SCANNED/S: | HITS: | READ P99: | WRITE P99: | ' +
+  'CLAIMED: | WAITING: | TOLD:';
 
 const NOTES = [
   'Clients tell their figures once a second. Percentiles: the slowest client, last 10 to 20 s.',
@@ -195,7 +170,7 @@ function headLines(figures: PoolFigures): string[] {
   ].join('');
   return [
     `${printable(figures.url)}  made ${formatDuration((at - createdAt) / 1000)} ago`,
-    `Memory   ${bar(share)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
+    `Memory   ${barOf(share, BAR_WIDTH)} ${formatSize(bytesUsed)} of ${formatSize(sizeMax)}, ` +
       formatRatio(share),
     ...memoryLines(figures),
     `Clients  ${formatCount(clients.length)} of ${formatCount(clientsMax)}${notes}`,
@@ -205,7 +180,7 @@ function headLines(figures: PoolFigures): string[] {
   ];
 }
 
-/** Where the memory is, whose memory waits for an epoch, and which clients hold it back. */
+/** The memory by state, the clients whose memory waits, and those that hold it back. */
 function memoryLines({ memory, clients }: PoolFigures): string[] {
   const size = (of: 'live' | 'freeBlocks' | 'freeChunks' | 'claimed' | 'waiting' | 'overhead') =>
     formatSize(memory[of]);
@@ -222,11 +197,6 @@ function memoryLines({ memory, clients }: PoolFigures): string[] {
   const by = holders.length === 0 ? '' : `; held back by ${holders.join(', ')}`;
   const of = whose.length === 0 ? '' : `:${whose.join(',')}`;
   return [...lines, `Waiting  ${size('waiting')}${of}${by}`];
-}
-
-function bar(share: number): string {
-  const filled = Math.round(Math.min(1, share) * BAR_WIDTH);
-  return '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
 }
 
 function rate(perSecond: number): string {
@@ -292,7 +262,7 @@ function clientRow(client: ClientRates): string[] {
 }
 
 function tableLines(
-  columns: readonly Column[],
+  columns: string,
   rows: string[][],
   most: number,
   nothing: string,
@@ -319,15 +289,15 @@ const SHOW_CURSOR = '\x1b[?25h';
 const HOME = '\x1b[H';
 const ERASE_LINE_END = '\x1b[K';
 const ERASE_BELOW = '\x1b[J';
-/** Terminals that know it show what is between the two at once; others leave it out. */
+/** Terminals that know these show everything in between at once; others ignore them. */
 const BEGIN_TOGETHER = '\x1b[?2026h';
 const END_TOGETHER = '\x1b[?2026l';
 
 const CTRL_C = '\x03';
 
 /**
- * The whole terminal, for a view that is drawn again and again. `close` brings back what was there;
- * so does the end of the process.
+ * The whole terminal, for a view that is redrawn. `close`, or the end of the process, restores what
+ * was there.
  */
 export class Screen {
   readonly #context: Pick<Context, 'stdin' | 'stdout'>;
@@ -341,7 +311,7 @@ export class Screen {
   };
   #isOpen = true;
 
-  /** `onKey` gets each character that is typed, Ctrl-C as `q`. */
+  /** `onKey` gets each typed character, and `q` for Ctrl-C. */
   constructor(
     context: Pick<Context, 'stdin' | 'stdout'>,
     host: ExitHost,
@@ -362,7 +332,7 @@ export class Screen {
     stdout.writeNow(ALTERNATE + HIDE_CURSOR);
   }
 
-  /** In one write, line over line: nothing is erased before it is drawn again. */
+  /** Overwrites line by line in one write, so the view does not flicker. */
   draw(lines: readonly string[]): void {
     if (!this.#isOpen) return;
     const text = lines.join(`${ERASE_LINE_END}\r\n`);

@@ -1,11 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { Passwords } from '../../gateway/passwords.ts';
+import type { PoolHandle } from '../../store/api.ts';
+import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
+import { aborted, type Context } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { definedOnly, listenPlace, sharedUrl, tlsFrom } from '../store-options.ts';
+import { listenPlace, TLS_OPTIONS, tlsFrom } from '../store-options.ts';
 import { styleFor } from '../terminal/style.ts';
 
-const EXAMPLES = ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'];
 const DEFAULT_LISTEN = '127.0.0.1:6390';
 
 export const web = defineCommand({
@@ -23,36 +25,41 @@ export const web = defineCommand({
       about: `Where the page is served, port 0 for any free one (default: ${DEFAULT_LISTEN})`,
     },
     'password-file': { value: 'PATH', about: 'Admit only users listed in this file' },
-    'tls-cert': { value: 'PATH', about: 'Serve over TLS: the certificate, in PEM' },
-    'tls-key': { value: 'PATH', about: 'Its key, in PEM' },
+    ...TLS_OPTIONS,
   },
-  examples: EXAMPLES,
+  examples: ['web shm:demo', 'web tcp://127.0.0.1:7471 --listen 127.0.0.1:8080'],
   async run(context, [url], options) {
-    sharedUrl(url, EXAMPLES[0]);
     const { signal } = context;
-    const serve = await context.serveWeb();
-    const page = await serve({
-      place: url,
-      url,
-      ...listenPlace(options.listen ?? DEFAULT_LISTEN, EXAMPLES[1]),
-      ...definedOnly({
-        passwords: passwordsFrom(options['password-file']),
-        tls: tlsFrom(options['tls-cert'], options['tls-key'], EXAMPLES[1]),
-      }),
-    });
+    const page = await startPage(context, url, url, options.listen ?? DEFAULT_LISTEN, options);
     try {
       const style = styleFor(context.stdout.isTTY, context.env);
       await context.stdout.line(`Page about ${url} on ${style.bold(page.url)}`);
       await context.stdout.line('Ctrl-C ends it.');
-      if (!signal.aborted) {
-        await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      }
+      await aborted(signal);
     } finally {
       await page.close();
     }
     return EXIT.ok;
   },
 });
+
+/** Starts the page with the passwords and the certificate that the options name. */
+export async function startPage(
+  context: Context,
+  place: string | PoolHandle,
+  url: string,
+  listen: string,
+  options: { [name in 'password-file' | 'tls-cert' | 'tls-key']: string | undefined },
+): Promise<WebServer> {
+  const serve = await context.serveWeb();
+  return await serve({
+    place,
+    url,
+    ...listenPlace(listen),
+    passwords: passwordsFrom(options['password-file']),
+    tls: tlsFrom(options['tls-cert'], options['tls-key']),
+  });
+}
 
 /** The users and passwords in a file, or undefined without a path. */
 export function passwordsFrom(path: string | undefined): Record<string, string> | undefined {

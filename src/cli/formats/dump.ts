@@ -5,16 +5,16 @@ import { strictText } from './utf8.ts';
 /** Text, or bytes that are not well-formed UTF-8. */
 export type DumpField = string | { base64: string };
 
-/** One record of a dump, as it stands on a line of JSON. */
+/** One record of a dump: a line of JSON. */
 export interface DumpRecord {
   key: DumpField;
   value: DumpField;
   version?: number;
-  /** The value was stored as bytes though it is well-formed text; load it as bytes. */
+  /** The value is well-formed text, but was stored as bytes. */
   bytes?: true;
-  /** Key and value are both bytes in this notation. */
+  /** Key and value are bytes in this notation. */
   encoding?: BinaryNotation;
-  /** The value in that notation was stored as text. */
+  /** The value in this notation was stored as text. */
   text?: true;
   /** When the record expires, in milliseconds since 1970. */
   expiresAt?: number;
@@ -24,27 +24,13 @@ export interface DumpRecord {
 }
 
 export const DUMP_COLUMNS = ['key', 'value', 'version', 'encoding'] as const;
-const MEMBERS: ReadonlySet<string> = new Set([
-  'key',
-  'value',
-  'version',
-  'bytes',
-  'encoding',
-  'text',
-  'expiresAt',
-  'ttlMs',
-  'sliding',
-]);
+const MEMBERS = 'key value version bytes encoding text expiresAt ttlMs sliding'.split(' ');
 
-/** The fields of a record that a dump or a scan writes; a scan has no versions. */
+/** A record that `dump` or `scan` writes; a scan has no versions. */
 type Dumped = Omit<Entry<Value>, 'version'> & { version?: number };
 
-function dumpRecord(
-  { expires, ...entry }: Dumped,
-  notation: BinaryNotation | undefined,
-): DumpRecord {
-  const record = contentRecord(entry, notation);
-  return expires === undefined ? record : Object.assign(record, expires);
+function dumpRecord({ expires, ...entry }: Dumped, notation?: BinaryNotation): DumpRecord {
+  return Object.assign(contentRecord(entry, notation), expires);
 }
 
 function contentRecord(
@@ -69,11 +55,11 @@ function field(content: Key | Value): DumpField {
   return text ?? { base64: Buffer.from(content).toString('base64') };
 }
 
-/** Whether a record of a JSON file is one that `dump` wrote, and not the user's own. */
+/** Whether `dump` wrote a record of a JSON file, and not the user. */
 export function isDumpRecord(record: unknown): record is DumpRecord {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) return false;
   const { key, value, encoding, expiresAt, ttlMs, sliding } = record as Partial<DumpRecord>;
-  if (!Object.keys(record).every((name) => MEMBERS.has(name))) return false;
+  if (!Object.keys(record).every((name) => MEMBERS.includes(name))) return false;
   if (expiresAt !== undefined && (!isTime(expiresAt) || ttlMs !== undefined)) return false;
   if ((ttlMs !== undefined || sliding !== undefined) && !(isTime(ttlMs) && sliding)) return false;
   if (encoding === undefined) return isField(key) && isField(value);
@@ -92,7 +78,7 @@ function isField(content: unknown): content is DumpField {
   return typeof (content as { base64?: unknown }).base64 === 'string';
 }
 
-/** A record to be stored, and when it expires if it does. */
+/** A record to store, and its expiry, if it has one. */
 export type LoadEntry = [key: Key, value: Value, expires?: ExpiryOptions];
 
 export function entryOfDump(record: DumpRecord): LoadEntry {
@@ -124,7 +110,7 @@ function valueContent(content: Value, isBytes: boolean, isText: boolean): Value 
   return text;
 }
 
-/** The cells of a record in a CSV or TSV dump; `encoding` says which cells are not plain text. */
+/** The cells of a record in CSV or TSV; `encoding` says which of them are not plain text. */
 function dumpCells(record: DumpRecord): string[] {
   const encoding: string[] = [];
   const cell = (name: string, content: DumpField): string => {
@@ -163,7 +149,7 @@ export interface DumpWriter {
   line(entry: Dumped): string;
 }
 
-/** With a notation, every key and value is written in it, even text. */
+/** Writes every key and value in the notation, if there is one, even text. */
 export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv', notation?: BinaryNotation): DumpWriter {
   const record = (entry: Dumped) => dumpRecord(entry, notation);
   if (format === 'jsonl') {
@@ -176,7 +162,7 @@ export function dumpWriter(format: 'jsonl' | 'csv' | 'tsv', notation?: BinaryNot
   };
 }
 
-/** Quotes as RFC 4180 does, and also around tabs and spaces at the ends, which readers may trim. */
+/** Quotes as in RFC 4180, and also tabs, and spaces at the ends, which readers may trim. */
 function quoted(cell: string): string {
   if (!/[",\t\r\n]|^[\s\ufeff]|\s$/.test(cell)) return cell;
   return `"${cell.replaceAll('"', '""')}"`;
@@ -186,7 +172,7 @@ function quoted(cell: string): string {
 const BINARY_NOTATIONS = ['hex', 'base64'] as const;
 export type BinaryNotation = (typeof BINARY_NOTATIONS)[number];
 
-/** Undefined if any of the text is invalid: Node would silently drop that part. */
+/** Undefined if any part of the text is invalid: Node would silently drop that part. */
 export function decodeStrictly(text: string, notation: BinaryNotation): Uint8Array | undefined {
   const bytes = Buffer.from(text, notation);
   const again = bytes.toString(notation);

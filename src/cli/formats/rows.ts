@@ -5,12 +5,12 @@ import { InputError, UsageError } from '../failures.ts';
 import { DUMP_COLUMNS, type DumpRecord, recordOfCells } from './dump.ts';
 import { strictText, withoutByteOrderMark } from './utf8.ts';
 
-/** One record of an input, or what is wrong with it. */
+/** One record of the input, or what is wrong with it. */
 export interface Row {
-  /** Number of its line or, in a JSON array, of the record; from 1. */
+  /** Number of the line or, in a JSON array, of the record; from 1. */
   at: number;
   record?: unknown;
-  /** The record's JSON text, kept because parsing could lose digits of a number. */
+  /** The record as JSON text: parsing could lose digits of a number. */
   text?: string;
   problem?: string;
 }
@@ -18,9 +18,9 @@ export interface Row {
 export interface RowSource {
   unit: 'line' | 'record';
   rows: AsyncIterable<Row>;
-  /** The share of rows yielded so far, 0..1, if the bytes read do not show it. */
+  /** The share of rows yielded so far, from 0 to 1, if the bytes read do not show it. */
   share?: () => number;
-  /** The key's column if the user names none; only formats with ordered columns have it. */
+  /** The default key column, in formats with ordered columns. */
   firstColumn?: () => string | undefined;
 }
 
@@ -66,12 +66,12 @@ export function readRows(
   return readCsv(bytes, { ...options, delimiter: format === 'csv' ? ',' : '\t' });
 }
 
-/** A little more than the largest value takes if every character is a doubled quote. */
+/** More than the largest value takes if every character is a doubled quote. */
 const LARGEST_RECORD = 256 * 1024 * 1024;
 
 interface CsvOptions {
   delimiter: ',' | '\t';
-  /** Read rows with a dump's columns as dumped records. */
+  /** Whether to read rows with the columns of a dump as dumped records. */
   recogniseDump: boolean;
 }
 
@@ -94,17 +94,17 @@ function readCsv(bytes: AsyncIterable<Uint8Array>, options: CsvOptions): RowSour
     delimiter: options.delimiter,
     info: true,
     max_record_size: LARGEST_RECORD,
-    // Tab-separated files mostly come without quoting, so a quote inside a field is only a quote.
+    // Tab-separated files are rarely quoted, so a quote inside a field is just a character.
     relax_quotes: options.delimiter === '\t',
     skip_empty_lines: true,
     skip_records_with_error: true,
-    // Takes the record's place in the stream, so that earlier records are yielded first.
+    // Replaces the record in the stream, so that earlier records are yielded first.
     on_skip: (error) => {
       parser.push({ at: lineOf(error), problem: error?.message ?? 'cannot be read' });
       return undefined;
     },
   });
-  // Errors of the source reach the parser's reader.
+  // Passes errors of the source to the parser's reader.
   pipeline(Readable.from(wellFormed(bytes)), parser, () => {});
   const isDump = () => options.recogniseDump && header.join() === DUMP_COLUMNS.join();
   return { unit: 'line', rows: csvRows(parser, isDump), firstColumn: () => header[0] };

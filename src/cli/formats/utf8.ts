@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
-/** The text of well-formed UTF-8, else undefined. It never puts in replacement characters. */
+/** The text, or undefined if the bytes are not well-formed UTF-8. */
 export function strictText(bytes: Uint8Array): string | undefined {
   if (!isUtf8(bytes)) return undefined;
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8');

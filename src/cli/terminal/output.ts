@@ -1,6 +1,6 @@
 import { OutputClosed } from '../failures.ts';
 
-/** The part of a writable stream that the commands need; process.stdout is one. */
+/** The part of a writable stream that commands need, such as process.stdout. */
 export interface Sink {
   write(chunk: string | Uint8Array): boolean;
   on(event: 'error', listener: (error: Error) => void): unknown;
@@ -12,7 +12,7 @@ export interface Sink {
   readonly rows?: number;
 }
 
-/** Standard output or standard error, with backpressure and a quiet end when the reader is gone. */
+/** Standard output or error, with backpressure, which ends silently when the reader is gone. */
 export class Output {
   readonly isTTY: boolean;
   readonly #sink: Sink;
@@ -28,7 +28,7 @@ export class Output {
     });
   }
 
-  /** Asked each time: a terminal may be resized. Some say 0 when they do not know. */
+  /** Not cached, because a terminal may be resized. Some report 0 if they do not know. */
   get columns(): number {
     return this.#sink.columns || 80;
   }
@@ -45,7 +45,7 @@ export class Output {
     this.#sink.off('resize', listener);
   }
 
-  /** Resolves when the sink wants more. */
+  /** Resolves when the sink accepts more. */
   async write(chunk: string | Uint8Array): Promise<void> {
     this.#refuseAfterFailure();
     if (this.#sink.write(chunk)) return;
@@ -62,7 +62,7 @@ export class Output {
     await this.write(`${text}\n`);
   }
 
-  /** For diagnostics, which must not fail or wait: progress bars and error messages. */
+  /** For progress bars and error messages, which must not fail or wait. */
   writeNow(text: string): void {
     if (this.#failure === undefined) this.#sink.write(text);
   }

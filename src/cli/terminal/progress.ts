@@ -8,17 +8,17 @@ const BAR_WIDTH = 24;
 
 export interface ProgressState {
   label: string;
-  /** How far along, in the unit of `total`. */
+  /** Progress, in the unit of `total`. */
   done: number;
-  /** Unknown when the input is a pipe. */
+  /** Undefined if the input is a pipe. */
   total: number | undefined;
   unit: 'bytes' | 'steps';
-  /** Records handled, if `done` counts something else. */
+  /** Records so far, if `done` counts something else. */
   records?: number;
   elapsedMs: number;
 }
 
-/** One line that fits the terminal: it leaves out the rightmost parts that do not fit. */
+/** A line that fits the terminal. Parts that do not fit are omitted from the right. */
 export function progressLine(state: ProgressState, columns: number, style: Style): string {
   const { label, bar, rest } = progressParts(state);
   let line = bar === '' ? label : `${label} ${style.green(bar)}`;
@@ -39,8 +39,7 @@ function progressParts(state: ProgressState): { label: string; bar: string; rest
   let bar = '';
   if (total !== undefined && total > 0) {
     const share = Math.min(1, done / total);
-    const filled = Math.round(share * BAR_WIDTH);
-    bar = '█'.repeat(filled) + '░'.repeat(BAR_WIDTH - filled);
+    bar = barOf(share, BAR_WIDTH);
     rest.push(formatRatio(share), `${amount(done)} of ${amount(total)}`);
   } else {
     rest.push(amount(done));
@@ -55,7 +54,13 @@ function progressParts(state: ProgressState): { label: string; bar: string; rest
   return { label, bar, rest };
 }
 
-/** A bar redrawn in place on a terminal; elsewhere a line every 5 s, so that logs stay short. */
+/** A bar of text that shows a share from 0 to 1. */
+export function barOf(share: number, width: number): string {
+  const filled = Math.round(Math.min(1, share) * width);
+  return '█'.repeat(filled) + '░'.repeat(width - filled);
+}
+
+/** A bar that is redrawn in place on a terminal; in logs, a line every 5 s. */
 export class Progress {
   readonly #output: Output;
   readonly #style: Style;
@@ -97,7 +102,7 @@ export class Progress {
     return (this.#now() - this.#start) / 1000;
   }
 
-  /** Erases the bar, before anything else is written to the terminal. */
+  /** Erases the bar. Call before writing anything else to the terminal. */
   clear(): void {
     if (this.#drawn && this.#output.isTTY) this.#output.writeNow('\r\x1b[2K');
     this.#drawn = false;

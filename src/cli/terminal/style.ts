@@ -25,8 +25,8 @@ export function styleFor(isTTY: boolean, env: NodeJS.ProcessEnv): Style {
 }
 
 /**
- * Names in a pool come from other processes. Control characters in them could drive the terminal of
- * the reader, so they are shown as escapes.
+ * Shows control characters as escapes. Names in a pool come from other processes, and could
+ * otherwise control the reader's terminal.
  */
 export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {

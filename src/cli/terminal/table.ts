@@ -1,22 +1,23 @@
 import { printable, type Style } from './style.ts';
 
-export interface Column {
-  head: string;
-  align?: 'left' | 'right';
-}
-
-/** Columns as wide as their widest cell. The head is padded, then dimmed. */
-export function table(columns: readonly Column[], rows: readonly string[][], style: Style): string {
+/**
+ * Makes each column as wide as its widest cell. `heads` are separated by ` | `; a colon behind one
+ * aligns its column to the right, as in Markdown: `NAME | RECORDS:`.
+ */
+export function table(heads: string, rows: readonly string[][], style: Style): string {
+  const columns = heads.split(' | ');
+  const names = columns.map((head) => head.replace(/:$/, ''));
   const cells = rows.map((row) => row.map(printable));
-  const widths = columns.map((column, at) =>
-    Math.max(width(column.head), ...cells.map((row) => width(row[at]))),
+  const widths = names.map((name, at) =>
+    Math.max(width(name), ...cells.map((row) => width(row[at]))),
   );
   const line = (row: readonly string[]): string =>
     columns
-      .map((column, at) => pad(row[at], widths[at], column.align ?? 'left'))
+      .map((head, at) => pad(row[at], widths[at], head.endsWith(':') ? 'right' : 'left'))
       .join('  ')
       .trimEnd();
-  return [style.dim(line(columns.map((column) => column.head))), ...cells.map(line)].join('\n');
+  // Dimmed once padded: escape sequences have no width.
+  return [style.dim(line(names)), ...cells.map(line)].join('\n');
 }
 
 /** Two columns: names on the left, values on the right. */

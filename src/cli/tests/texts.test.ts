@@ -75,7 +75,7 @@ describe('sizes', () => {
 describe('tables', () => {
   it('aligns columns and leaves no trailing space', () => {
     const text = table(
-      [{ head: 'NAME' }, { head: 'N', align: 'right' }],
+      'NAME | N:',
       [
         ['a', '1'],
         ['longer', '1,000'],
@@ -97,7 +97,7 @@ describe('tables', () => {
 
   it('shows control characters instead of sending them to the terminal', () => {
     assert.equal(printable('a\u001b[31m\n\u202eb'), 'a\\u{1b}[31m\\u{a}\\u{202e}b');
-    assert.ok(!table([{ head: 'N' }], [['\u001b]0;x\u0007']], plain).includes('\u001b'));
+    assert.ok(!table('N', [['\u001b]0;x\u0007']], plain).includes('\u001b'));
   });
 });
 

@@ -3,29 +3,29 @@ import type { Registration, UcxContext } from './binding/context.ts';
 import { UcxWorker } from './binding/worker.ts';
 import { type Transports, transportsOf } from './transports.ts';
 
-/** Version of this message: node and client have to agree. */
+/** Version of this message, which must be the same at node and client. */
 const FORMAT = 1;
 const HEAD_BYTES = 24;
 const KEY_HEAD_BYTES = 24;
-/** A longer address or key is not from UCX, which packs far fewer bytes. */
+/** Longest address or key. UCX packs far fewer bytes. */
 const BYTES_MAX = 64 * 1024;
 const MAPPED_BY_OTHERS = 1;
 
-/** A piece of a node's memory, and the key by which a session reaches it. */
+/** A piece of a node's memory, and a session's key for it. */
 export interface LentPiece {
   address: number;
   bytes: number;
   key: Uint8Array;
 }
 
-/** A node's answer to ATTACH, for a session that it has let in. */
+/** A node's answer to ATTACH. */
 export interface LentMemory {
   transports: Transports;
-  /** Whether processes that map the node's file reach the memory as well. */
+  /** Whether processes may also map the memory, as the node's file. */
   isMapped: boolean;
-  /** Address of the worker that serves this session alone. */
+  /** Address of the worker, which serves only this session. */
   workerAddress: Uint8Array;
-  /** For the tests by which a client proves what the transport can do. */
+  /** Memory for the client's tests of the transport. */
   trial: LentPiece;
   regions: readonly LentPiece[];
 }
@@ -68,8 +68,8 @@ export function writeLentMemory(lent: LentMemory): Uint8Array {
 }
 
 /**
- * Reads the message of a node with `regions` regions, or more by now: its file may have been
- * lengthened. Raises WireError, and what `transportsOf` raises.
+ * Reads the message of a node with at least `regions` regions: its file may have grown. Raises
+ * WireError, and what `transportsOf` raises.
  */
 export function readLentMemory(
   message: Uint8Array,
@@ -107,7 +107,7 @@ class Reader {
     this.#view = new DataView(message.buffer, message.byteOffset, message.length);
   }
 
-  /** So many words of 32 bits. */
+  /** Reads words of 32 bits. */
   words(count: number): number[] {
     const at = this.#skip(4 * count);
     return Array.from({ length: count }, (_, i) => this.#view.getUint32(at + 4 * i, true));
@@ -145,30 +145,30 @@ function text(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes);
 }
 
-/** Where a client tries out what the transport can do, before it touches the pool. */
+/** Bytes in which a client tests the transport before it touches the pool. */
 const TRIAL_BYTES = 4096;
 
-/** The node's memory that a session is lent, as bytes that do not move. */
+/** The memory that a node lends to a session, as bytes that do not move. */
 export interface Memory {
   regions: readonly Uint8Array[];
   isMapped: boolean;
 }
 
 /**
- * The worker and registrations by which one session reaches the memory. Once they are closed its
- * client can reach nothing, whatever keys and addresses it has kept. A processor of the node
- * executes no more messages for that worker, and a card has neither the queue pair nor the key.
- * Other sessions do not notice.
+ * The worker and registrations by which one session reaches the memory. Once they are closed, the
+ * client reaches nothing, whatever keys and addresses it has kept: the node's processor executes no
+ * more messages for the worker, and a card has neither the queue pair nor the key. Other sessions
+ * are not affected.
  */
 export class ServedSession {
   readonly worker: UcxWorker;
   readonly #registrations: Registration[] = [];
   readonly #pieces: LentPiece[] = [];
-  // Kept reachable as long as it is registered.
+  // Must stay reachable while it is registered.
   readonly #trial = new Uint8Array(new ArrayBuffer(TRIAL_BYTES));
-  /** When there was something to do, in microseconds of the loop's clock. */
+  /** The time of its last work, in microseconds of the loop's clock. */
   workedAt = 0;
-  /** Whether its descriptor tells of what comes. */
+  /** Whether its descriptor signals new work. */
   isArmed = false;
 
   constructor(context: UcxContext) {
@@ -176,7 +176,7 @@ export class ServedSession {
   }
 
   /**
-   * Registers the memory, or what has been added to it since; returns what the client has to know.
+   * Registers the memory, or what was added to it since, and returns the message for the client.
    * Raises SW_UNSUPPORTED.
    */
   lend(context: UcxContext, { regions, isMapped }: Memory, transports: Transports): Uint8Array {
@@ -191,7 +191,7 @@ export class ServedSession {
     return writeLentMemory({ transports, isMapped, workerAddress, trial, regions: lent });
   }
 
-  /** From here on no verb of this session is executed. */
+  /** From now on no verb of this session is executed. */
   close(): void {
     this.worker.close();
     for (const registration of this.#registrations.splice(0)) registration.release();

@@ -1,16 +1,16 @@
 import { StepwellError } from '../../errors.ts';
 
-/** Where the verbs of a session run: what of UCX is used, and what that means for the pool. */
+/** How the verbs of a session run: the transports of UCX, and what they mean for the pool. */
 export interface Transports {
-  /** As UCX names them, separated by commas. */
+  /** UCX's names, separated by commas. */
   names: string;
-  /** As UCX names it (`mlx5_0:1`, `lo`); undefined leaves it to UCX_NET_DEVICES. */
+  /** UCX's name (`mlx5_0:1`, `lo`); if undefined, UCX_NET_DEVICES decides. */
   device: string | undefined;
   /** The unit that executes CAS and FAA at the node. A card's are not atomic with a processor's. */
   atomics: 'cpu' | 'device';
   /**
-   * Whether all verbs of a session take one path, which keeps them in order. If not, a verb waits
-   * for those that the contract orders before it.
+   * Whether all verbs of a session take a single path, which keeps their order. Otherwise a verb
+   * waits for those that the contract orders before it.
    */
   isOnePath: boolean;
 }
@@ -19,13 +19,13 @@ export interface Transports {
 const BY_PROCESSOR = ['tcp', 'posix', 'sysv'];
 /** Transports whose verbs the network card of the node executes. */
 const BY_DEVICE = ['rc', 'rc_v', 'rc_x', 'rc_verbs', 'rc_mlx5', 'dc', 'dc_x', 'dc_mlx5'];
-/** They carry messages alone, by which the others connect. */
+/** Transports that carry only the messages by which the others connect. */
 const AUXILIARY = ['ud', 'ud_v', 'ud_x', 'ud_verbs', 'ud_mlx5'];
 const LOOPBACK = 'lo';
 
 /**
- * By default what reaches no further than this machine. A device that is named is the network that
- * the node is to be reached by. Raises SW_INVALID_ARGUMENT.
+ * Chooses transports. The default reaches only this machine; a named device selects the network
+ * over which the node is reached. Raises SW_INVALID_ARGUMENT.
  */
 export function transportsOf(names: string | undefined, device: string | undefined): Transports {
   const isNetwork = device !== undefined && device !== LOOPBACK;

@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
 import { rangeWithin } from './support/byte-range.ts';
 import { modify } from './support/modify.ts';
@@ -8,12 +8,8 @@ import { modify } from './support/modify.ts';
 const NOT_A_BIT = 'ERR bit is not an integer or out of range';
 
 export const setbit: Command = {
-  name: 'setbit',
+  ...signature('setbit key offset bit', 'bitmap', 'write', 'denyoom'),
   summary: 'Sets one bit of a value and returns what it was.',
-  group: 'bitmap',
-  arity: 4,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run([, key, place, bit], context) {
     const offset = parseBitOffset(place, context);
     const wanted = Number(parseInteger(bit, NOT_A_BIT));
@@ -31,12 +27,8 @@ export const setbit: Command = {
 };
 
 export const getbit: Command = {
-  name: 'getbit',
+  ...signature('getbit key offset', 'bitmap', 'readonly', 'fast'),
   summary: 'Returns one bit of a value, 0 behind its end.',
-  group: 'bitmap',
-  arity: 3,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, place], context) {
     const offset = parseBitOffset(place, context);
     const bit = yield* context.store.read(key, (bytes) => bitAt(bytes, offset));
@@ -47,12 +39,8 @@ export const getbit: Command = {
 const ALL = { start: 0n, end: -1n, ofBits: false };
 
 export const bitcount: Command = {
-  name: 'bitcount',
+  ...signature('bitcount key [start end [BYTE|BIT]]', 'bitmap', 'readonly'),
   summary: 'Counts the bits that are 1 in a value, or in a range of its bytes or bits.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['readonly'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     const found = yield* store.read(request[1], (bytes) => {
       if (request.length === 3 || request.length > 5) throw new ReplyError(SYNTAX_ERROR);
@@ -73,7 +61,7 @@ function countOnes(bytes: Uint8Array, from: number, to: number): number {
   return count;
 }
 
-/** Sums of neighbouring bits, pairs and halves. */
+/** Counts the bits of a byte by sums of neighbouring bits, pairs and nibbles. */
 function onesOf(byte: number): number {
   const pairs = byte - ((byte >> 1) & 0x55);
   const halves = (pairs & 0x33) + ((pairs >> 2) & 0x33);
@@ -81,12 +69,8 @@ function onesOf(byte: number): number {
 }
 
 export const bitpos: Command = {
-  name: 'bitpos',
+  ...signature('bitpos key bit [start [end [BYTE|BIT]]]', 'bitmap', 'readonly'),
   summary: 'Finds the first bit that is 0 or 1 in a value, or in a range of its bytes or bits.',
-  group: 'bitmap',
-  arity: -3,
-  flags: ['readonly'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     const bit = parseInteger(request[2]);
     if (bit !== 0n && bit !== 1n) throw new ReplyError('ERR The bit argument must be 1 or 0.');
@@ -95,7 +79,7 @@ export const bitpos: Command = {
       const range = parseBitRange(request.length === 3 ? [Buffer.from('0')] : request.slice(3));
       const { from, to } = bitsWithin(range, bytes.length);
       const at = firstBit(bytes, Number(bit), from, to);
-      // Zeros follow the last byte, unless the client has said where to end.
+      // Zeros follow the last byte, unless the client gave an end.
       return at < 0 && bit === 0n && request.length < 5 && to > from ? bytes.length * 8 : at;
     });
     reply.integer(found ?? (bit === 1n ? -1 : 0));
@@ -111,14 +95,14 @@ function firstBit(bytes: Uint8Array, bit: number, from: number, to: number): num
   return -1;
 }
 
-/** A range of BITCOUNT or BITPOS as the client has given it. */
+/** A range of BITCOUNT or BITPOS, as given by the client. */
 interface BitRange {
   readonly start: bigint;
   readonly end: bigint;
   readonly ofBits: boolean;
 }
 
-/** `[start end [BYTE|BIT]]`; an end that is left out is the last byte. */
+/** Parses `[start end [BYTE|BIT]]`; the default end is the last byte. */
 function parseBitRange([start, end, unit]: readonly Buffer[]): BitRange {
   const name = unit === undefined ? 'BYTE' : keyword(unit);
   const range = {
@@ -130,7 +114,7 @@ function parseBitRange([start, end, unit]: readonly Buffer[]): BitRange {
   return range;
 }
 
-/** Bits of a value that the range names, from the first to before the last. */
+/** Converts a range to bits of a value, from `from` to before `to`. */
 function bitsWithin({ start, end, ofBits }: BitRange, bytes: number): { from: number; to: number } {
   const { from, to } = rangeWithin(start, end, ofBits ? bytes * 8 : bytes);
   return ofBits ? { from, to } : { from: from * 8, to: to * 8 };
@@ -144,12 +128,8 @@ const OPERATIONS: Readonly<Record<string, (a: number, b: number) => number>> = {
 };
 
 export const bitop: Command = {
-  name: 'bitop',
+  ...signature('bitop operation newkey key [key ...]', 'bitmap', 'write', 'denyoom'),
   summary: 'Sets a key to AND, OR or XOR of values, or NOT of one; returns its length in bytes.',
-  group: 'bitmap',
-  arity: -4,
-  flags: ['write', 'denyoom'],
-  keys: [2, -1, 1],
   alone: true,
   *run(request, context) {
     const { store, reply } = context;
@@ -180,7 +160,7 @@ export const bitop: Command = {
 
 type Overflow = 'WRAP' | 'SAT' | 'FAIL';
 
-/** An integer of some bits somewhere in a value, and what is done with it. */
+/** An operation of BITFIELD on an integer at some bit of a value. */
 interface Step {
   readonly action: 'GET' | 'SET' | 'INCRBY';
   readonly signed: boolean;
@@ -191,12 +171,8 @@ interface Step {
 }
 
 export const bitfield: Command = {
-  name: 'bitfield',
+  ...signature('bitfield key [GET|SET|INCRBY|OVERFLOW argument ...]', 'bitmap', 'write', 'denyoom'),
   summary: 'Reads, sets and adds to integers of any width at any bit of a value.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.every(({ action }) => action === 'GET')) {
@@ -209,7 +185,7 @@ export const bitfield: Command = {
       ...steps.map(({ action, offset, width }) => (action === 'GET' ? 0 : offset + width)),
     );
     yield* modify(context.store, request[1], (old = Buffer.alloc(0)) => {
-      // As in Redis the value grows also when each step fails.
+      // As in Redis, the value grows even if every step fails.
       const value = lengthened(old, Math.ceil(end / 8));
       replies = steps.map((step) => apply(step, value));
       isChanged = value.length > old.length || !value.equals(old);
@@ -221,12 +197,8 @@ export const bitfield: Command = {
 };
 
 export const bitfieldRo: Command = {
-  name: 'bitfield_ro',
+  ...signature('bitfield_ro key [GET type offset ...]', 'bitmap', 'readonly', 'fast'),
   summary: 'Reads integers of any width at any bit of a value.',
-  group: 'bitmap',
-  arity: -2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const steps = parseSteps(request, context);
     if (steps.some(({ action }) => action !== 'GET')) {
@@ -304,7 +276,7 @@ function parseStep(
   return { action, signed: sign === 'i', width, offset, operand: value, overflow };
 }
 
-/** Undefined for a step that fails by its overflow. */
+/** Undefined if the step overflows and has to fail then. */
 function apply(step: Step, value: Uint8Array): bigint | undefined {
   const old = fieldAt(value, step);
   if (step.action === 'GET') return old;
@@ -337,8 +309,8 @@ function fieldAt(value: Uint8Array, { signed, width, offset }: Step): bigint {
 const NOT_AN_OFFSET = 'ERR bit offset is not an integer or out of range';
 
 /**
- * The place of a bit; the highest bit of the first byte is bit 0. `width` is for the form `#n`,
- * the nth field of that width.
+ * Parses the offset of a bit, where bit 0 is the highest bit of the first byte. `width` is for the
+ * form `#n`: the nth field of that width.
  */
 function parseBitOffset(argument: Buffer, context: CommandContext, width?: number): number {
   const isField = width !== undefined && argument[0] === 0x23;
@@ -350,7 +322,7 @@ function parseBitOffset(argument: Buffer, context: CommandContext, width?: numbe
   throw new ReplyError(NOT_AN_OFFSET);
 }
 
-/** 0 for a bit behind the end. */
+/** 0 for a bit after the end. */
 function bitAt(bytes: Uint8Array, offset: number): 0 | 1 {
   const byte = bytes[Math.floor(offset / 8)] ?? 0;
   return (byte & (0x80 >> (offset & 7))) === 0 ? 0 : 1;
@@ -363,7 +335,7 @@ function setBitAt(bytes: Uint8Array, offset: number, bit: number): void {
   else bytes[at] |= mask;
 }
 
-/** The same bytes, with zeros behind them up to a length. */
+/** A copy, padded with zeros to at least a length. */
 function lengthened(bytes: Uint8Array, length: number): Buffer {
   const copy = Buffer.alloc(Math.max(bytes.length, length));
   copy.set(bytes);

@@ -1,68 +1,66 @@
-import type { Command } from '../command.ts';
+import { type Command, signature } from '../command.ts';
 import { Glob } from '../glob.ts';
+import type { SubscriptionKind } from '../messages/channels.ts';
 import { container } from './support/container.ts';
 import { join, leave } from './support/subscriptions.ts';
 
-const shared = { group: 'pubsub', flags: ['loading', 'pubsub', 'stale'] } as const;
+const inPubsub = (syntax: string) => signature(syntax, 'pubsub', 'loading', 'pubsub', 'stale');
 
-export const subscribe: Command = {
-  ...shared,
-  name: 'subscribe',
-  summary: 'Has messages of channels sent to this connection.',
-  arity: -2,
-  *run([, ...names], context) {
-    yield* join('channels', names, context);
-  },
-};
+export const subscribe = joining(
+  'subscribe channel [channel ...]',
+  'Sends messages of channels to this connection.',
+  'channels',
+);
+export const psubscribe = joining(
+  'psubscribe pattern [pattern ...]',
+  'Sends messages of channels whose names match patterns.',
+  'patterns',
+);
 
-export const psubscribe: Command = {
-  ...shared,
-  name: 'psubscribe',
-  summary: 'Has messages of channels sent whose names match patterns.',
-  arity: -2,
-  *run([, ...names], context) {
-    yield* join('patterns', names, context);
-  },
-};
+function joining(syntax: string, summary: string, kind: SubscriptionKind): Command {
+  return {
+    ...inPubsub(syntax),
+    summary,
+    *run([, ...names], context) {
+      yield* join(kind, names, context);
+    },
+  };
+}
 
-export const unsubscribe: Command = {
-  ...shared,
-  name: 'unsubscribe',
-  summary: 'Ends subscriptions of channels, of all when none is named.',
-  arity: -1,
-  *run([, ...names], context) {
-    yield* leave('channels', names, context);
-  },
-};
+export const unsubscribe = leaving(
+  'unsubscribe [channel ...]',
+  'Ends subscriptions of channels, of all when none is named.',
+  'channels',
+);
+export const punsubscribe = leaving(
+  'punsubscribe [pattern ...]',
+  'Ends subscriptions of patterns, of all when none is named.',
+  'patterns',
+);
 
-export const punsubscribe: Command = {
-  ...shared,
-  name: 'punsubscribe',
-  summary: 'Ends subscriptions of patterns, of all when none is named.',
-  arity: -1,
-  *run([, ...names], context) {
-    yield* leave('patterns', names, context);
-  },
-};
+function leaving(syntax: string, summary: string, kind: SubscriptionKind): Command {
+  return {
+    ...inPubsub(syntax),
+    summary,
+    *run([, ...names], context) {
+      yield* leave(kind, names, context);
+    },
+  };
+}
 
 export const publish: Command = {
-  name: 'publish',
+  ...signature('publish channel message', 'pubsub', 'fast', 'loading', 'pubsub', 'stale'),
   summary: 'Sends a message to the subscribers of all gateways; returns how many are of this one.',
-  group: 'pubsub',
-  arity: 3,
-  flags: ['fast', 'loading', 'pubsub', 'stale'],
   *run([, channel, message], { server, reply }) {
-    // Subscribers get it later than this request is in memory.
+    // Copied, because subscribers get it after the request's memory is reused.
     const { messages } = server;
     reply.integer(yield* messages.publish(Buffer.from(channel), Buffer.from(message)));
   },
 };
 
 const channels: Command = {
-  ...shared,
-  name: 'pubsub|channels',
+  ...inPubsub('pubsub|channels [pattern]'),
   summary: 'Returns the channels with subscribers of this server, or those that match a pattern.',
-  arity: -2,
   run(request, { server, reply }) {
     const glob = new Glob(request[2] ?? Buffer.from('*'));
     const names = [...server.channels.names()].map((name) => Buffer.from(name, 'latin1'));
@@ -73,10 +71,8 @@ const channels: Command = {
 };
 
 const numsub: Command = {
-  ...shared,
-  name: 'pubsub|numsub',
+  ...inPubsub('pubsub|numsub [channel ...]'),
   summary: 'Returns how many clients of this server subscribe to each channel.',
-  arity: -2,
   run([, , ...names], { server, reply }) {
     reply.array(names.length * 2);
     for (const name of names) {
@@ -87,19 +83,15 @@ const numsub: Command = {
 };
 
 const numpat: Command = {
-  ...shared,
-  name: 'pubsub|numpat',
+  ...inPubsub('pubsub|numpat'),
   summary: 'Returns how many patterns clients of this server subscribe to.',
-  arity: 2,
   run(_request, { server, reply }) {
-    reply.integer(server.channels.patternCount);
+    reply.integer(server.channels.count('patterns'));
   },
 };
 
 export const pubsub = container({
-  ...shared,
-  name: 'pubsub',
+  ...inPubsub('pubsub subcommand [argument ...]'),
   summary: 'Tells of channels and their subscribers.',
-  arity: -2,
   subcommands: [channels, numpat, numsub],
 });

@@ -1,27 +1,30 @@
 import { keyword, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import { type Command, type CommandTable, hasArity, type LongReply } from '../command.ts';
+import {
+  type Command,
+  type CommandTable,
+  hasArity,
+  type LongReply,
+  signature,
+  subcommandOf,
+} from '../command.ts';
 import { Glob } from '../glob.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import type { ReplyWriter } from '../protocol/reply.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { container } from './support/container.ts';
 
-const shared = { group: 'server', flags: ['loading', 'stale'] } as const;
+const inServer = (syntax: string) => signature(syntax, 'server', 'loading', 'stale');
 
 const count: Command = {
-  ...shared,
-  name: 'command|count',
+  ...inServer('command|count'),
   summary: 'Returns the number of commands.',
-  arity: 2,
   run(_request, { reply, commands }) {
     reply.integer(commands.all.length);
   },
 };
 
 const info: Command = {
-  ...shared,
-  name: 'command|info',
+  ...inServer('command|info [name ...]'),
   summary: 'Describes the named commands, or all: arity, flags and where the keys are.',
-  arity: -2,
   // biome-ignore lint/correctness/useYield: only an operation has a long reply
   *run([, , ...names], { reply, commands }) {
     if (names.length === 0) {
@@ -33,7 +36,7 @@ const info: Command = {
   },
 };
 
-/** A name of three bytes has a description of some hundred, and may be named a million times. */
+/** In parts: a request can name a million commands, each with hundreds of bytes of description. */
 function describeNamed(
   names: readonly Buffer[],
   reply: ReplyWriter,
@@ -52,10 +55,8 @@ function describeNamed(
 }
 
 const docs: Command = {
-  ...shared,
-  name: 'command|docs',
+  ...inServer('command|docs [name ...]'),
   summary: 'Returns summaries of the named commands, or of all.',
-  arity: -2,
   run(request, { reply, commands }) {
     const named =
       request.length === 2
@@ -69,10 +70,8 @@ const docs: Command = {
 };
 
 const list: Command = {
-  ...shared,
-  name: 'command|list',
+  ...inServer('command|list [FILTERBY PATTERN pattern]'),
   summary: 'Returns the names of the commands, also FILTERBY PATTERN pattern.',
-  arity: -2,
   run([, , ...words], { reply, commands }) {
     const matches = parseFilter(words);
     const names = commands.all
@@ -83,7 +82,7 @@ const list: Command = {
   },
 };
 
-/** The filters of Redis; there are no modules, and categories are not kept. */
+/** Parses a filter. No command has a module or a category. */
 function parseFilter(words: readonly Buffer[]): (name: string) => boolean {
   if (words.length === 0) return () => true;
   const [option, kind, value] = words;
@@ -97,16 +96,12 @@ function parseFilter(words: readonly Buffer[]): (name: string) => boolean {
 }
 
 const getKeys: Command = {
-  ...shared,
-  name: 'command|getkeys',
+  ...inServer('command|getkeys name argument [argument ...]'),
   summary: 'Returns the keys among the words of a command.',
-  arity: -4,
   run([, , ...words], { reply, commands }) {
     const container = commands.find(words[0]);
     if (container === undefined) throw new ReplyError('ERR Invalid command specified');
-    const { name, subcommands } = container;
-    const wanted = `${name}|${words[1].toString('latin1').toLowerCase()}`;
-    const command = subcommands?.find((each) => each.name === wanted) ?? container;
+    const command = subcommandOf(container, words[1]) ?? container;
     if (command.keys === undefined) {
       throw new ReplyError('ERR The command has no key arguments');
     }
@@ -122,22 +117,20 @@ const getKeys: Command = {
 };
 
 export const command = container({
-  ...shared,
-  name: 'command',
+  ...inServer('command [subcommand ...]'),
   summary: 'Describes the commands of this server.',
-  arity: -1,
   subcommands: [count, docs, getKeys, info, list],
   run(_request, { reply, commands }) {
     writeAll(reply, commands);
   },
 });
 
-/** By its name, or as `config|get`. */
+/** Finds a command, or a subcommand such as `config|get`. */
 function findNamed(commands: CommandTable, name: Buffer): Command | undefined {
   const bar = name.indexOf('|');
   if (bar < 0) return commands.find(name);
-  const wanted = name.toString('latin1').toLowerCase();
-  return commands.find(name.subarray(0, bar))?.subcommands?.find(({ name }) => name === wanted);
+  const container = commands.find(name.subarray(0, bar));
+  return container && subcommandOf(container, name.subarray(bar + 1));
 }
 
 function writeAll(reply: ReplyWriter, commands: CommandTable): void {
@@ -145,7 +138,7 @@ function writeAll(reply: ReplyWriter, commands: CommandTable): void {
   for (const each of commands.all) writeInfo(reply, each);
 }
 
-/** The ten elements that Redis 7 returns; hints for clusters and key specifications stay empty. */
+/** Writes the ten elements of Redis 7. Tips and key specifications stay empty. */
 function writeInfo(reply: ReplyWriter, command: Command): void {
   const [first, last, step] = command.keys ?? [0, 0, 0];
   const subcommands = command.subcommands ?? [];
@@ -168,7 +161,7 @@ function writeNames(reply: ReplyWriter, names: readonly string[]): void {
   for (const name of names) reply.simple(name);
 }
 
-/** The categories by which access is granted in Redis. */
+/** The ACL categories of Redis. */
 function categories({ flags, group, keys }: Command): string[] {
   const found = flags.includes('fast') ? ['@fast'] : ['@slow'];
   if (keys !== undefined && flags.includes('readonly')) found.push('@read');

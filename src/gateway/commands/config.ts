@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command } from '../command.ts';
+import { type Command, signature } from '../command.ts';
 import { Glob } from '../glob.ts';
 import { NotificationFlags } from '../messages/notifications.ts';
 import { requestLimits } from '../protocol/request-reader.ts';
@@ -8,12 +8,12 @@ import type { ServerView } from '../server-view.ts';
 import type { OutputLimit } from '../settings.ts';
 import { container } from './support/container.ts';
 
-/** A parameter of CONFIG. One without `parse` is fixed while the server runs. */
+/** A parameter of CONFIG. Without `parse` it cannot be set. */
 interface Parameter {
   get(server: ServerView): string | number;
-  /** What sets it to a text, or why the text is refused. */
+  /** Returns a function that sets the parameter, or why the text is refused. */
   parse?(text: string): ((server: ServerView) => void) | string;
-  /** Writes the text to the pool, which may fail; only for parameters kept there. */
+  /** Writes the text to the pool, for parameters kept there. May fail. */
   store?(text: string, server: ServerView): Operation<void>;
 }
 
@@ -30,7 +30,7 @@ const UNITS: Readonly<Record<string, number>> = {
   gb: 1024 ** 3,
 };
 
-/** Parameters that take effect here, and those that tools read before they use a server. */
+/** Parameters that take effect here, and constants that tools read before they use a server. */
 const PARAMETERS: Readonly<Record<string, Parameter>> = {
   appendonly: { get: () => 'no' },
   bind: { get: (server) => server.host },
@@ -41,12 +41,7 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
   },
   'client-query-buffer-limit': { get: (server) => server.limits.requestBytesMax },
   databases: { get: (server) => server.databases.count },
-  maxclients: {
-    get: (server) => server.settings.maxConnections,
-    parse: integer(1, 65_535, (server, value) => {
-      server.settings.maxConnections = value;
-    }),
-  },
+  maxclients: setting('maxConnections', 1, 65_535),
   maxmemory: { get: () => 0 },
   'maxmemory-clients': {
     get: (server) => server.memory.bytesMax,
@@ -78,37 +73,28 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
     get: ({ limits }) => requestLimits(limits.requestBytesMax).bulkBytesMax,
   },
   save: { get: () => '' },
-  'slowlog-log-slower-than': {
-    get: (server) => server.settings.slowerThanMicroseconds,
-    parse: integer(-1, Number.MAX_SAFE_INTEGER, (server, value) => {
-      server.settings.slowerThanMicroseconds = value;
-    }),
-  },
-  'slowlog-max-len': {
-    get: (server) => server.settings.slowLogLength,
-    // Redis sets no bound.
-    parse: integer(0, 10_000, (server, value) => {
-      server.settings.slowLogLength = value;
-    }),
-  },
-  timeout: {
-    get: (server) => server.settings.timeoutSeconds,
-    parse: integer(0, INTEGER_MAX, (server, value) => {
-      server.settings.timeoutSeconds = value;
-    }),
-  },
+  'slowlog-log-slower-than': setting('slowerThanMicroseconds', -1, Number.MAX_SAFE_INTEGER),
+  // Redis sets no bound.
+  'slowlog-max-len': setting('slowLogLength', 0, 10_000),
+  timeout: setting('timeoutSeconds', 0, INTEGER_MAX),
 };
 
-function integer(
+/** A parameter that is an integer among the settings. */
+function setting(
+  name: 'maxConnections' | 'slowerThanMicroseconds' | 'slowLogLength' | 'timeoutSeconds',
   min: number,
   max: number,
-  set: (server: ServerView, value: number) => void,
-): NonNullable<Parameter['parse']> {
-  return (text) => {
-    if (!/^-?[0-9]{1,16}$/.test(text)) return "argument couldn't be parsed into an integer";
-    const value = Number(text);
-    if (value < min || value > max) return `argument must be between ${min} and ${max} inclusive`;
-    return (server) => set(server, value);
+): Parameter {
+  return {
+    get: ({ settings }) => settings[name],
+    parse: (text) => {
+      if (!/^-?[0-9]{1,16}$/.test(text)) return "argument couldn't be parsed into an integer";
+      const value = Number(text);
+      if (value < min || value > max) return `argument must be between ${min} and ${max} inclusive`;
+      return ({ settings }) => {
+        settings[name] = value;
+      };
+    },
   };
 }
 
@@ -119,7 +105,7 @@ function parseBytes(text: string): number | undefined {
   return digits !== '' && Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-/** `pubsub 32mb 8mb 60`; the other classes have none, which can be said as well. */
+/** Parses `pubsub 32mb 8mb 60`. The other classes accept only zeros: they have no limit. */
 function parseOutputLimits(text: string): ((server: ServerView) => void) | string {
   const words = text.trim().split(/\s+/);
   if (words.length % 4 !== 0) return 'Wrong number of arguments in buffer limit configuration.';
@@ -142,14 +128,12 @@ function parseOutputLimits(text: string): ((server: ServerView) => void) | strin
   };
 }
 
-const shared = { group: 'server', flags: ['admin', 'loading', 'stale'] } as const;
+const inServer = (syntax: string) => signature(syntax, 'server', 'admin', 'loading', 'stale');
 const NAMES: readonly string[] = Object.keys(PARAMETERS);
 
 const get: Command = {
-  ...shared,
-  name: 'config|get',
+  ...inServer('config|get pattern [pattern ...]'),
   summary: 'Returns the parameters whose names match one of the patterns.',
-  arity: -3,
   run(request, { reply, server }) {
     const found = new Set<string>();
     for (const argument of request.slice(2)) {
@@ -166,10 +150,8 @@ const get: Command = {
 };
 
 const set: Command = {
-  ...shared,
-  name: 'config|set',
+  ...inServer('config|set parameter value [parameter value ...]'),
   summary: 'Sets parameters, all or none, until the server ends.',
-  arity: -4,
   *run([, , ...words], { reply, server }) {
     if (words.length % 2 === 1) throw new ReplyError(SYNTAX_ERROR);
     const names = new Set<string>();
@@ -187,7 +169,7 @@ const set: Command = {
       names.add(name);
       changes.push(change);
     }
-    // What may fail comes first: then none of the changes is made.
+    // Writes to the pool may fail, so they come first: then no change is made.
     for (const [i, name] of [...names].entries()) {
       const { store } = PARAMETERS[name];
       if (store !== undefined) yield* store(words[2 * i + 1].toString('latin1'), server);
@@ -202,10 +184,8 @@ function refused(name: string, why: string): ReplyError {
 }
 
 const resetStat: Command = {
-  ...shared,
-  name: 'config|resetstat',
+  ...inServer('config|resetstat'),
   summary: 'Begins the counters of INFO anew.',
-  arity: 2,
   run(_request, { reply, server: { totals } }) {
     for (const name of Object.keys(totals) as (keyof typeof totals)[]) totals[name] = 0;
     reply.ok();
@@ -213,19 +193,15 @@ const resetStat: Command = {
 };
 
 const rewrite: Command = {
-  ...shared,
-  name: 'config|rewrite',
+  ...inServer('config|rewrite'),
   summary: 'Refused: the server has no file of parameters.',
-  arity: 2,
   run() {
     throw new ReplyError('ERR The server is running without a config file');
   },
 };
 
 export const config = container({
-  ...shared,
-  name: 'config',
+  ...inServer('config subcommand [argument ...]'),
   summary: 'Reads and sets the parameters of the server.',
-  arity: -2,
   subcommands: [get, resetStat, rewrite, set],
 });

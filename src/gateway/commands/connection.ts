@@ -5,27 +5,24 @@ import {
   NOT_AN_INTEGER,
   parseInteger,
   ReplyError,
+  readOptions,
   SYNTAX_ERROR,
   wrongNumberOfArguments,
 } from '../arguments.ts';
-import { type Command, type CommandContext, REDIS_VERSION } from '../command.ts';
+import { type Command, type CommandContext, REDIS_VERSION, signature } from '../command.ts';
 import type { ProtocolVersion } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import type { Client } from '../server-view.ts';
 import { container } from './support/container.ts';
-import { parseDatabase } from './support/database-argument.ts';
 import { leaveAll } from './support/subscriptions.ts';
 
 export const ping: Command = {
-  name: 'ping',
+  ...signature('ping [message]', 'connection', 'fast'),
   summary: 'Returns PONG, or its argument.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast'],
   run(request, { reply, state }) {
     if (request.length > 2) throw wrongNumberOfArguments('ping');
     if (state.isSubscriber && reply.protocol === 2) {
-      // A client that subscribes takes everything for a message.
+      // A RESP2 client that subscribes takes every reply for a message.
       reply.array(2);
       reply.bulk('pong');
       reply.bulk(request[1] ?? '');
@@ -35,34 +32,25 @@ export const ping: Command = {
 };
 
 export const echo: Command = {
-  name: 'echo',
+  ...signature('echo message', 'connection', 'fast', 'loading', 'stale'),
   summary: 'Returns its argument.',
-  group: 'connection',
-  arity: 2,
-  flags: ['fast', 'loading', 'stale'],
   run(request, { reply }) {
     reply.bulk(request[1]);
   },
 };
 
 export const select: Command = {
-  name: 'select',
+  ...signature('select database', 'connection', 'fast', 'loading', 'stale'),
   summary: 'Chooses the database of the commands that follow.',
-  group: 'connection',
-  arity: 2,
-  flags: ['fast', 'loading', 'stale'],
   run(request, context) {
-    context.select(parseDatabase(request[1], context));
+    context.select(context.server.databases.parse(request[1]));
     context.reply.ok();
   },
 };
 
 export const reset: Command = {
-  name: 'reset',
-  summary: 'Makes the connection one that has just begun: RESP2, no name, database 0.',
-  group: 'connection',
-  arity: 1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
+  ...signature('reset', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
+  summary: 'Resets the connection as if it were new: RESP2, no name, database 0.',
   *run(_request, context) {
     const { reply, state, server, client } = context;
     yield* leaveAll(context);
@@ -75,11 +63,8 @@ export const reset: Command = {
 };
 
 export const quit: Command = {
-  name: 'quit',
+  ...signature('quit [argument ...]', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
   summary: 'Closes the connection after the replies to earlier commands.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   run(_request, { reply, state }) {
     state.ended = true;
     reply.ok();
@@ -89,11 +74,8 @@ export const quit: Command = {
 const DEFAULT_USER = Buffer.from('default');
 
 export const auth: Command = {
-  name: 'auth',
-  summary: 'Tells a password, or a user and a password.',
-  group: 'connection',
-  arity: -2,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
+  ...signature('auth [user] password', 'connection', 'fast', 'loading', 'no_auth', 'stale'),
+  summary: 'Authenticates by a password, or by a user and a password.',
   run([, ...words], context) {
     if (words.length > 2) throw new ReplyError(SYNTAX_ERROR);
     if (words.length === 1 && context.server.passwords === undefined) {
@@ -111,11 +93,15 @@ export const auth: Command = {
 const VERSION_NOT_AN_INTEGER = 'ERR Protocol version is not an integer or out of range';
 
 export const hello: Command = {
-  name: 'hello',
+  ...signature(
+    'hello [protocol [AUTH user password] [SETNAME name]]',
+    'connection',
+    'fast',
+    'loading',
+    'no_auth',
+    'stale',
+  ),
   summary: 'Chooses RESP2 or RESP3 and describes the server.',
-  group: 'connection',
-  arity: -1,
-  flags: ['fast', 'loading', 'no_auth', 'stale'],
   run(request, context) {
     const { reply, state } = context;
     const protocol = request.length > 1 ? parseVersion(request[1]) : reply.protocol;
@@ -128,7 +114,7 @@ export const hello: Command = {
           'the RESP protocol version at the same time',
       );
     }
-    // Only now, so that a refused HELLO changes nothing.
+    // Last, so that a refused HELLO changes nothing.
     if (name !== undefined) state.name = name;
     reply.protocol = protocol;
     describeServer(context);
@@ -141,54 +127,39 @@ function parseVersion(argument: Buffer): ProtocolVersion {
   return version;
 }
 
-interface Options {
-  name?: string;
-  user?: Buffer;
-  password?: Buffer;
-}
-
-function parseHelloOptions(request: Request): Options {
-  const options: Options = {};
-  for (let at = 2; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'AUTH' && at + 2 < request.length) {
-      options.user = request[++at];
-      options.password = request[++at];
-    } else if (option === 'SETNAME' && at + 1 < request.length) {
-      const argument = request[++at];
-      if (!isPlainName(argument)) throw new ReplyError(INVALID_NAME);
-      options.name = argument.toString('latin1');
-    } else {
-      const given = request[at].toString('utf8', 0, 128);
-      throw new ReplyError(`ERR Syntax error in HELLO option '${given}'`);
-    }
-  }
-  return options;
+function parseHelloOptions(request: Request) {
+  const { AUTH, SETNAME } = readOptions(request, 2, { AUTH: 2, SETNAME: 1 }, (word) => {
+    return new ReplyError(`ERR Syntax error in HELLO option '${word.toString('utf8', 0, 128)}'`);
+  });
+  if (SETNAME !== undefined && !isPlainName(SETNAME[0])) throw new ReplyError(INVALID_NAME);
+  const [user, password] = AUTH ?? [];
+  return { name: SETNAME?.[0].toString('latin1'), user, password };
 }
 
 function describeServer({ reply, state }: CommandContext): void {
-  reply.map(7);
-  reply.bulk('server');
-  reply.bulk('redis');
-  reply.bulk('version');
-  reply.bulk(REDIS_VERSION);
-  reply.bulk('proto');
-  reply.integer(reply.protocol);
-  reply.bulk('id');
-  reply.integer(state.id);
-  reply.bulk('mode');
-  reply.bulk('standalone');
-  reply.bulk('role');
-  reply.bulk('master');
+  const fields: [name: string, value: string | number][] = [
+    ['server', 'redis'],
+    ['version', REDIS_VERSION],
+    ['proto', reply.protocol],
+    ['id', state.id],
+    ['mode', 'standalone'],
+    ['role', 'master'],
+  ];
+  reply.map(fields.length + 1);
+  for (const [name, value] of fields) {
+    reply.bulk(name);
+    if (typeof value === 'number') reply.integer(value);
+    else reply.bulk(value);
+  }
   reply.bulk('modules');
   reply.array(0);
 }
 
-/** Lets the client in, or raises the error of Redis. */
+/** Lets the client in, or throws the error of Redis. */
 function authenticate(user: Buffer, password: Buffer, context: CommandContext): void {
   const { passwords } = context.server;
   const name = user.toString('utf8', 0, 1024);
-  // Without passwords there is only the user `default`, which needs none.
+  // Without passwords, the only user is `default`, which needs none.
   const isAllowed = passwords === undefined ? name === 'default' : passwords.allows(name, password);
   if (!isAllowed) {
     throw new ReplyError('WRONGPASS invalid username-password pair or user is disabled.');
@@ -196,43 +167,36 @@ function authenticate(user: Buffer, password: Buffer, context: CommandContext): 
   context.allow(name);
 }
 
-const shared = { group: 'connection', flags: ['fast', 'loading', 'stale'] } as const;
+const inConnection = (syntax: string) =>
+  signature(syntax, 'connection', 'fast', 'loading', 'stale');
 
 const id: Command = {
-  ...shared,
-  name: 'client|id',
+  ...inConnection('client|id'),
   summary: 'Returns the number of this connection.',
-  arity: 2,
   run(_request, { reply, state }) {
     reply.integer(state.id);
   },
 };
 
 const info: Command = {
-  ...shared,
-  name: 'client|info',
+  ...inConnection('client|info'),
   summary: 'Describes this connection as CLIENT LIST does.',
-  arity: 2,
   run(_request, { reply, client }) {
     reply.verbatim(`${clientLine(client)}\n`);
   },
 };
 
 const getName: Command = {
-  ...shared,
-  name: 'client|getname',
+  ...inConnection('client|getname'),
   summary: 'Returns the name of this connection, or null.',
-  arity: 2,
   run(_request, { reply, state }) {
     reply.bulkOrNull(state.name === '' ? undefined : state.name);
   },
 };
 
 const setName: Command = {
-  ...shared,
-  name: 'client|setname',
-  summary: 'Names this connection; an empty name takes the name away.',
-  arity: 3,
+  ...inConnection('client|setname name'),
+  summary: 'Names this connection; an empty name removes the name.',
   run(request, { reply, state }) {
     if (!isPlainName(request[2])) throw new ReplyError(INVALID_NAME);
     state.name = request[2].toString('latin1');
@@ -241,10 +205,8 @@ const setName: Command = {
 };
 
 const setInfo: Command = {
-  ...shared,
-  name: 'client|setinfo',
-  summary: 'Tells the name (lib-name) or version (lib-ver) of the library that connects.',
-  arity: 4,
+  ...inConnection('client|setinfo LIB-NAME|LIB-VER text'),
+  summary: 'Sets the name (lib-name) or version (lib-ver) of the client library.',
   run(request, { reply, state }) {
     const attribute = keyword(request[2]);
     if (attribute !== 'LIB-NAME' && attribute !== 'LIB-VER') {
@@ -262,10 +224,8 @@ const setInfo: Command = {
 };
 
 const replyMode: Command = {
-  ...shared,
-  name: 'client|reply',
-  summary: 'Has commands answered (ON), none of them (OFF), or all but the next one (SKIP).',
-  arity: 3,
+  ...inConnection('client|reply ON|OFF|SKIP'),
+  summary: 'Replies to all commands (ON), to none (OFF), or to all but the next one (SKIP).',
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode === 'ON') {
@@ -278,10 +238,8 @@ const replyMode: Command = {
 };
 
 const noEvict: Command = {
-  ...shared,
-  name: 'client|no-evict',
-  summary: 'Spares this connection when clients hold too much memory (ON), or not (OFF).',
-  arity: 3,
+  ...inConnection('client|no-evict ON|OFF'),
+  summary: 'Exempts this connection from eviction when clients hold too much memory (ON or OFF).',
   run(request, { reply, state }) {
     const mode = keyword(request[2]);
     if (mode !== 'ON' && mode !== 'OFF') throw new ReplyError(SYNTAX_ERROR);
@@ -291,10 +249,8 @@ const noEvict: Command = {
 };
 
 const list: Command = {
-  ...shared,
-  name: 'client|list',
+  ...inConnection('client|list [TYPE type] [ID id ...]'),
   summary: 'Describes the clients of this server: all, those of a TYPE, or by ID.',
-  arity: -2,
   run(request, { reply, server }) {
     const wanted = parseListOptions(request.slice(2));
     const clients = [...server.clients.values()].filter(wanted);
@@ -305,12 +261,9 @@ const list: Command = {
 const NOT_A_TIMEOUT = 'ERR timeout is not an integer or out of range';
 
 const clientPause: Command = {
-  name: 'client|pause',
-  summary: 'Has all clients wait so many milliseconds with their commands, or with writes (WRITE).',
-  group: 'connection',
-  arity: -3,
-  flags: ['admin', 'loading', 'stale'],
-  // None that it holds back is in flight when its reply comes.
+  ...signature('client|pause milliseconds [WRITE|ALL]', 'connection', 'admin', 'loading', 'stale'),
+  summary: 'Holds back all commands, or only writes (WRITE), for some milliseconds.',
+  // So no command that it holds back is still in flight when the client gets the reply.
   alone: true,
   run(request, { reply, server }) {
     const mode = request.length > 3 ? keyword(request[3]) : 'ALL';
@@ -326,11 +279,8 @@ const clientPause: Command = {
 };
 
 const clientUnpause: Command = {
-  name: 'client|unpause',
-  summary: 'Ends a pause of writes; one of all commands holds this one back as well.',
-  group: 'connection',
-  arity: 2,
-  flags: ['admin', 'loading', 'stale'],
+  ...signature('client|unpause', 'connection', 'admin', 'loading', 'stale'),
+  summary: 'Ends a pause of writes. A pause of all commands holds this one back, too.',
   run(_request, { reply, server }) {
     reply.ok();
     server.pause.end();
@@ -338,11 +288,8 @@ const clientUnpause: Command = {
 };
 
 const clientKill: Command = {
-  name: 'client|kill',
-  summary: 'Ends connections of this server: one by its address, or those that filters choose.',
-  group: 'connection',
-  arity: -3,
-  flags: ['admin', 'loading', 'stale'],
+  ...signature('client|kill address|filter [value ...]', 'connection', 'admin', 'loading', 'stale'),
+  summary: 'Ends connections of this server: one by its address, or those that match filters.',
   run([, , ...words], context) {
     const { reply, server, client } = context;
     if (words.length === 1) {
@@ -363,10 +310,8 @@ const clientKill: Command = {
 };
 
 export const client = container({
-  ...shared,
-  name: 'client',
+  ...inConnection('client subcommand [argument ...]'),
   summary: 'Reads and sets what the server knows about its connections.',
-  arity: -2,
   subcommands: [
     getName,
     id,
@@ -425,7 +370,7 @@ function parseFilters(
   return { selections, sparesMe };
 }
 
-/** Whether a connection is meant. */
+/** Whether a connection matches a filter. */
 type Selection = (client: Client) => boolean;
 
 const KINDS: Readonly<Record<string, ClientKind>> = {
@@ -458,14 +403,14 @@ function parseId(argument: Buffer, error = NOT_AN_INTEGER): number {
   return Number(parseInteger(argument, error));
 }
 
-/** Kinds of connections by which CLIENT LIST and CLIENT KILL choose. */
+/** Kinds of connections that CLIENT LIST and CLIENT KILL select. */
 type ClientKind = 'master' | 'normal' | 'pubsub' | 'replica';
 
 function kindOf({ state }: Client): ClientKind {
   return state.isSubscriber ? 'pubsub' : 'normal';
 }
 
-/** A connection in one line, as Redis describes it; what does not exist here is left out. */
+/** Describes a connection in one line, as Redis does, without what does not exist here. */
 function clientLine(client: Client): string {
   const { state } = client;
   const now = Date.now();

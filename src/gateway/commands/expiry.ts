@@ -1,6 +1,6 @@
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, ReplyError } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import { expireAt, parseTime, persistKey, type TimeUnit } from './support/expiry.ts';
 import { retry } from './support/modify.ts';
@@ -13,12 +13,8 @@ export const pexpireat = expiring('pexpireat', 'at a time of day in milliseconds
 function expiring(name: string, when: string, seconds: boolean, absolute: boolean): Command {
   const unit: TimeUnit = { seconds, absolute };
   return {
-    name,
-    summary: `Has a key expire ${when}; NX, XX, GT and LT compare with when it would.`,
-    group: 'generic',
-    arity: -3,
-    flags: ['write', 'fast'],
-    keys: [1, 1, 1],
+    ...signature(`${name} key time [NX|XX|GT|LT ...]`, 'generic', 'write', 'fast'),
+    summary: `Makes a key expire ${when}; NX, XX, GT and LT compare with its expiry so far.`,
     *run(request, context) {
       const [, key, argument] = request;
       const isAllowed = parseCondition(request);
@@ -31,7 +27,7 @@ function expiring(name: string, when: string, seconds: boolean, absolute: boolea
   };
 }
 
-/** Whether a key that expires at one time may expire at another one. */
+/** Whether the expiry of a key may change from one time to another. */
 type Condition = (now: number, wanted: number) => boolean;
 
 const NEVER = Number.POSITIVE_INFINITY;
@@ -42,7 +38,7 @@ const CONDITIONS: Readonly<Record<string, Condition>> = {
   LT: (now, wanted) => wanted < now,
 };
 
-/** Undefined when any time may be set. */
+/** Undefined if any time may be set. */
 function parseCondition(request: Request): Condition | undefined {
   const given = new Set<string>();
   for (const argument of request.slice(3)) {
@@ -63,7 +59,7 @@ function parseCondition(request: Request): Condition | undefined {
   return (now, wanted) => conditions.every((isMet) => isMet(now, wanted));
 }
 
-/** Only if the record is still the one whose time was compared. */
+/** Changes a record only if it is still the one whose expiry was compared. */
 function* expireIf(
   key: Buffer,
   time: number,
@@ -89,12 +85,8 @@ function* expireIf(
 }
 
 export const persist: Command = {
-  name: 'persist',
-  summary: 'Has a key not expire any more; returns 1 if it would have.',
-  group: 'generic',
-  arity: 2,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
+  ...signature('persist key', 'generic', 'write', 'fast'),
+  summary: 'Removes the expiry of a key; returns 1 if it had one.',
   *run([, key], context) {
     context.reply.integer((yield* persistKey(key, context)) ? 1 : 0);
   },
@@ -116,12 +108,8 @@ export const pexpiretime = telling(
 
 function telling(name: string, does: string, tell: (expiresAt: number) => number): Command {
   return {
-    name,
+    ...signature(`${name} key`, 'generic', 'readonly', 'fast'),
     summary: `${does}; -1 for never, -2 if it does not exist.`,
-    group: 'generic',
-    arity: 2,
-    flags: ['readonly', 'fast'],
-    keys: [1, 1, 1],
     *run([, key], { store, reply }) {
       const found = yield* store.metadata(key);
       if (found === undefined) reply.integer(ABSENT);

@@ -1,23 +1,18 @@
 import type { ExpiryOptions, KeyPage } from '../../store/api.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { keyword, parseInteger, ReplyError, readOptions, SYNTAX_ERROR } from '../arguments.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
 import { Glob } from '../glob.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { ReplyWriter } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { container } from './support/container.ts';
-import { parseDatabase } from './support/database-argument.ts';
 import { retry } from './support/modify.ts';
 
 export const del: Command = {
-  name: 'del',
+  ...signature('del key [key ...]', 'generic', 'write'),
   summary: 'Deletes keys and returns how many existed.',
-  group: 'generic',
-  arity: -2,
-  flags: ['write'],
-  keys: [1, -1, 1],
   *run(request, context) {
     yield* removeKeys(request, context);
   },
@@ -25,12 +20,10 @@ export const del: Command = {
 
 export const unlink: Command = {
   ...del,
-  name: 'unlink',
+  ...signature('unlink key [key ...]', 'generic', 'write', 'fast'),
   summary: 'Deletes keys and returns how many existed; the same as DEL here.',
-  flags: ['write', 'fast'],
 };
 
-/** DEL and UNLINK. */
 function* removeKeys(request: Request, context: CommandContext): Operation<void> {
   const { store, reply, server } = context;
   const keys = request.slice(1);
@@ -45,12 +38,8 @@ function* removeKeys(request: Request, context: CommandContext): Operation<void>
 }
 
 export const exists: Command = {
-  name: 'exists',
+  ...signature('exists key [key ...]', 'generic', 'readonly', 'fast'),
   summary: 'Returns how many of the keys exist; a key named twice counts twice.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly', 'fast'],
-  keys: [1, -1, 1],
   *run(request, { store, reply }) {
     let count = 0;
     for (let at = 1; at < request.length; at++) if (yield* store.has(request[at])) count++;
@@ -61,28 +50,21 @@ export const exists: Command = {
 export const touch: Command = {
   ...exists,
   name: 'touch',
-  summary: 'Reads keys, which begins the time of sliding ones anew; returns how many exist.',
+  summary: 'Reads keys, which restarts the time of sliding ones; returns how many exist.',
 };
 
 export const type: Command = {
-  name: 'type',
+  ...signature('type key', 'generic', 'readonly', 'fast'),
   summary: 'Returns the type of a value: string, or none for a key that does not exist.',
-  group: 'generic',
-  arity: 2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     reply.simple((yield* store.has(request[1])) ? 'string' : 'none');
   },
 };
 
-const renaming = { group: 'generic', arity: 3, keys: [1, 2, 1], alone: true } as const;
-
 export const rename: Command = {
-  ...renaming,
-  name: 'rename',
+  ...signature('rename key newkey', 'generic', 'write'),
   summary: 'Gives a value another key, which loses its own value.',
-  flags: ['write'],
+  alone: true,
   *run([, source, target], context) {
     yield* renameTo(source, target, true, context);
     context.reply.ok();
@@ -90,10 +72,9 @@ export const rename: Command = {
 };
 
 export const renamenx: Command = {
-  ...renaming,
-  name: 'renamenx',
+  ...signature('renamenx key newkey', 'generic', 'write', 'fast'),
   summary: 'Gives a value another key that does not exist yet.',
-  flags: ['write', 'fast'],
+  alone: true,
   *run([, source, target], context) {
     const isDone = yield* renameTo(source, target, false, context);
     context.reply.integer(isDone ? 1 : 0);
@@ -119,12 +100,8 @@ function* renameTo(
 const SAME = 'ERR source and destination objects are the same';
 
 export const copy: Command = {
-  name: 'copy',
+  ...signature('copy key newkey [DB database] [REPLACE]', 'generic', 'write', 'denyoom'),
   summary: 'Copies a value to another key, also of another database (DB), also over one (REPLACE).',
-  group: 'generic',
-  arity: -3,
-  flags: ['write', 'denyoom'],
-  keys: [1, 2, 1],
   alone: true,
   *run(request, context) {
     const { database, replace } = parseCopyOptions(request, context);
@@ -139,15 +116,11 @@ export const copy: Command = {
 };
 
 export const move: Command = {
-  name: 'move',
+  ...signature('move key database', 'generic', 'write', 'fast'),
   summary: 'Moves a key to another database in which it does not exist.',
-  group: 'generic',
-  arity: 3,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
   alone: true,
   *run([, key, argument], context) {
-    const database = parseDatabase(argument, context);
+    const database = context.server.databases.parse(argument);
     const { store, server, state } = context;
     if (database === state.database) throw new ReplyError(SAME);
     const to = server.databases.get(database).store;
@@ -162,26 +135,18 @@ function parseCopyOptions(
   request: Request,
   context: CommandContext,
 ): { database: number; replace: boolean } {
-  let { database } = context.state;
-  let replace = false;
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'REPLACE') replace = true;
-    else if (option === 'DB' && at + 1 < request.length) {
-      database = parseDatabase(request[++at], context);
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return { database, replace };
+  const { DB, REPLACE } = readOptions(request, 3, { DB: 1, REPLACE: 0 });
+  const database =
+    DB === undefined ? context.state.database : context.server.databases.parse(DB[0]);
+  return { database, replace: REPLACE !== undefined };
 }
 
-/** A record as it was found. */
 interface Found {
   readonly value: Uint8Array;
   readonly version: number;
   readonly expiry: ExpiryOptions;
 }
 
-/** The outcome of `transfer`. */
 type Transferred = 'done' | 'no source' | 'target exists';
 
 interface Transfer {
@@ -189,16 +154,16 @@ interface Transfer {
   readonly source: Buffer;
   readonly to: GatewayStore;
   readonly target: Buffer;
-  /** Whether a target that exists is replaced. */
+  /** Whether to replace an existing target. */
   readonly replace: boolean;
-  /** Whether the source is deleted. */
+  /** Whether to delete the source. */
   readonly move: boolean;
 }
 
 /**
- * Writes a value under another key with the same time to live, and deletes the first one if it is a
- * move. A client of another process may see both, and neither if this process dies in between is
- * lost: the target is written first.
+ * Writes a value under another key with the same time to live, and for a move deletes the source.
+ * The target is written first, so no value is lost if this process dies in between. Clients of
+ * other processes may see both.
  */
 function* transfer({ from, source, to, target, replace, move }: Transfer): Operation<Transferred> {
   let outcome: Transferred = 'done';
@@ -207,7 +172,7 @@ function* transfer({ from, source, to, target, replace, move }: Transfer): Opera
     const found = yield* find(from, source);
     if (found === 'changed') return false;
     if (found === undefined) {
-      // Another client has deleted it after the target was written: that is what a move does.
+      // If another client deleted it after the target was written, the move is complete.
       if (!isWritten) outcome = 'no source';
       return true;
     }
@@ -229,27 +194,25 @@ function* find(store: GatewayStore, key: Buffer): Operation<Found | 'changed' | 
   if (metadata?.version !== entry.version) return 'changed';
   const { expiresAt } = metadata;
   const isTimed = expiresAt !== Number.POSITIVE_INFINITY;
-  // Infinity, so that a default of the store does not count.
+  // Infinity overrides a default of the store.
   const expiry = isTimed ? { expiresAt } : { ttlMs: Number.POSITIVE_INFINITY };
   return { value: entry.value, version: entry.version, expiry };
 }
 
-const ofObject = { group: 'generic', arity: 3, flags: ['readonly'], keys: [2, 2, 1] } as const;
-/** The longest string that Redis keeps beside its header. */
+const inObject = (name: string) => signature(`object|${name} key`, 'generic', 'readonly');
+/** The longest string that Redis embeds in its object. */
 const EMBEDDED_BYTES_MAX = 44;
 
 const encoding: Command = {
-  ...ofObject,
-  name: 'object|encoding',
-  summary: 'Returns how Redis would keep such a value when it is set: int, embstr or raw.',
+  ...inObject('encoding'),
+  summary: 'Returns how Redis would store such a value: int, embstr or raw.',
   *run([, , key], { store, reply }) {
     reply.bulkOrNull(yield* store.read(key, encodingOf));
   },
 };
 
 const refcount: Command = {
-  ...ofObject,
-  name: 'object|refcount',
+  ...inObject('refcount'),
   summary: 'Returns 1: values are not shared.',
   *run([, , key], context) {
     if (yield* existsOrNull(key, context)) context.reply.integer(1);
@@ -257,8 +220,7 @@ const refcount: Command = {
 };
 
 const idletime: Command = {
-  ...ofObject,
-  name: 'object|idletime',
+  ...inObject('idletime'),
   summary: 'Refused: times of access are not kept.',
   *run([, , key], context) {
     if (yield* existsOrNull(key, context)) {
@@ -268,8 +230,7 @@ const idletime: Command = {
 };
 
 const freq: Command = {
-  ...ofObject,
-  name: 'object|freq',
+  ...inObject('freq'),
   summary: 'Refused: frequencies of access are not kept.',
   *run([, , key], context) {
     if (!(yield* existsOrNull(key, context))) return;
@@ -282,11 +243,8 @@ const freq: Command = {
 };
 
 export const object = container({
-  name: 'object',
-  summary: 'Tells how a value is kept.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly'],
+  ...signature('object subcommand [argument ...]', 'generic', 'readonly'),
+  summary: 'Describes how a value is stored.',
   subcommands: [encoding, freq, idletime, refcount],
 });
 
@@ -304,18 +262,15 @@ function encodingOf(bytes: Uint8Array): string {
 }
 
 const COUNT_DEFAULT = 10;
-/** COUNT is a hint; more than this would keep the other clients waiting. */
+/** COUNT is a hint. More than this would make other clients wait. */
 const COUNT_MAX = 16_384;
-/** Keys that the store is asked for at once. A key has up to 64 KiB. */
+/** Keys that SCAN asks the store for at a time. A key has up to 64 KiB. */
 const COUNT_TOGETHER = 64;
 const INVALID_CURSOR = 'ERR invalid cursor';
 
 export const scan: Command = {
-  name: 'scan',
+  ...signature('scan cursor [MATCH pattern] [COUNT count] [TYPE type]', 'generic', 'readonly'),
   summary: 'Walks over the keys, some per call: begin with 0, go on with the cursor returned.',
-  group: 'generic',
-  arity: -2,
-  flags: ['readonly'],
   *run(request, { store, reply }) {
     const cursor = parseCursor(request[1]);
     const { match, count, type } = parseScanOptions(request);
@@ -333,7 +288,7 @@ export const scan: Command = {
   },
 };
 
-/** About `count` keys, fewer when they are long: a page is in memory as a whole. */
+/** About `count` keys; fewer if they are long, because a whole page is in memory. */
 function* pageOf(
   store: GatewayStore,
   from: number,
@@ -344,7 +299,7 @@ function* pageOf(
   let cursor = from;
   let bytes = 0;
   for (let left = count; left > 0 && bytes < OUTPUT_BYTES_MAX; left -= COUNT_TOGETHER) {
-    // The pattern's prefix spares an ordered store the walk to other keys.
+    // With the pattern's prefix, an ordered store skips other keys.
     const hint = match && { prefix: match.prefix };
     const page = yield* store.scanKeys(cursor, Math.min(left, COUNT_TOGETHER), hint);
     for (const key of page.keys) {
@@ -367,19 +322,13 @@ function parseCursor(argument: Buffer): number {
 }
 
 function parseScanOptions(request: Request): { match?: Glob; count: number; type: string } {
-  let match: Glob | undefined;
-  let count = COUNT_DEFAULT;
-  let type = 'STRING';
-  for (let at = 2; at < request.length; at += 2) {
-    const option = keyword(request[at]);
-    const argument = request[at + 1];
-    if (argument === undefined) throw new ReplyError(SYNTAX_ERROR);
-    if (option === 'MATCH') match = new Glob(argument);
-    else if (option === 'COUNT') count = parseCount(argument);
-    else if (option === 'TYPE') type = keyword(argument);
-    else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return { match: match?.matchesAll ? undefined : match, count, type };
+  const { MATCH, COUNT, TYPE } = readOptions(request, 2, { MATCH: 1, COUNT: 1, TYPE: 1 });
+  const match = MATCH && new Glob(MATCH[0]);
+  return {
+    match: match?.matchesAll ? undefined : match,
+    count: COUNT === undefined ? COUNT_DEFAULT : parseCount(COUNT[0]),
+    type: TYPE === undefined ? 'STRING' : keyword(TYPE[0]),
+  };
 }
 
 function parseCount(argument: Buffer): number {
@@ -388,19 +337,16 @@ function parseCount(argument: Buffer): number {
   return count > COUNT_MAX ? COUNT_MAX : Number(count);
 }
 
-/** Keys that KEYS asks the store for at once. */
+/** Keys that KEYS asks the store for at a time. */
 const KEYS_TOGETHER = 256;
 
 export const keys: Command = {
-  name: 'keys',
+  ...signature('keys pattern', 'generic', 'readonly'),
   summary: 'Returns all keys that match a pattern. All other clients wait: prefer SCAN.',
-  group: 'generic',
-  arity: 2,
-  flags: ['readonly'],
   *run([, argument], { store, reply, server }) {
     const pattern = new Glob(argument);
     const { replyBytesMax } = server.limits;
-    // A store that grows meanwhile may tell of a key twice.
+    // A store that grows during the walk may return a key twice.
     const seen = new Set<string>();
     const body = new ReplyWriter();
     let cursor = 0;
@@ -423,22 +369,19 @@ export const keys: Command = {
   },
 };
 
-/** Keys that are looked at together, and pages that are passed over at most. */
+/** Keys per page, and most pages that RANDOMKEY skips. */
 const PAGE_KEYS = 16;
 const PAGES_MAX = 8;
 
 export const randomkey: Command = {
-  name: 'randomkey',
+  ...signature('randomkey', 'generic', 'readonly'),
   summary: 'Returns some key, or null when there is none.',
-  group: 'generic',
-  arity: 1,
-  flags: ['readonly'],
   *run(_request, context) {
     context.reply.bulkOrNull(yield* randomKey(context));
   },
 };
 
-/** Continues a walk through the store with each call, by a random number of pages. */
+/** Each call continues a walk through the store by a random number of pages. */
 function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Array | undefined> {
   const database = server.databases.get(state.database);
   let pages = Math.floor(Math.random() * PAGES_MAX);
@@ -453,7 +396,7 @@ function* randomKey({ store, server, state }: CommandContext): Operation<Uint8Ar
   return found[Math.floor(Math.random() * found.length)];
 }
 
-/** A cursor may be none any more when the store has changed. */
+/** A cursor may be invalid if the store has changed. */
 function* pageAt(store: GatewayStore, cursor: number): Operation<KeyPage> {
   try {
     return yield* store.scanKeys(cursor, PAGE_KEYS);

@@ -1,14 +1,10 @@
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { parseInteger, ReplyError, readOptions } from '../arguments.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
 
 export const lcs: Command = {
-  name: 'lcs',
+  ...signature('lcs key1 key2 [LEN|IDX] [MINMATCHLEN length] [WITHMATCHLEN]', 'string', 'readonly'),
   summary: 'Finds the longest common subsequence of two values: its bytes, length or places.',
-  group: 'string',
-  arity: -3,
-  flags: ['readonly'],
-  keys: [1, 2, 1],
   *run(request, context) {
     const options = parseOptions(request);
     const { store, reply } = context;
@@ -44,38 +40,29 @@ function writeMatch({ a, b, length }: Match, withLength: boolean, { reply }: Com
   if (withLength) reply.integer(length);
 }
 
-interface Options {
-  length: boolean;
-  places: boolean;
-  withLengths: boolean;
-  lengthMin: number;
-}
+const OPTIONS = { LEN: 0, IDX: 0, WITHMATCHLEN: 0, MINMATCHLEN: 1 };
 
-function parseOptions(request: Request): Options {
-  const options = { length: false, places: false, withLengths: false, lengthMin: 0 };
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'LEN') options.length = true;
-    else if (option === 'IDX') options.places = true;
-    else if (option === 'WITHMATCHLEN') options.withLengths = true;
-    else if (option === 'MINMATCHLEN' && at + 1 < request.length) {
-      options.lengthMin = Number(parseInteger(request[++at]));
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  if (options.length && options.places) {
+function parseOptions(request: Request) {
+  const { LEN, IDX, WITHMATCHLEN, MINMATCHLEN } = readOptions(request, 3, OPTIONS);
+  if (LEN !== undefined && IDX !== undefined) {
     throw new ReplyError('ERR If you want both the length and indexes, please just use IDX.');
   }
-  return options;
+  return {
+    length: LEN !== undefined,
+    places: IDX !== undefined,
+    withLengths: WITHMATCHLEN !== undefined,
+    lengthMin: MINMATCHLEN === undefined ? 0 : Number(parseInteger(MINMATCHLEN[0])),
+  };
 }
 
-/** Bytes that both values have in one piece: where it begins in each. */
+/** A run of bytes that both values contain: where it begins in each. */
 interface Match {
   a: number;
   b: number;
   length: number;
 }
 
-/** Lengths of the longest common subsequences of all pairs of beginnings. */
+/** Lengths of the longest common subsequences of all pairs of prefixes. */
 class Table {
   readonly #a: Uint8Array;
   readonly #b: Uint8Array;
@@ -107,7 +94,7 @@ class Table {
     return this.#cells[this.#cells.length - 1];
   }
 
-  /** The subsequence that Redis would choose, and its pieces from the last to the first. */
+  /** The subsequence that Redis would choose, and its runs from the last to the first. */
   trace(): { common: Buffer; matches: Match[] } {
     const [a, b] = [this.#a, this.#b];
     const width = b.length + 1;

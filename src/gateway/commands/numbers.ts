@@ -1,79 +1,42 @@
-import type { Operation } from '../../verbs/index.ts';
 import { parseInteger, ReplyError } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, signature } from '../command.ts';
 import { modify } from './support/modify.ts';
 
 const INTEGER_MIN = -(2n ** 63n);
-const shared = {
-  group: 'string',
-  flags: ['write', 'denyoom', 'fast'],
-  keys: [1, 1, 1],
-} as const;
 
-export const incr: Command = {
-  ...shared,
-  name: 'incr',
-  summary: 'Adds one to an integer; a key that does not exist counts as 0.',
-  arity: 2,
-  *run([, key], context) {
-    yield* add(key, 1n, context);
-  },
-};
+export const incr = adding('incr key', 'Adds one to an integer', () => 1n);
+export const incrby = adding('incrby key number', 'Adds to an integer', parseInteger);
+export const decr = adding('decr key', 'Subtracts one from an integer', () => -1n);
+export const decrby = adding('decrby key number', 'Subtracts from an integer', (argument) => {
+  const by = parseInteger(argument);
+  // The one 64-bit integer whose negation is not one.
+  if (by === INTEGER_MIN) throw new ReplyError('ERR decrement would overflow');
+  return -by;
+});
 
-export const incrby: Command = {
-  ...shared,
-  name: 'incrby',
-  summary: 'Adds to an integer; a key that does not exist counts as 0.',
-  arity: 3,
-  *run([, key, by], context) {
-    yield* add(key, parseInteger(by), context);
-  },
-};
-
-export const decr: Command = {
-  ...shared,
-  name: 'decr',
-  summary: 'Subtracts one from an integer; a key that does not exist counts as 0.',
-  arity: 2,
-  *run([, key], context) {
-    yield* add(key, -1n, context);
-  },
-};
-
-export const decrby: Command = {
-  ...shared,
-  name: 'decrby',
-  summary: 'Subtracts from an integer; a key that does not exist counts as 0.',
-  arity: 3,
-  *run([, key, argument], context) {
-    const by = parseInteger(argument);
-    // This is the one 64-bit integer without a negation.
-    if (by === INTEGER_MIN) throw new ReplyError('ERR decrement would overflow');
-    yield* add(key, -by, context);
-  },
-};
-
-function* add(key: Buffer, by: bigint, context: CommandContext): Operation<void> {
-  context.reply.integer(yield* context.store.increment(key, by));
-  yield* context.changed('$', 'incrby', key);
+function adding(syntax: string, does: string, amount: (argument: Buffer) => bigint): Command {
+  return {
+    ...signature(syntax, 'string', 'write', 'denyoom', 'fast'),
+    summary: `${does}; a key that does not exist counts as 0.`,
+    *run([, key, argument], context) {
+      context.reply.integer(yield* context.store.increment(key, amount(argument)));
+      yield* context.changed('$', 'incrby', key);
+    },
+  };
 }
 
 const NOT_A_FLOAT = 'ERR value is not a valid float';
 const DECIMAL = /^([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]+))?$/;
 const INFINITE = /^[+-]?inf(?:inity)?$/i;
-/** Redis prints so many digits behind the point. */
+/** Digits after the decimal point that Redis prints. */
 const PLACES = 17;
-/** Beyond it a double is infinite; Redis goes on to 4932. */
+/** Beyond it a double is infinite; Redis accepts up to 4932. */
 const EXPONENT_MAX = 308;
 const TEXT_BYTES_MAX = 5 * 1024;
 
 export const incrbyfloat: Command = {
-  name: 'incrbyfloat',
+  ...signature('incrbyfloat key number', 'string', 'write', 'denyoom', 'fast'),
   summary: 'Adds to a decimal number, exactly; a key that does not exist counts as 0.',
-  group: 'string',
-  arity: 3,
-  flags: ['write', 'denyoom', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, by], context) {
     let sum = '';
     yield* modify(context.store, key, (old) => {
@@ -86,7 +49,7 @@ export const incrbyfloat: Command = {
   },
 };
 
-/** The number times 10 to the power of `PLACES`, rounded. */
+/** Parses a number and scales it by 10 to the power of `PLACES`, rounded. */
 function parseDecimal(bytes: Uint8Array): bigint {
   const text = bytes.length > TEXT_BYTES_MAX ? '' : Buffer.from(bytes).toString('latin1');
   if (INFINITE.test(text)) throw new ReplyError('ERR increment would produce NaN or Infinity');

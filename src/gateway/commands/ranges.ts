@@ -1,28 +1,25 @@
 import type { Key, Value } from '../../store/api.ts';
 import type { RangeBounds } from '../../store/ordered-api.ts';
 import type { Operation } from '../../verbs/index.ts';
-import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import type { Command } from '../command.ts';
+import { parseInteger, ReplyError, readOptions } from '../arguments.ts';
+import { type Command, signature } from '../command.ts';
 import type { GatewayStore } from '../gateway-store.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { ReplyWriter } from '../protocol/reply.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import type { ServerView } from '../server-view.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 
 export const swRange: Command = {
-  name: 'sw.range',
+  ...signature('sw.range min max [REV] [LIMIT offset count] [WITHVALUES]', 'module', 'readonly'),
   summary: 'Returns the keys of a range in order; with REV from max to min. As ZRANGE BYLEX.',
-  group: 'module',
-  arity: -3,
-  flags: ['readonly'],
   *run(request, { store, reply, server }) {
     const { reverse, withValues, offset, limit } = parseOptions(request);
     const [low, high] = reverse ? [2, 1] : [1, 2];
     const bounds = parseRange(request[low], request[high]);
-    // Later keys take the place of keys that are gone before their values are read.
+    // With values, later keys replace keys that vanish before their values are read.
     const keysMax = withValues ? Number.POSITIVE_INFINITY : limitOf(offset + limit);
     const pages = new KeyPages(store, limit > 0 ? bounds : undefined, { reverse, limit: keysMax });
-    // The array's length comes before its elements, so the elements are gathered first.
+    // The array's length precedes its elements, so gather the elements first.
     const body = new ReplyWriter();
     let elements = 0;
     let skip = offset;
@@ -54,9 +51,9 @@ function checkReply({ length }: ReplyWriter, { limits }: ServerView): void {
 }
 
 /**
- * Returns what to reply for the first keys: each key, or each with its value, and nothing for a key
- * that is gone. It reads values by key, as many as fit OUTPUT_BYTES_MAX. One step of a scan of
- * records would read those of several leaves, each up to 64 MiB.
+ * Returns the elements of the reply for the first keys: the key, the key and its value, or nothing
+ * for a key that is gone. Reads as many values as fit OUTPUT_BYTES_MAX. A scan of records would
+ * read those of several leaves in one step, each up to 64 MiB.
  */
 function* elementsAt(
   keys: readonly Key[],
@@ -68,29 +65,18 @@ function* elementsAt(
   return values.map((value, i) => (value === undefined ? [] : [keys[i], value]));
 }
 
-interface Options {
-  reverse: boolean;
-  offset: number;
-  limit: number;
-  withValues: boolean;
+function parseOptions(request: Request) {
+  const { REV, WITHVALUES, LIMIT } = readOptions(request, 3, { REV: 0, WITHVALUES: 0, LIMIT: 2 });
+  const count = LIMIT === undefined ? -1n : parseInteger(LIMIT[1]);
+  return {
+    reverse: REV !== undefined,
+    withValues: WITHVALUES !== undefined,
+    offset: LIMIT === undefined ? 0 : parseOffset(LIMIT[0]),
+    limit: count < 0n ? Number.POSITIVE_INFINITY : Number(count),
+  };
 }
 
-function parseOptions(request: Request): Options {
-  const options = { reverse: false, offset: 0, limit: Number.POSITIVE_INFINITY, withValues: false };
-  for (let at = 3; at < request.length; at++) {
-    const option = keyword(request[at]);
-    if (option === 'REV') options.reverse = true;
-    else if (option === 'WITHVALUES') options.withValues = true;
-    else if (option === 'LIMIT' && at + 2 < request.length) {
-      options.offset = parseOffset(request[++at]);
-      const count = parseInteger(request[++at]);
-      options.limit = count < 0n ? Number.POSITIVE_INFINITY : Number(count);
-    } else throw new ReplyError(SYNTAX_ERROR);
-  }
-  return options;
-}
-
-/** More than can be counted is all. */
+/** A number that is not exact means no limit. */
 function limitOf(records: number): number {
   return Number.isSafeInteger(records) ? records : Number.POSITIVE_INFINITY;
 }
@@ -102,11 +88,8 @@ function parseOffset(argument: Buffer): number {
 }
 
 export const swCount: Command = {
-  name: 'sw.count',
+  ...signature('sw.count min max', 'module', 'readonly'),
   summary: 'Counts the keys of a range; needs a store on an ordered index. As ZLEXCOUNT.',
-  group: 'module',
-  arity: 3,
-  flags: ['readonly'],
   *run(request, { store, reply }) {
     const range = parseRange(request[1], request[2]);
     reply.integer(range === undefined ? 0 : yield* store.count(range));
@@ -114,11 +97,8 @@ export const swCount: Command = {
 };
 
 export const swRemrange: Command = {
-  name: 'sw.remrange',
+  ...signature('sw.remrange min max', 'module', 'write'),
   summary: 'Deletes the keys of a range, one by one, and returns how many. As ZREMRANGEBYLEX.',
-  group: 'module',
-  arity: 3,
-  flags: ['write'],
   *run(request, { store, reply }) {
     const pages = new KeyPages(store, parseRange(request[1], request[2]));
     let removed = 0;
@@ -132,8 +112,8 @@ const CLOSED = 0x5b; // [
 const NOT_A_RANGE = 'ERR min or max not valid string range item';
 
 /**
- * A range as the BYLEX commands of sorted sets write it: `[key` with the key, `(key` without, `-`
- * and `+` for the ends of everything. Undefined when nothing can be in it.
+ * Parses a range as in the BYLEX commands of sorted sets: `[key` includes the key, `(key` excludes
+ * it, `-` and `+` are the lowest and highest ends. Undefined if the range is empty.
  */
 function parseRange(min: Buffer, max: Buffer): RangeBounds | undefined {
   const low = parseEnd(min);
@@ -155,15 +135,15 @@ function parseEnd(argument: Buffer): End {
   return { closed: sign === CLOSED, key: argument.subarray(1) };
 }
 
-/** Keys of a page: each has up to 64 KiB. */
+/** Keys per page; each has up to 64 KiB. */
 const PAGE_KEYS = 256;
 
-/** The keys of a range in order, some at a time: never all of them are in memory. */
+/** Reads the keys of a range in order, page by page, so that never all are in memory. */
 class KeyPages {
   readonly #store: GatewayStore;
   readonly #reverse: boolean;
   #rest: RangeBounds;
-  /** Keys that may still come. */
+  /** How many keys may still come. */
   #left: number;
 
   /** Without bounds there are none. */

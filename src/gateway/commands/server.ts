@@ -1,26 +1,20 @@
 import type { Operation } from '../../verbs/index.ts';
 import { keyword, parseInteger, ReplyError, SYNTAX_ERROR } from '../arguments.ts';
-import { type Command, type CommandContext, REDIS_VERSION } from '../command.ts';
+import { type Command, type CommandContext, REDIS_VERSION, signature } from '../command.ts';
 import type { Request } from '../protocol/request-reader.ts';
 import { container } from './support/container.ts';
 
 export const dbsize: Command = {
-  name: 'dbsize',
+  ...signature('dbsize', 'server', 'readonly', 'fast'),
   summary: 'Returns the number of keys.',
-  group: 'server',
-  arity: 1,
-  flags: ['readonly', 'fast'],
   *run(_request, { store, reply }) {
     reply.integer(yield* store.size());
   },
 };
 
 export const flushdb: Command = {
-  name: 'flushdb',
+  ...signature('flushdb [ASYNC|SYNC]', 'server', 'write'),
   summary: 'Deletes all keys of the database.',
-  group: 'server',
-  arity: -1,
-  flags: ['write'],
   *run(request, context) {
     checkMode(request);
     yield* context.store.clear();
@@ -29,11 +23,8 @@ export const flushdb: Command = {
 };
 
 export const flushall: Command = {
-  name: 'flushall',
+  ...signature('flushall [ASYNC|SYNC]', 'server', 'write'),
   summary: 'Deletes all keys of all databases.',
-  group: 'server',
-  arity: -1,
-  flags: ['write'],
   *run(request, context) {
     checkMode(request);
     for (const { store } of context.server.databases.existing()) yield* store.clear();
@@ -41,7 +32,7 @@ export const flushall: Command = {
   },
 };
 
-/** ASYNC is taken as a permission: the keys are gone when the reply comes. */
+/** ASYNC is allowed, but the keys are always gone before the reply. */
 function checkMode(request: Request): void {
   const mode = request.length === 1 ? 'SYNC' : keyword(request[1]);
   if (request.length > 2 || (mode !== 'SYNC' && mode !== 'ASYNC')) {
@@ -50,11 +41,8 @@ function checkMode(request: Request): void {
 }
 
 export const time: Command = {
-  name: 'time',
-  summary: 'Returns the time of day in seconds since 1970, and the microseconds beyond them.',
-  group: 'server',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
+  ...signature('time', 'server', 'fast', 'loading', 'stale'),
+  summary: 'Returns the time in seconds since 1970, and the microseconds beyond them.',
   run(_request, { reply }) {
     const now = Date.now();
     reply.array(2);
@@ -64,11 +52,8 @@ export const time: Command = {
 };
 
 export const monitor: Command = {
-  name: 'monitor',
+  ...signature('monitor', 'server', 'admin', 'loading', 'stale'),
   summary: 'Shows every command that this server runs, until RESET or the end of the connection.',
-  group: 'server',
-  arity: 1,
-  flags: ['admin', 'loading', 'stale'],
   run(_request, { reply, server, state, client }) {
     // Before EXEC a transaction queues the command instead of running it.
     if (state.transaction !== undefined) {
@@ -80,15 +65,13 @@ export const monitor: Command = {
   },
 };
 
-const shared = { group: 'server', flags: ['admin', 'loading', 'stale'] } as const;
+const inServer = (syntax: string) => signature(syntax, 'server', 'admin', 'loading', 'stale');
 const COUNT_DEFAULT = 10n;
 const NOT_A_COUNT = 'ERR count should be greater than or equal to -1';
 
 const slowlogGet: Command = {
-  ...shared,
-  name: 'slowlog|get',
-  summary: 'Returns the latest slow commands: 10, or so many, -1 for all.',
-  arity: -2,
+  ...inServer('slowlog|get [count]'),
+  summary: 'Returns the latest slow commands: 10 or the given number, -1 for all.',
   run(request, { reply, server: { slowLog } }) {
     const count = request.length > 2 ? parseInteger(request[2], NOT_A_COUNT) : COUNT_DEFAULT;
     if (count < -1n) throw new ReplyError(NOT_A_COUNT);
@@ -109,20 +92,16 @@ const slowlogGet: Command = {
 };
 
 const slowlogLen: Command = {
-  ...shared,
-  name: 'slowlog|len',
+  ...inServer('slowlog|len'),
   summary: 'Returns how many slow commands are kept.',
-  arity: 2,
   run(_request, { reply, server }) {
     reply.integer(server.slowLog.length);
   },
 };
 
 const slowlogReset: Command = {
-  ...shared,
-  name: 'slowlog|reset',
+  ...inServer('slowlog|reset'),
   summary: 'Forgets the slow commands.',
-  arity: 2,
   run(_request, { reply, server }) {
     server.slowLog.clear();
     reply.ok();
@@ -130,10 +109,8 @@ const slowlogReset: Command = {
 };
 
 export const slowlog = container({
-  ...shared,
-  name: 'slowlog',
-  summary: 'Tells of commands that took longer than slowlog-log-slower-than microseconds.',
-  arity: -2,
+  ...inServer('slowlog subcommand [argument ...]'),
+  summary: 'Lists commands that took longer than slowlog-log-slower-than microseconds.',
   subcommands: [slowlogGet, slowlogLen, slowlogReset],
 });
 
@@ -141,159 +118,138 @@ type Fields = readonly (readonly [name: string, value: string | number])[];
 
 interface Section {
   readonly title: string;
-  /** Shown when asked for by name or with `all`, because it walks the whole store. */
+  /** Shown only by name or with `all`, because it walks the whole store. */
   readonly costly?: boolean;
   fields?(context: CommandContext): Fields;
-  /** Present in a section that asks the stores. */
+  /** For sections that read stores. */
   read?(context: CommandContext): Operation<Fields>;
 }
 
-const server: Section = {
-  title: 'Server',
-  fields: ({ server, store }) => [
-    ['redis_version', REDIS_VERSION],
-    ['redis_mode', 'standalone'],
-    ['os', `${process.platform} ${process.arch}`],
-    ['arch_bits', 64],
-    ['process_id', process.pid],
-    ['tcp_port', server.port],
-    ['server_time_usec', Date.now() * 1000],
-    ['uptime_in_seconds', Math.floor((Date.now() - server.startedAt) / 1000)],
-    ['uptime_in_days', Math.floor((Date.now() - server.startedAt) / 86_400_000)],
-    ['node_version', process.versions.node],
-    ['stepwell_store', store.name],
-  ],
-};
-
-const clients: Section = {
-  title: 'Clients',
-  fields: ({ server }) => {
-    const states = [...server.clients.values()].map(({ state }) => state);
-    return [
-      ['connected_clients', states.length],
-      ['maxclients', server.settings.maxConnections],
-      ['pubsub_clients', states.filter(({ isSubscriber }) => isSubscriber).length],
-      ['watching_clients', states.filter(({ watched }) => watched.size > 0).length],
-      ['total_watched_keys', states.reduce((sum, { watched }) => sum + watched.size, 0)],
-      ['blocked_clients', 0],
-    ];
-  },
-};
-
-const memory: Section = {
-  title: 'Memory',
-  fields: ({ server }) => {
-    const { rss, heapUsed, external } = process.memoryUsage();
-    return [
-      ['used_memory', heapUsed + external],
-      ['used_memory_rss', rss],
-      ['mem_clients_normal', server.memory.bytes],
-      ['maxmemory_clients', server.memory.bytesMax],
-      ['maxmemory', 0],
-      ['maxmemory_policy', 'noeviction'],
-    ];
-  },
-};
-
-/** Clients wait until `loading` is 0; a store is never half loaded. */
-const persistence: Section = {
-  title: 'Persistence',
-  fields: () => [['loading', 0]],
-};
-
-const stats: Section = {
-  title: 'Stats',
-  fields: ({ server: { totals, channels, messages, slowLog } }) => [
-    ['total_connections_received', totals.connections],
-    ['total_commands_processed', totals.commands],
-    ['total_net_input_bytes', totals.bytesIn],
-    ['total_net_output_bytes', totals.bytesOut],
-    ['rejected_connections', totals.rejectedConnections],
-    ['evicted_clients', totals.evictedConnections],
-    ['total_error_replies', totals.errors],
-    ['keyspace_hits', totals.hits],
-    ['keyspace_misses', totals.misses],
-    ['pubsub_channels', channels.channelCount],
-    ['pubsub_patterns', channels.patternCount],
-    ['stepwell_lost_messages', messages.lost],
-    ['stepwell_unsent_events', messages.unsent],
-    ['slowlog_length', slowLog.length],
-  ],
-};
-
-const replication: Section = {
-  title: 'Replication',
-  fields: () => [
-    ['role', 'master'],
-    ['connected_slaves', 0],
-  ],
-};
-
-const cpu: Section = {
-  title: 'CPU',
-  fields: () => {
-    const { user, system } = process.cpuUsage();
-    return [
-      ['used_cpu_sys', (system / 1e6).toFixed(6)],
-      ['used_cpu_user', (user / 1e6).toFixed(6)],
-    ];
-  },
-};
-
-/** `expires` and `avg_ttl` would take a look at each record. */
-const keyspace: Section = {
-  title: 'Keyspace',
-  *read({ server }) {
-    const fields: [name: string, value: string][] = [];
-    for (const { index, store, keyCount } of server.databases.existing()) {
-      const keys = yield* keyCount.of(store);
-      if (keys > 0) fields.push([`db${index}`, `keys=${keys},expires=0,avg_ttl=0`]);
-    }
-    return fields;
-  },
-};
-
-const stepwell: Section = {
-  title: 'Stepwell',
-  costly: true,
-  *read({ store }) {
-    const { traffic, resizes, memory, ...of } = yield* store.stats();
-    return [
-      ['stepwell_records', of.records],
-      ['stepwell_slots', of.slots],
-      ['stepwell_load_factor', of.loadFactor.toFixed(4)],
-      ['stepwell_global_depth', of.globalDepth],
-      ['stepwell_subtables', of.subtables],
-      ['stepwell_memory_records', memory.records],
-      ['stepwell_memory_subtables', memory.subtables],
-      ['stepwell_memory_directory', memory.directory],
-      ['stepwell_round_trips', traffic.roundTrips],
-      ['stepwell_bytes_read', traffic.bytesRead],
-      ['stepwell_bytes_written', traffic.bytesWritten],
-      ['stepwell_splits', resizes.splits],
-      ['stepwell_doublings', resizes.doublings],
-    ];
-  },
-};
-
 const SECTIONS: readonly Section[] = [
-  server,
-  clients,
-  memory,
-  persistence,
-  stats,
-  replication,
-  cpu,
-  keyspace,
-  stepwell,
+  {
+    title: 'Server',
+    fields: ({ server, store }) => [
+      ['redis_version', REDIS_VERSION],
+      ['redis_mode', 'standalone'],
+      ['os', `${process.platform} ${process.arch}`],
+      ['arch_bits', 64],
+      ['process_id', process.pid],
+      ['tcp_port', server.port],
+      ['server_time_usec', Date.now() * 1000],
+      ['uptime_in_seconds', Math.floor((Date.now() - server.startedAt) / 1000)],
+      ['uptime_in_days', Math.floor((Date.now() - server.startedAt) / 86_400_000)],
+      ['node_version', process.versions.node],
+      ['stepwell_store', store.name],
+    ],
+  },
+  {
+    title: 'Clients',
+    fields: ({ server }) => {
+      const states = [...server.clients.values()].map(({ state }) => state);
+      return [
+        ['connected_clients', states.length],
+        ['maxclients', server.settings.maxConnections],
+        ['pubsub_clients', states.filter(({ isSubscriber }) => isSubscriber).length],
+        ['watching_clients', states.filter(({ watched }) => watched.size > 0).length],
+        ['total_watched_keys', states.reduce((sum, { watched }) => sum + watched.size, 0)],
+        ['blocked_clients', 0],
+      ];
+    },
+  },
+  {
+    title: 'Memory',
+    fields: ({ server }) => {
+      const { rss, heapUsed, external } = process.memoryUsage();
+      return [
+        ['used_memory', heapUsed + external],
+        ['used_memory_rss', rss],
+        ['mem_clients_normal', server.memory.bytes],
+        ['maxmemory_clients', server.memory.bytesMax],
+        ['maxmemory', 0],
+        ['maxmemory_policy', 'noeviction'],
+      ];
+    },
+  },
+  // Clients wait until `loading` is 0. Here a store is never half loaded.
+  {
+    title: 'Persistence',
+    fields: () => [['loading', 0]],
+  },
+  {
+    title: 'Stats',
+    fields: ({ server: { totals, channels, messages, slowLog } }) => [
+      ['total_connections_received', totals.connections],
+      ['total_commands_processed', totals.commands],
+      ['total_net_input_bytes', totals.bytesIn],
+      ['total_net_output_bytes', totals.bytesOut],
+      ['rejected_connections', totals.rejectedConnections],
+      ['evicted_clients', totals.evictedConnections],
+      ['total_error_replies', totals.errors],
+      ['keyspace_hits', totals.hits],
+      ['keyspace_misses', totals.misses],
+      ['pubsub_channels', channels.count('channels')],
+      ['pubsub_patterns', channels.count('patterns')],
+      ['stepwell_lost_messages', messages.lost],
+      ['stepwell_unsent_events', messages.unsent],
+      ['slowlog_length', slowLog.length],
+    ],
+  },
+  {
+    title: 'Replication',
+    fields: () => [
+      ['role', 'master'],
+      ['connected_slaves', 0],
+    ],
+  },
+  {
+    title: 'CPU',
+    fields: () => {
+      const { user, system } = process.cpuUsage();
+      return [
+        ['used_cpu_sys', (system / 1e6).toFixed(6)],
+        ['used_cpu_user', (user / 1e6).toFixed(6)],
+      ];
+    },
+  },
+  // `expires` and `avg_ttl` would need a look at each record.
+  {
+    title: 'Keyspace',
+    *read({ server }) {
+      const fields: [name: string, value: string][] = [];
+      for (const { index, store, keyCount } of server.databases.existing()) {
+        const keys = yield* keyCount.of(store);
+        if (keys > 0) fields.push([`db${index}`, `keys=${keys},expires=0,avg_ttl=0`]);
+      }
+      return fields;
+    },
+  },
+  {
+    title: 'Stepwell',
+    costly: true,
+    *read({ store }) {
+      const { traffic, resizes, memory, ...of } = yield* store.stats();
+      return [
+        ['stepwell_records', of.records],
+        ['stepwell_slots', of.slots],
+        ['stepwell_load_factor', of.loadFactor.toFixed(4)],
+        ['stepwell_global_depth', of.globalDepth],
+        ['stepwell_subtables', of.subtables],
+        ['stepwell_memory_records', memory.records],
+        ['stepwell_memory_subtables', memory.subtables],
+        ['stepwell_memory_directory', memory.directory],
+        ['stepwell_round_trips', traffic.roundTrips],
+        ['stepwell_bytes_read', traffic.bytesRead],
+        ['stepwell_bytes_written', traffic.bytesWritten],
+        ['stepwell_splits', resizes.splits],
+        ['stepwell_doublings', resizes.doublings],
+      ];
+    },
+  },
 ];
 
 export const info: Command = {
-  name: 'info',
+  ...signature('info [section ...]', 'server', 'loading', 'stale'),
   summary: 'Reports on the server, section by section; the section stepwell walks the store.',
-  group: 'server',
-  arity: -1,
-  flags: ['loading', 'stale'],
   *run(request, context) {
     const asked = new Set(request.slice(1).map(keyword));
     const everything = asked.has('ALL') || asked.has('EVERYTHING');

@@ -8,9 +8,9 @@ import {
   SYNTAX_ERROR,
   wrongNumberOfArguments,
 } from '../arguments.ts';
-import type { Command, CommandContext, LongReply } from '../command.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
+import { type Command, type CommandContext, type LongReply, signature } from '../command.ts';
 import { type Request, requestLimits } from '../protocol/request-reader.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
 import { rangeWithin } from './support/byte-range.ts';
 import {
   expireAt,
@@ -22,12 +22,8 @@ import {
 import { modify } from './support/modify.ts';
 
 export const get: Command = {
-  name: 'get',
+  ...signature('get key', 'string', 'readonly', 'fast'),
   summary: 'Returns the value of a key, or null.',
-  group: 'string',
-  arity: 2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, { store, reply, server: { totals } }) {
     const value = yield* store.get(request[1]);
     if (value === undefined) totals.misses++;
@@ -36,19 +32,15 @@ export const get: Command = {
   },
 };
 
-/** Keys looked up at a time. */
+/** Keys that MGET looks up at a time. */
 const BATCH_KEYS = 256;
 
 export const mget: Command = {
-  name: 'mget',
+  ...signature('mget key [key ...]', 'string', 'readonly', 'fast'),
   summary: 'Returns the values of several keys, null for each that does not exist.',
-  group: 'string',
-  arity: -2,
-  flags: ['readonly', 'fast'],
-  keys: [1, -1, 1],
   *run(request, context) {
     const keys = request.slice(1);
-    // An invalid key has to be refused before the reply begins.
+    // Refuse invalid keys before the reply begins.
     for (const key of keys) checkKey(key);
     const first = yield* valuesFrom(keys, 0, context);
     context.reply.array(keys.length);
@@ -76,12 +68,8 @@ function valuesFrom(
 }
 
 export const getdel: Command = {
-  name: 'getdel',
+  ...signature('getdel key', 'string', 'write', 'fast'),
   summary: 'Returns the value of a key and deletes the key.',
-  group: 'string',
-  arity: 2,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
   *run([, key], context) {
     const taken = yield* context.store.take(key);
     context.reply.bulkOrNull(taken);
@@ -90,12 +78,8 @@ export const getdel: Command = {
 };
 
 export const getex: Command = {
-  name: 'getex',
+  ...signature('getex key [EX|PX|EXAT|PXAT time] [PERSIST]', 'string', 'write', 'fast'),
   summary: 'Returns the value of a key, and sets or removes (PERSIST) its expiry.',
-  group: 'string',
-  arity: -2,
-  flags: ['write', 'fast'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const { persist, unit, argument } = parseGetexOptions(request);
     const [, key] = request;
@@ -135,12 +119,13 @@ function parseGetexOptions(request: Request): GetexOptions {
 }
 
 export const set: Command = {
-  name: 'set',
+  ...signature(
+    'set key value [NX|XX] [GET] [EX|PX|EXAT|PXAT time] [KEEPTTL]',
+    'string',
+    'write',
+    'denyoom',
+  ),
   summary: 'Sets a key: with an expiry, if absent (NX) or present (XX), returning the old (GET).',
-  group: 'string',
-  arity: -3,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run(request, context) {
     const { store, reply } = context;
     const [, key, value] = request;
@@ -183,12 +168,8 @@ function parseSetOptions(request: Request): WriteOptions {
 }
 
 export const setnx: Command = {
-  name: 'setnx',
+  ...signature('setnx key value', 'string', 'write', 'denyoom', 'fast'),
   summary: 'Sets a key that does not exist yet.',
-  group: 'string',
-  arity: 3,
-  flags: ['write', 'denyoom', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, value], context) {
     const inserted = yield* context.store.insert(key, value);
     context.reply.integer(inserted ? 1 : 0);
@@ -201,12 +182,8 @@ export const psetex = setting('psetex', 'milliseconds', { seconds: false, absolu
 
 function setting(name: string, unitName: string, unit: TimeUnit): Command {
   return {
-    name,
+    ...signature(`${name} key ${unitName} value`, 'string', 'write', 'denyoom'),
     summary: `Sets a key and its time to live in ${unitName}.`,
-    group: 'string',
-    arity: 4,
-    flags: ['write', 'denyoom'],
-    keys: [1, 1, 1],
     *run([, key, time, value], context) {
       yield* context.store.set(key, value, { expiresAt: parseTimeAhead(time, unit, name) });
       context.reply.ok();
@@ -217,12 +194,8 @@ function setting(name: string, unitName: string, unit: TimeUnit): Command {
 }
 
 export const getset: Command = {
-  name: 'getset',
+  ...signature('getset key value', 'string', 'write', 'denyoom', 'fast'),
   summary: 'Sets a key and returns its former value.',
-  group: 'string',
-  arity: 3,
-  flags: ['write', 'denyoom', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, value], context) {
     const { previous } = yield* context.store.write(key, value, { previous: true });
     context.reply.bulkOrNull(previous);
@@ -231,12 +204,8 @@ export const getset: Command = {
 };
 
 export const mset: Command = {
-  name: 'mset',
+  ...signature('mset key value [key value ...]', 'string', 'write', 'denyoom'),
   summary: 'Sets several keys. Other clients of the pool see them change one by one.',
-  group: 'string',
-  arity: -3,
-  flags: ['write', 'denyoom'],
-  keys: [1, -1, 2],
   alone: true,
   *run(request, context) {
     const entries = entriesOf(request);
@@ -247,12 +216,8 @@ export const mset: Command = {
 };
 
 export const msetnx: Command = {
-  name: 'msetnx',
+  ...signature('msetnx key value [key value ...]', 'string', 'write', 'denyoom'),
   summary: 'Sets several keys if none of them exists.',
-  group: 'string',
-  arity: -3,
-  flags: ['write', 'denyoom'],
-  keys: [1, -1, 2],
   alone: true,
   *run(request, context) {
     const { store } = context;
@@ -284,12 +249,8 @@ function entriesOf(request: Request): [key: Buffer, value: Buffer][] {
 }
 
 export const strlen: Command = {
-  name: 'strlen',
+  ...signature('strlen key', 'string', 'readonly', 'fast'),
   summary: 'Returns the length of a value in bytes; 0 for a key that does not exist.',
-  group: 'string',
-  arity: 2,
-  flags: ['readonly', 'fast'],
-  keys: [1, 1, 1],
   *run(request, { store, reply }) {
     reply.integer((yield* store.read(request[1], (bytes) => bytes.length)) ?? 0);
   },
@@ -300,12 +261,8 @@ export const substr = reading('substr', 'The former name of GETRANGE.');
 
 function reading(name: string, summary: string): Command {
   return {
-    name,
+    ...signature(`${name} key start end`, 'string', 'readonly'),
     summary,
-    group: 'string',
-    arity: 4,
-    flags: ['readonly'],
-    keys: [1, 1, 1],
     *run(request, { store, reply }) {
       const start = parseInteger(request[2]);
       const end = parseInteger(request[3]);
@@ -320,12 +277,8 @@ function reading(name: string, summary: string): Command {
 }
 
 export const append: Command = {
-  name: 'append',
+  ...signature('append key value', 'string', 'write', 'denyoom', 'fast'),
   summary: 'Appends to a value, which is empty for a new key; returns the length in bytes.',
-  group: 'string',
-  arity: 3,
-  flags: ['write', 'denyoom', 'fast'],
-  keys: [1, 1, 1],
   *run([, key, more], context) {
     let length = 0;
     yield* modify(context.store, key, (old) => {
@@ -340,12 +293,8 @@ export const append: Command = {
 };
 
 export const setrange: Command = {
-  name: 'setrange',
+  ...signature('setrange key offset value', 'string', 'write', 'denyoom'),
   summary: 'Overwrites a value from an offset on, after padding with zeros. Returns the length.',
-  group: 'string',
-  arity: 4,
-  flags: ['write', 'denyoom'],
-  keys: [1, 1, 1],
   *run([, key, offset, piece], context) {
     const at = parseInteger(offset);
     if (at < 0n) throw new ReplyError('ERR offset is out of range');
@@ -365,7 +314,7 @@ export const setrange: Command = {
   },
 };
 
-/** Raises Redis's error for a value longer than a request may set. */
+/** Throws Redis's error if a value is longer than a request may set. */
 function checkLength(bytes: number, { server }: CommandContext): void {
   if (bytes <= requestLimits(server.limits.requestBytesMax).bulkBytesMax) return;
   throw new ReplyError('ERR string exceeds maximum allowed size (proto-max-bulk-len)');

@@ -1,16 +1,13 @@
 import { checkKey } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { ReplyError } from '../arguments.ts';
-import type { Command, CommandContext } from '../command.ts';
+import { type Command, type CommandContext, signature } from '../command.ts';
 import { Transaction } from '../connections/connection-state.ts';
 import { execute, resolve, writePart } from '../dispatch.ts';
 
 export const multi: Command = {
-  name: 'multi',
-  summary: 'Begins a transaction: what follows is gathered up to EXEC or DISCARD.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
+  ...signature('multi', 'transactions', 'fast', 'loading', 'stale'),
+  summary: 'Begins a transaction: queues commands until EXEC or DISCARD.',
   run(_request, { state, reply }) {
     if (state.transaction !== undefined) throw new ReplyError('ERR MULTI calls can not be nested');
     state.transaction = new Transaction();
@@ -19,11 +16,8 @@ export const multi: Command = {
 };
 
 export const discard: Command = {
-  name: 'discard',
-  summary: 'Ends a transaction, none of whose commands is run.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
+  ...signature('discard', 'transactions', 'fast', 'loading', 'stale'),
+  summary: 'Ends a transaction without running its commands.',
   run(_request, { state, reply }) {
     if (state.transaction === undefined) throw new ReplyError('ERR DISCARD without MULTI');
     state.dropTransaction();
@@ -33,12 +27,8 @@ export const discard: Command = {
 };
 
 export const watch: Command = {
-  name: 'watch',
-  summary: 'Has EXEC run nothing if one of the keys has changed by then.',
-  group: 'transactions',
-  arity: -2,
-  flags: ['fast', 'loading', 'stale'],
-  keys: [1, -1, 1],
+  ...signature('watch key [key ...]', 'transactions', 'fast', 'loading', 'stale'),
+  summary: 'Makes EXEC run nothing if one of the keys has changed by then.',
   *run(request, { state, store, reply }) {
     if (state.transaction !== undefined) {
       throw new ReplyError('ERR WATCH inside MULTI is not allowed');
@@ -47,7 +37,7 @@ export const watch: Command = {
     const keys = request.slice(1);
     for (const key of keys) checkKey(key);
     for (const key of keys) {
-      // The first version counts.
+      // The version at the first WATCH counts.
       if (state.watches(database, key)) continue;
       state.watch(database, key, (yield* store.metadata(key))?.version);
     }
@@ -56,11 +46,8 @@ export const watch: Command = {
 };
 
 export const unwatch: Command = {
-  name: 'unwatch',
-  summary: 'Forgets the keys that WATCH has named.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['fast', 'loading', 'stale'],
+  ...signature('unwatch', 'transactions', 'fast', 'loading', 'stale'),
+  summary: 'Forgets all watched keys.',
   run(_request, { state, reply }) {
     state.unwatch();
     reply.ok();
@@ -68,11 +55,8 @@ export const unwatch: Command = {
 };
 
 export const exec: Command = {
-  name: 'exec',
-  summary: 'Runs the commands of a transaction; none of another client of this server in between.',
-  group: 'transactions',
-  arity: 1,
-  flags: ['loading', 'stale'],
+  ...signature('exec', 'transactions', 'loading', 'stale'),
+  summary: 'Runs the commands of a transaction, with none of other clients of this server between.',
   alone: true,
   *run(_request, context) {
     const { state, reply } = context;
@@ -93,8 +77,8 @@ export const exec: Command = {
 };
 
 /**
- * Reads the version of each watched key up to the first that has changed, because other processes
- * do not report changes. They can still change a key between this and the commands.
+ * Compares the versions of watched keys, because other processes do not report changes. They can
+ * still change a key between this check and the commands.
  */
 function* watchedAreUnchanged({ state, server }: CommandContext): Operation<boolean> {
   for (const { database, key, version } of state.watched.values()) {
@@ -104,11 +88,11 @@ function* watchedAreUnchanged({ state, server }: CommandContext): Operation<bool
   return true;
 }
 
-/** A command that fails does not keep the others from running. */
+/** If a command fails, the others still run. */
 function* runAll({ queued }: Transaction, context: CommandContext): Operation<void> {
   const { reply, state, server } = context;
   const lengthMax = reply.length + server.limits.replyBytesMax;
-  /** Length of the reply before the command that made it too long. */
+  /** Length of the reply before the command that exceeded the limit. */
   let keptLength: number | undefined;
   const isTooLong = () => keptLength !== undefined || reply.length > lengthMax;
   reply.array(queued.length);
@@ -118,8 +102,8 @@ function* runAll({ queued }: Transaction, context: CommandContext): Operation<vo
     while (rest !== undefined && !isTooLong() && (yield* writePart(rest, context)));
     server.totals.commands++;
     if (!isTooLong()) continue;
-    // As in Redis the other commands still run. The client gets the replies that fit, and the end
-    // of the connection.
+    // As in Redis, the other commands still run. The client gets the replies that fit, and then the
+    // connection ends.
     keptLength ??= before;
     reply.truncate(keptLength);
     state.ended = true;

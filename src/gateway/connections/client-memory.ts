@@ -1,21 +1,21 @@
-/** A connection's share of the memory for clients. */
-export interface MemoryAccount {
-  /** Bytes that it holds now, as last told. */
-  readonly bytes: number;
-  /** Tells how much it holds. Connections are evicted when all hold too much: maybe this one. */
-  update(bytes: number): void;
-  close(): void;
+/** The part of a connection that `ClientMemory` uses. */
+export interface MemoryHolder {
+  /** Whether it must not be evicted. */
+  readonly isKept: boolean;
+  /** Releases what it holds. Called after its share was closed. */
+  evict(): void;
 }
 
 /**
  * Bounds what all connections hold together: partial and waiting requests, and replies that their
  * clients have not read. Beyond the bound, the connection that holds most is evicted, as Redis does
- * beyond `maxmemory-clients`. A client that reads what it asks for holds little, so one that does
- * not is evicted first.
+ * beyond `maxmemory-clients`. A client that reads its replies holds little, so one that does not is
+ * evicted first.
  */
 export class ClientMemory {
   bytesMax: number;
-  readonly #accounts = new Set<Account>();
+  /** Bytes that each connection holds. */
+  readonly #shares = new Map<MemoryHolder, number>();
   #bytes = 0;
 
   constructor(bytesMax: number) {
@@ -27,63 +27,34 @@ export class ClientMemory {
     return this.#bytes;
   }
 
-  /**
-   * `evict` gives up what the connection holds; its account is closed before it is called. A
-   * connection that `isKept` is not evicted.
-   */
-  open(evict: () => void, isKept = () => false): MemoryAccount {
-    const account = new Account(this, evict, isKept);
-    this.#accounts.add(account);
-    return account;
+  open(holder: MemoryHolder): void {
+    this.#shares.set(holder, 0);
   }
 
-  /** For accounts. */
-  change(account: Account, by: number): void {
-    if (!this.#accounts.has(account)) return;
-    this.#bytes += by;
-    // Each turn closes an account, so that there are no more turns than accounts.
+  /** Reports how much a connection holds. It, or another one, may be evicted at once. */
+  update(holder: MemoryHolder, bytes: number): void {
+    const before = this.#shares.get(holder);
+    if (before === undefined || before === bytes) return;
+    this.#shares.set(holder, bytes);
+    this.#bytes += bytes - before;
+    // Each round closes a share, so there are at most as many rounds as shares.
     while (this.#bytes > this.bytesMax && this.#evictLargest());
   }
 
-  /** For accounts. */
-  forget(account: Account): void {
-    if (this.#accounts.delete(account)) this.#bytes -= account.bytes;
+  close(holder: MemoryHolder): void {
+    this.#bytes -= this.#shares.get(holder) ?? 0;
+    this.#shares.delete(holder);
   }
 
-  /** False if there is none to evict. */
+  /** Returns false if no connection may be evicted. */
   #evictLargest(): boolean {
-    let largest: Account | undefined;
-    for (const account of this.#accounts) {
-      if (account.isKept()) continue;
-      if (largest === undefined || account.bytes > largest.bytes) largest = account;
+    let [largest, most]: [MemoryHolder | undefined, number] = [undefined, -1];
+    for (const [holder, bytes] of this.#shares) {
+      if (!holder.isKept && bytes > most) [largest, most] = [holder, bytes];
     }
     if (largest === undefined) return false;
-    largest.close();
+    this.close(largest);
     largest.evict();
     return true;
-  }
-}
-
-class Account implements MemoryAccount {
-  readonly evict: () => void;
-  readonly isKept: () => boolean;
-  readonly #memory: ClientMemory;
-  bytes = 0;
-
-  constructor(memory: ClientMemory, evict: () => void, isKept: () => boolean) {
-    this.#memory = memory;
-    this.evict = evict;
-    this.isKept = isKept;
-  }
-
-  update(bytes: number): void {
-    const by = bytes - this.bytes;
-    if (by === 0) return;
-    this.bytes = bytes;
-    this.#memory.change(this, by);
-  }
-
-  close(): void {
-    this.#memory.forget(this);
   }
 }

@@ -1,9 +1,9 @@
 import type { Request } from '../protocol/request-reader.ts';
 
-/** Which commands are answered: all, none, all but this one, or all but the next one. */
+/** Which commands get a reply: all, none, all but this one, or all but the next one. */
 export type ReplyMode = 'on' | 'off' | 'skip' | 'skip-next';
 
-/** A connection's mode, and what its client has said about itself. */
+/** A connection's mode, and what its client has set. */
 export class ConnectionState {
   readonly id: number;
   name = '';
@@ -11,36 +11,34 @@ export class ConnectionState {
   libraryVersion = '';
   /** Number of the database that SELECT has chosen. */
   database = 0;
-  /** Empty until the client has authenticated itself, where that is asked for. */
+  /** Empty until the client has authenticated, if it has to. */
   user: string;
-  /** Set by QUIT: the connection ends after the replies written so far. */
+  /** The connection ends after the replies written so far. */
   ended = false;
-  /** Commands that MULTI gathers. */
   transaction: Transaction | undefined;
-  /** Keys that WATCH has named, by database and key. */
+  /** Watched keys, by database and key. */
   readonly watched = new Map<string, WatchedKey>();
   replyMode: ReplyMode = 'on';
   /** Whether it is spared when clients hold too much memory. */
   isKept = false;
   isMonitor = false;
-  /** Channels and patterns that it subscribes to, as latin1 text. */
+  /** Subscriptions, as latin1 text. */
   readonly channels = new Set<string>();
   readonly patterns = new Set<string>();
-  /** Bytes of what it watches, subscribes to and has queued. */
+  /** Bytes of its watched keys, subscriptions and queued commands. */
   heldBytes = 0;
-  /** The command that came last. */
   lastCommand = '';
 
   readonly #defaultUser: string;
   #watchedBytes = 0;
 
-  /** `user` is empty where clients have to authenticate themselves. */
+  /** `user` is empty if clients have to authenticate. */
   constructor(id: number, user = 'default') {
     this.id = id;
     this.user = this.#defaultUser = user;
   }
 
-  /** Whether commands run as they come: most connections at most times. */
+  /** Whether commands simply run, as on most connections at most times. */
   get isPlain(): boolean {
     return this.transaction === undefined && this.user !== '' && !this.isSubscriber;
   }
@@ -49,7 +47,7 @@ export class ConnectionState {
     return this.channels.size + this.patterns.size > 0;
   }
 
-  /** RESET: as after connecting, except for subscriptions and the library's name and version. */
+  /** RESET: as after connecting, except subscriptions and the library's name and version. */
   reset(): void {
     this.name = '';
     this.user = this.#defaultUser;
@@ -85,7 +83,7 @@ function watchName(database: number, key: Buffer): string {
   return `${database}:${key.toString('latin1')}`;
 }
 
-/** A key, and the version of its record when WATCH named it. */
+/** A key, and the version of its record at the time of WATCH. */
 export interface WatchedKey {
   readonly database: number;
   readonly key: Buffer;
@@ -102,14 +100,13 @@ const ARGUMENT_BYTES = 128;
 /** The commands between MULTI and EXEC. */
 export class Transaction {
   readonly queued: Request[] = [];
-  /** Memory of what is queued. */
+  /** Memory that the queued commands take. */
   bytes = 0;
-  /** A command was refused: EXEC will run none of them. */
+  /** A command was refused, so EXEC will run none. */
   isSpoilt = false;
-  /** Whether one of the commands writes. */
   writes = false;
 
-  /** Returns the bytes that it takes. The arguments are copied: they are views of larger pieces. */
+  /** Copies the arguments, which are views of input. Returns the bytes that the copy takes. */
   queue(request: Request, writes: boolean): number {
     const copy = request.map((argument) => Buffer.from(argument));
     this.queued.push(copy);

@@ -1,10 +1,16 @@
 import type { Socket } from 'node:net';
 import type { Operation } from '../../verbs/index.ts';
-import type { Command, CommandContext, CommandTable, ErrorHook, LongReply } from '../command.ts';
+import {
+  type Command,
+  type CommandContext,
+  type CommandTable,
+  type ErrorHook,
+  type LongReply,
+  subcommandOf,
+} from '../command.ts';
 import { dispatch, writePart } from '../dispatch.ts';
 import type { Arrival } from '../gate.ts';
 import type { GatewayStore } from '../gateway-store.ts';
-import { OUTPUT_BYTES_MAX } from '../limits.ts';
 import { type EventKind, messagesOf } from '../messages/notifications.ts';
 import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
 import {
@@ -14,20 +20,19 @@ import {
   UNAUTHENTICATED_LIMITS,
 } from '../protocol/request-reader.ts';
 import type { Client, ServerView } from '../server-view.ts';
-import type { MemoryAccount } from './client-memory.ts';
+import { OUTPUT_BYTES_MAX } from '../settings.ts';
+import type { MemoryHolder } from './client-memory.ts';
 import { ConnectionState } from './connection-state.ts';
 
 /**
- * About what the views and lists for one argument of a request take besides its bytes. A client can
- * make a million of them out of six megabytes.
+ * About how much the views and lists for one argument take, besides its bytes. A client can send a
+ * million arguments in six megabytes.
  */
 const ARGUMENT_BYTES = 128;
-/** No subcommand's name is longer. */
-const NAME_BYTES_MAX = 32;
-/** Most operations in flight for a command on many keys, or for a part of a long reply. */
+/** Most operations in flight for one command, or for a part of a long reply. */
 const OPERATIONS_MAX = 128;
 const EVICTED = 'ERR the clients of this server hold too much memory, this one most of all';
-/** How long a client may take to hang up once everything has been sent to it. */
+/** How long a client may take to hang up once it has been sent everything. */
 const LINGER_MS = 1000;
 
 export interface ConnectionOptions {
@@ -39,10 +44,10 @@ export interface ConnectionOptions {
 }
 
 /**
- * Everything that belongs to one client: its unread input, its unsent output and its settings. Its
- * requests run one after the other; over a network, beside those of other connections.
+ * One client: its unread input, its unsent output and its settings. Its requests run one after the
+ * other; over a network, concurrently with those of other connections.
  */
-export class Connection implements Client, CommandContext, Arrival {
+export class Connection implements Client, CommandContext, Arrival, MemoryHolder {
   /** Settles when the connection is gone and the running request has ended. */
   readonly closed: Promise<void>;
   readonly state: ConnectionState;
@@ -58,7 +63,6 @@ export class Connection implements Client, CommandContext, Arrival {
 
   readonly #socket: Socket;
   readonly #reader: RequestReader;
-  readonly #account: MemoryAccount;
   readonly #getRun = new GetRun();
   readonly #resume = () => this.#guard(() => this.#unblock());
   readonly #answer = () =>
@@ -72,34 +76,34 @@ export class Connection implements Client, CommandContext, Arrival {
       throw error;
     });
 
-  /** Requests that have come, and which of them is the next to run. */
+  /** Received requests, and the index of the next one to run. */
   #requests: Request[] = [];
   #next = 0;
-  /** Memory of requests that have come, until all of them have run. */
+  /** Memory of these requests; held until all of them have run. */
   #requestBytes = 0;
-  /** The rest of a long reply, to the last request that ran. */
+  /** The rest of a long reply to the last request. */
   #rest: LongReply | undefined;
-  /** Messages to be sent between two replies. */
+  /** Messages to send between two replies. */
   #pushes: Uint8Array[] = [];
   #pushBytes = 0;
   #pushing: NodeJS.Immediate | undefined;
   /**
-   * Sends the replies once every connection that had requests has been served. The first reply sent
-   * to a process wakes it, which costs as much as several commands. So the replies to its other
+   * Sends the replies after all connections with requests have been served. The first reply sent to
+   * a process wakes it, which costs as much as several commands, so the replies to its other
    * connections should be ready by then.
    */
   #answering: NodeJS.Immediate | undefined;
   /** Since when the client has left more unread than the soft limit allows, or 0. */
   #overSoftLimitSince = 0;
-  /** Waits for the client to read what was sent, for other connections, or for a pause to end. */
+  /** Waiting for the client to read, for other connections to run, or for a pause to end. */
   #blocked = false;
   #turn: NodeJS.Immediate | undefined;
-  /** Whether a request is running; and over a network, a promise of its end. */
+  /** Whether a request is running; over a network, also a promise of its end. */
   #isRunning = false;
   #flight: Promise<void> | undefined;
-  /** Whether the socket is paused until all requests that have come have run. */
+  /** Whether the socket is paused until all received requests have run. */
   #isHeld = false;
-  /** The client sends nothing more, but may still be waiting for replies. */
+  /** The client sends nothing more, but may still wait for replies. */
   #inputEnded = false;
   #finished = false;
 
@@ -113,10 +117,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.state = new ConnectionState(id, server.passwords === undefined ? 'default' : '');
     const limits = requestLimits(server.limits.requestBytesMax);
     this.#reader = new RequestReader(this.state.user === '' ? UNAUTHENTICATED_LIMITS : limits);
-    this.#account = server.memory.open(
-      () => this.#evict(),
-      () => this.state.isKept,
-    );
+    server.memory.open(this);
     this.store = server.databases.get(0).store;
     this.closed = new Promise((resolve) => socket.once('close', () => resolve(this.#flight)));
     socket.once('close', () => this.#release());
@@ -129,6 +130,10 @@ export class Connection implements Client, CommandContext, Arrival {
 
   get client(): Client {
     return this;
+  }
+
+  get isKept(): boolean {
+    return this.state.isKept;
   }
 
   get protocol(): ProtocolVersion {
@@ -156,13 +161,12 @@ export class Connection implements Client, CommandContext, Arrival {
     for (const [channel, message] of published) yield* messages.notify(channel, message);
   }
 
-  /** The client has authenticated itself. */
   allow(user: string): void {
     this.state.user = user;
     this.#reader.limits = requestLimits(this.server.limits.requestBytesMax);
   }
 
-  /** Messages do not wait for replies to be read: beyond a limit the connection ends. */
+  /** Messages do not wait for the client to read: beyond a limit the connection ends. */
   push(frame: Uint8Array): void {
     if (this.#finished) return;
     this.#pushes.push(frame);
@@ -175,7 +179,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushing ??= setImmediate(() => this.#guard(() => this.#sendPushes()));
   }
 
-  /** Runs once a second: ends a connection that has been over a limit for too long. */
+  /** Called once a second: ends a connection that has been over a limit for too long. */
   checkLimits(now: number): void {
     const { timeoutSeconds, pubsubOutput } = this.server.settings;
     const isListener = this.state.isSubscriber || this.state.isMonitor;
@@ -195,8 +199,8 @@ export class Connection implements Client, CommandContext, Arrival {
   }
 
   /**
-   * Sends the replies that are ready and the reply of the running request, runs no further request,
-   * and hangs up after at most `graceMs`.
+   * Sends the replies so far and that of the running request, runs no further request, and hangs up
+   * after at most `graceMs`.
    */
   close(graceMs: number): void {
     if (this.#isRunning) this.state.ended = true;
@@ -224,7 +228,7 @@ export class Connection implements Client, CommandContext, Arrival {
     else if (!this.#blocked) this.#run();
   }
 
-  /** Requests that have come wait for the running one; further input waits in the socket. */
+  /** Received requests wait for the running one; further input waits in the socket. */
   #holdInput(): void {
     this.#isHeld = true;
     this.#socket.pause();
@@ -243,7 +247,7 @@ export class Connection implements Client, CommandContext, Arrival {
     if (!this.#isRunning && !this.#blocked) this.#run();
   }
 
-  /** Runs all requests that have come. Their replies leave together at the end of the turn. */
+  /** Runs all received requests. Their replies are sent together at the end of the turn. */
   #run(): void {
     while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
       if (this.#isPaused) {
@@ -258,7 +262,7 @@ export class Connection implements Client, CommandContext, Arrival {
       if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
       if (this.#blocked) return;
     }
-    // An idle connection must not keep the memory of the last bytes that it read.
+    // An idle connection must not keep its last input in memory.
     this.#dropRequests();
     const { failure } = this.#reader;
     if (failure !== undefined && !this.state.ended) {
@@ -272,7 +276,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#socket.resume();
   }
 
-  /** Goes on after a step over a network. */
+  /** Continues after a step over a network. */
   #stepped(): void {
     this.#flight = undefined;
     if (this.#finished) return;
@@ -296,7 +300,7 @@ export class Connection implements Client, CommandContext, Arrival {
     return together || operationsOf(request, this.commands.find(request[0]));
   }
 
-  /** Runs the next request, or the next few together, or a part of one. */
+  /** Runs the next request, several GETs together, or a part of a long reply. */
   *#step(): Operation<void> {
     const { gate } = this.server;
     this.#isRunning = true;
@@ -315,7 +319,7 @@ export class Connection implements Client, CommandContext, Arrival {
     }
   }
 
-  /** Whether consecutive GETs may be served together. */
+  /** Whether consecutive GETs may run together. */
   get #isPlain(): boolean {
     const { server, state } = this;
     return (
@@ -323,7 +327,7 @@ export class Connection implements Client, CommandContext, Arrival {
     );
   }
 
-  /** Returns how many requests it has run. */
+  /** Returns how many requests it ran. */
   *#runNext(): Operation<number> {
     const together = this.#isPlain
       ? yield* this.#getRun.serve(this.#requests, this.#next, this)
@@ -337,7 +341,7 @@ export class Connection implements Client, CommandContext, Arrival {
     const before = reply.length;
     this.#rest = yield* dispatch(request, this);
     if (state.replyMode === 'on') return;
-    // Only commands that read have a long reply: nothing is left undone.
+    // Only commands that read have long replies, so nothing is left undone.
     this.#rest = undefined;
     reply.truncate(before);
     if (state.replyMode === 'skip') state.replyMode = 'on';
@@ -375,7 +379,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#send();
   }
 
-  /** Puts messages behind the replies that are complete. */
+  /** Appends messages to the complete replies. */
   #takePushes(): void {
     if (this.#rest !== undefined) return;
     for (const frame of this.#pushes) this.reply.encoded(frame);
@@ -383,7 +387,7 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushBytes = 0;
   }
 
-  /** Sends what is ready. Blocks the next request while the client has much left to read. */
+  /** Sends what is ready. Blocks further requests while the client has much left to read. */
   #flush(): void {
     if (this.#pushes.length > 0) this.#takePushes();
     const { length } = this.reply;
@@ -393,8 +397,8 @@ export class Connection implements Client, CommandContext, Arrival {
     if (length <= OUTPUT_BYTES_MAX && socket.writableLength <= OUTPUT_BYTES_MAX) return;
     this.#blocked = true;
     socket.pause();
-    // 'drain' tells that the client has read. It may not come when the system took much at once;
-    // but a client that reads as fast as it is served must not keep other clients waiting.
+    // Wait for 'drain': the client has read. If the system took everything at once, no 'drain' may
+    // come; then let other clients run first.
     if (socket.writableLength <= OUTPUT_BYTES_MAX) this.#turn = setImmediate(this.#resume);
   }
 
@@ -404,15 +408,15 @@ export class Connection implements Client, CommandContext, Arrival {
     if (!this.reply.isOnePiece) socket.cork();
     this.reply.flush(socket);
     socket.uncork();
-    // Nothing queued means that the system has taken all bytes already.
+    // Nothing is queued, so the system has taken all bytes.
     if (socket.writableLength === 0) this.reply.reuse();
   }
 
   /**
-   * Gives up what the connection holds. A client that has read all replies learns why. For one that
-   * has not, the reason would only keep unread output in memory.
+   * Releases what the connection holds. A client that has read all replies is told why; for another
+   * one, the reason would only be more unread output in memory.
    */
-  #evict(): void {
+  evict(): void {
     this.server.totals.evictedConnections++;
     if (this.#answering !== undefined) this.#flush();
     const isReading = this.#socket.writableLength === 0 && this.reply.length === 0;
@@ -427,7 +431,6 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#finish();
   }
 
-  /** The connection is gone. */
   #release(): void {
     this.#finished = true;
     clearImmediate(this.#turn);
@@ -436,13 +439,13 @@ export class Connection implements Client, CommandContext, Arrival {
     this.#pushes = [];
     this.#dropRequests();
     this.#reader.abandon('the connection is gone');
-    this.#account.close();
+    this.server.memory.close(this);
     this.server.pause.forget(this.#resume);
   }
 
   /**
-   * Sends what is ready and says goodbye. Input is still taken from the socket and dropped: were
-   * any left in it when it closes, the client would see a reset, perhaps before the last reply.
+   * Sends what is ready and ends the connection. It still reads and drops input: if any were left
+   * in the socket when it closes, the client would see a reset, perhaps before the last reply.
    */
   #finish(): void {
     if (this.#finished) return;
@@ -459,7 +462,7 @@ export class Connection implements Client, CommandContext, Arrival {
     socket.resume();
   }
 
-  /** A failure inside the gateway ends this connection and no other. */
+  /** A failure inside the gateway ends only this connection. */
   #guard(action: () => void): void {
     try {
       action();
@@ -468,25 +471,24 @@ export class Connection implements Client, CommandContext, Arrival {
       this.#socket.destroy();
     }
     const socket = this.#socket;
-    // Output too small for a 'drain' is not counted, because no event tells when it was sent.
+    // Output too small for a 'drain' is not counted, because no event says when it was sent.
     const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;
     const { heldBytes } = this.state;
-    this.#account.update(this.inputBytes + output + heldBytes + this.#pushBytes);
+    this.server.memory.update(this, this.inputBytes + output + heldBytes + this.#pushBytes);
   }
 }
 
-/** The command that a request names, or its subcommand; its arguments may be wrong. */
+/** The command or subcommand of a request, whose arguments may be invalid. */
 function commandOf(request: Request, commands: CommandTable): Command | undefined {
   const command = commands.find(request[0]);
   if (command?.subcommands === undefined || request.length === 1) return command;
-  const name = `${command.name}|${request[1].toString('latin1', 0, NAME_BYTES_MAX).toLowerCase()}`;
-  return command.subcommands.find((subcommand) => subcommand.name === name);
+  return subcommandOf(command, request[1]);
 }
 
-/** Operations of the store that a command has in flight together, at most. */
+/** Most operations of the store that a command has in flight at a time. */
 function operationsOf(request: Request, command: Command | undefined): number {
   if (command?.keys === undefined) return command?.flags.includes('write') ? OPERATIONS_MAX : 1;
-  // A last key that counts from the end: assume as many keys as the request has words.
+  // The last key counts from the end, so assume as many keys as words.
   return command.keys[1] < 0 ? Math.min(request.length, OPERATIONS_MAX) : 1;
 }
 
@@ -495,15 +497,15 @@ const RUN_FIRST = 16;
 const RUN_MAX = 64;
 
 /**
- * The fast path of pipelined reads: GETs that follow each other directly are served by one
- * `getMany`, in which the store interleaves the lookups. Nothing runs between them, so the order of
- * effects is that of single GETs.
+ * The fast path of pipelined reads: one `getMany` serves consecutive GETs, and the store
+ * interleaves their lookups. Nothing runs between them, so the order of effects is that of single
+ * GETs.
  */
 export class GetRun {
   /** Halved while values are so large that a run returns only the first of them. */
   #lengthMax = RUN_FIRST;
 
-  /** How many requests the run that begins at `first` has; 0 if fewer than two. */
+  /** The length of the run that begins at `first`; 0 if it has fewer than two requests. */
   lengthAt(requests: readonly Request[], first: number): number {
     const endMax = Math.min(requests.length, first + this.#lengthMax);
     let end = first;
@@ -512,8 +514,8 @@ export class GetRun {
   }
 
   /**
-   * Serves the run that begins at `first`, if it has at least two requests; returns how many. After
-   * a 0 the command itself runs the request, and reports any error.
+   * Serves the run that begins at `first` and returns its length. After a 0 the command GET runs
+   * the request, and reports any error.
    */
   *serve(requests: readonly Request[], first: number, context: CommandContext): Operation<number> {
     const length = this.lengthAt(requests, first);

@@ -1,10 +1,10 @@
-/** A command as far as a pause is concerned. */
+/** The part of a command that decides whether a pause holds it back. */
 interface Held {
   readonly name: string;
   readonly flags: readonly string[];
 }
 
-/** CLIENT PAUSE: connections wait with their commands, or with those that change something. */
+/** CLIENT PAUSE: holds back all commands, or those that write. */
 export class Pause {
   #until = 0;
   #mode: 'all' | 'write' = 'all';
@@ -15,7 +15,7 @@ export class Pause {
     return this.#timer !== undefined;
   }
 
-  /** A pause that is longer or stricter stays so. */
+  /** Never shortens or weakens a pause that is on. */
   begin(ms: number, mode: 'all' | 'write'): void {
     const until = Date.now() + ms;
     if (!this.isOn || mode === 'all') this.#mode = mode;
@@ -25,7 +25,7 @@ export class Pause {
   }
 
   #wait(): void {
-    // The longest that a timer takes.
+    // The longest delay of a timer.
     const ms = Math.min(Math.max(0, this.#until - Date.now()), 2 ** 31 - 1);
     this.#timer = setTimeout(() => (Date.now() < this.#until ? this.#wait() : this.end()), ms);
     this.#timer.unref();
@@ -40,7 +40,7 @@ export class Pause {
     for (const resume of waiting) resume();
   }
 
-  /** Whether a command has to wait; `execWrites` tells whether EXEC would change something. */
+  /** Whether a command has to wait; `execWrites` says whether EXEC would write. */
   holds(command: Held | undefined, execWrites: boolean): boolean {
     if (!this.isOn) return false;
     if (this.#mode === 'all' || command === undefined) return this.#mode === 'all';
@@ -48,7 +48,6 @@ export class Pause {
     return command.flags.includes('write') || command.name === 'publish';
   }
 
-  /** Calls `resume` when the pause ends. */
   wait(resume: () => void): void {
     this.#waiting.add(resume);
   }

@@ -1,76 +1,69 @@
 import { Glob } from '../glob.ts';
 import { type ProtocolVersion, ReplyWriter } from '../protocol/reply.ts';
 
-/** A connection that messages are sent to. */
+/** A connection that receives messages. */
 export interface Subscriber {
   readonly protocol: ProtocolVersion;
-  /** Sends these bytes between two replies; they must not change afterwards. */
+  /** Sends the bytes between two replies. They must not change afterwards. */
   push(frame: Uint8Array): void;
 }
 
-interface Pattern {
+/** Clients subscribe to channels by name, or by a pattern that names match. */
+export type SubscriptionKind = 'channels' | 'patterns';
+
+interface Subscription {
   readonly glob: Glob;
   readonly subscribers: Set<Subscriber>;
 }
 
 /** The subscriptions of this process. Names are latin1 text: one character is one byte. */
 export class Channels {
-  readonly #channels = new Map<string, Set<Subscriber>>();
-  readonly #patterns = new Map<string, Pattern>();
+  readonly #subscriptions = {
+    channels: new Map<string, Subscription>(),
+    patterns: new Map<string, Subscription>(),
+  };
 
   get isEmpty(): boolean {
-    return this.#channels.size + this.#patterns.size === 0;
+    return this.count('channels') + this.count('patterns') === 0;
   }
 
-  get patternCount(): number {
-    return this.#patterns.size;
-  }
-
-  get channelCount(): number {
-    return this.#channels.size;
+  count(kind: SubscriptionKind): number {
+    return this.#subscriptions[kind].size;
   }
 
   /** Names of channels with a subscriber. */
   names(): Iterable<string> {
-    return this.#channels.keys();
+    return this.#subscriptions.channels.keys();
   }
 
   subscribersOf(channel: string): number {
-    return this.#channels.get(channel)?.size ?? 0;
+    return this.#subscriptions.channels.get(channel)?.subscribers.size ?? 0;
   }
 
-  subscribe(subscriber: Subscriber, channel: string): void {
-    const subscribers = this.#channels.get(channel) ?? new Set();
-    this.#channels.set(channel, subscribers.add(subscriber));
-  }
-
-  unsubscribe(subscriber: Subscriber, channel: string): void {
-    const subscribers = this.#channels.get(channel);
-    if (subscribers?.delete(subscriber) && subscribers.size === 0) this.#channels.delete(channel);
-  }
-
-  subscribePattern(subscriber: Subscriber, pattern: string): void {
-    let found = this.#patterns.get(pattern);
-    if (found === undefined) {
-      found = { glob: new Glob(Buffer.from(pattern, 'latin1')), subscribers: new Set() };
-      this.#patterns.set(pattern, found);
-    }
+  subscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
+    const known = this.#subscriptions[kind];
+    const found = known.get(name) ?? {
+      glob: new Glob(Buffer.from(name, 'latin1')),
+      subscribers: new Set<Subscriber>(),
+    };
+    known.set(name, found);
     found.subscribers.add(subscriber);
   }
 
-  unsubscribePattern(subscriber: Subscriber, pattern: string): void {
-    const found = this.#patterns.get(pattern);
-    if (found?.subscribers.delete(subscriber) && found.subscribers.size === 0) {
-      this.#patterns.delete(pattern);
+  unsubscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
+    const subscribers = this.#subscriptions[kind].get(name)?.subscribers;
+    if (subscribers?.delete(subscriber) && subscribers.size === 0) {
+      this.#subscriptions[kind].delete(name);
     }
   }
 
-  /** Sends a message to all its subscribers; returns how many times it was sent. */
+  /** Sends a message to its subscribers; returns how often it was sent. */
   deliver(channel: Uint8Array, message: Uint8Array): number {
     let receivers = 0;
-    const direct = this.#channels.get(Buffer.from(channel).toString('latin1'));
-    if (direct !== undefined) receivers += send(direct, ['message', channel, message]);
-    for (const [pattern, { glob, subscribers }] of this.#patterns) {
+    const { channels, patterns } = this.#subscriptions;
+    const direct = channels.get(Buffer.from(channel).toString('latin1'));
+    if (direct !== undefined) receivers += send(direct.subscribers, ['message', channel, message]);
+    for (const [pattern, { glob, subscribers }] of patterns) {
       if (!glob.matches(channel)) continue;
       const name = Buffer.from(pattern, 'latin1');
       receivers += send(subscribers, ['pmessage', name, channel, message]);
@@ -90,7 +83,6 @@ function send(subscribers: ReadonlySet<Subscriber>, elements: (string | Uint8Arr
   return subscribers.size;
 }
 
-/** Encodes a message for subscribers. RESP3 has a separate type for it. */
 function pushFrame(protocol: ProtocolVersion, elements: (string | Uint8Array)[]): Uint8Array {
   const writer = new ReplyWriter();
   writer.protocol = protocol;

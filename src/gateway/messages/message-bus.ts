@@ -7,18 +7,18 @@ import type { Channels } from './channels.ts';
 import { MESSAGE_BYTES_MAX, MessageRing, type RingStore } from './message-ring.ts';
 import type { NotificationFlags } from './notifications.ts';
 
-/** How often a gateway with subscribers looks for messages of others. */
+/** How often a gateway with subscribers reads messages of other gateways. */
 const POLL_MS = 10;
-/** How often any gateway looks whether another one has changed what they share. */
+/** How often every gateway reads the settings that all of them share. */
 const SETTING_MS = 1000;
 const NOTIFY_KEY = 'notify-keyspace-events';
 
 export type MessageStore = RingStore & Pick<GatewayStore, 'get' | 'set'>;
 
-/** Opens the store of messages; undefined if it is not there and not to be made. */
+/** Opens the store of messages; undefined if it is absent and `create` is false. */
 export type OpenMessages = (create: boolean) => MessageStore | undefined;
 
-/** The pool that runs the bus between commands, and the callbacks of the bus. */
+/** What the bus needs from the server. */
 export interface BusHooks {
   readonly pool: GatewayPool;
   readonly onNotify: (text: string) => void;
@@ -26,11 +26,11 @@ export interface BusHooks {
 }
 
 /**
- * Messages between the clients of all gateways of one pool. Those of this process get a message at
- * once; other gateways read it from a ring in the pool.
+ * Carries messages between the clients of all gateways of a pool. Clients of this process get a
+ * message at once; other gateways read it from a ring in the pool.
  */
 export class MessageBus {
-  /** Events that subscribers of other gateways do not get. */
+  /** Events that could not be sent to other gateways. */
   unsent = 0;
 
   readonly #channels: Channels;
@@ -52,20 +52,20 @@ export class MessageBus {
     this.#settings = this.#every(SETTING_MS, () => this.readSettings());
   }
 
-  /** Messages of other gateways that were overwritten before this one had read them. */
+  /** Messages of other gateways that were overwritten before this one read them. */
   get lost(): number {
     return this.#ring?.lost ?? 0;
   }
 
-  /** Returns how many clients of this process got it. */
+  /** Returns how many clients of this process got the message. */
   *publish(channel: Buffer, message: Buffer): Operation<number> {
     yield* this.#send(channel, message);
     return this.#channels.deliver(channel, message);
   }
 
   /**
-   * Publishes an event of a write. The write stays done, so its command must not fail: an event
-   * that cannot be sent to other gateways (the pool is full, the key too long) is counted.
+   * Publishes the event of a write. The write is done, so its command must not fail: an event that
+   * cannot be sent to other gateways (the pool is full, or the key too long) is only counted.
    */
   *notify(channel: Buffer, message: Buffer): Operation<void> {
     try {
@@ -88,19 +88,19 @@ export class MessageBus {
       );
     }
     if (ring === undefined) return;
-    // Messages of others that came before this one go before it.
+    // Deliver earlier messages of other gateways first.
     if (this.#polling !== undefined) yield* this.#poll(ring);
     yield* ring.append(channel, message);
   }
 
-  /** Called before a client subscribes, which must fail when the ring cannot be opened. */
+  /** Called before a client subscribes: SUBSCRIBE must fail if the ring cannot be opened. */
   openRing(): void {
     this.#ringOf(true);
   }
 
   /**
-   * Called when clients have subscribed, unsubscribed or left: messages count from here on. None of
-   * them can be told of a failure any more.
+   * Called when clients have subscribed, unsubscribed or left: starts or stops reading the ring. No
+   * client can be told of a failure any more.
    */
   *update(): Operation<void> {
     try {
@@ -113,7 +113,7 @@ export class MessageBus {
   *#update(): Operation<void> {
     const ring = this.#channels.isEmpty ? undefined : this.#ringOf(true);
     const last = ring === undefined || this.#polling !== undefined ? 0 : yield* ring.last();
-    // Over a network other clients may have subscribed or left meanwhile.
+    // Over a network, clients may have subscribed or left in the meantime.
     if (ring === undefined || this.#channels.isEmpty || this.#isClosed) {
       clearInterval(this.#polling);
       this.#polling = undefined;
@@ -123,7 +123,7 @@ export class MessageBus {
     }
   }
 
-  /** Makes all gateways of the pool publish these events, others within a second. */
+  /** Makes all gateways of the pool publish these events, the others within a second. */
   *share(flags: NotificationFlags): Operation<void> {
     const store = this.#storeOf(true);
     if (store !== undefined) yield* store.set(NOTIFY_KEY, flags.text);
@@ -151,7 +151,7 @@ export class MessageBus {
     yield* ring.read((channel, message) => this.#channels.deliver(channel, message));
   }
 
-  /** Takes over what gateways of the pool have in common. */
+  /** Applies the settings that the gateways of the pool share. */
   *readSettings(): Operation<void> {
     const store = this.#storeOf(false);
     const shared = store === undefined ? undefined : yield* store.get(NOTIFY_KEY);
@@ -162,7 +162,7 @@ export class MessageBus {
     this.#hooks.onNotify(text);
   }
 
-  /** Does something between commands. A pool that fails now may answer the next time. */
+  /** Repeats an operation between commands. After a failure it tries again the next time. */
   #every(ms: number, operation: () => Operation<void>): NodeJS.Timeout {
     let isRunning = false;
     const run = async () => {

@@ -3,14 +3,14 @@ import type { GatewayStore } from '../gateway-store.ts';
 
 export type RingStore = Pick<GatewayStore, 'get' | 'set' | 'increment' | 'getMany'>;
 
-/** Messages that stay to be read; older ones are overwritten. */
+/** How many messages stay readable; older ones are overwritten. */
 export const RING_SLOTS = 4096;
-/** Longest channel name and message together: with all slots, the most that the ring takes. */
+/** Most bytes of a channel name and its message together. Bounds the memory of the ring. */
 export const MESSAGE_BYTES_MAX = 64 * 1024;
-/** The memory of messages is freed when no client publishes any more. */
+/** Frees the memory of messages when no client publishes any more. */
 const MESSAGE_TTL_MS = 60_000;
-/** A gateway that took a number and died has not written its message. */
-const PATIENCE_MS = 1000;
+/** How long to wait for a missing message: its writer may have died before it wrote it. */
+const MISSING_MS = 1000;
 const BATCH = 64;
 const BATCH_BYTES = 1024 * 1024;
 
@@ -19,9 +19,9 @@ const NEXT_KEY = 'next';
 const HEADER_BYTES = 20;
 
 /**
- * A ring of messages in a store. A writer takes the next number by `increment` and writes the
- * message to the slot of that number; a reader follows the numbers. A reader loses what is
- * overwritten before it has read it, and what a writer that died did not write.
+ * A ring of messages in a store. A writer takes the next number by `increment` and writes its
+ * message to the slot of that number; a reader follows the numbers. It loses messages that are
+ * overwritten before it reads them, and those whose writer died before writing.
  */
 export class MessageRing {
   /** Messages that this reader has lost. */
@@ -29,16 +29,16 @@ export class MessageRing {
 
   readonly #store: RingStore;
   readonly #writer: Buffer;
-  /** Number of the last message that was read or given up. */
+  /** Number of the last message that was read or skipped. */
   #read = 0;
-  /** Since when the next message is missing; 0 when it is not. */
+  /** Since when the next message is missing, or 0. */
   #missingSince = 0;
-  /** Last number that was given out at that time. */
+  /** The last number taken at that time. */
   #missingTo = 0;
-  /** Missing messages up to this number are not waited for any more. */
+  /** Skip missing messages up to this number without waiting. */
   #givenUp = 0;
 
-  /** `writer` is eight random bytes: a reader skips messages of its own. */
+  /** `writer` is eight random bytes, by which a reader skips its own messages. */
   constructor(store: RingStore, writer: Buffer) {
     this.#store = store;
     this.#writer = writer;
@@ -54,7 +54,7 @@ export class MessageRing {
     yield* this.#store.set(slotOf(number), value, { ttlMs: MESSAGE_TTL_MS });
   }
 
-  /** Reads what is appended after the message of that number. */
+  /** Starts reading after the message with this number. */
   begin(number: number): void {
     this.#read = number;
     this.#missingSince = 0;
@@ -62,13 +62,13 @@ export class MessageRing {
   }
 
   /**
-   * Hands over messages of other writers, in the order of their numbers. Over a network several
-   * calls may be in flight: each message is handed over by the one that comes to it first.
+   * Delivers messages of other writers in the order of their numbers. Over a network several calls
+   * may be in flight; the first to reach a message delivers it.
    */
   *read(use: (channel: Buffer, message: Buffer) => void): Operation<void> {
     const before = this.#read;
     const last = yield* this.last();
-    // A deleted counter starts over at 1; another call may have seen that already.
+    // A deleted counter starts over at 1. Another call may have handled that already.
     if (last < before && this.#read === before) {
       this.#read = 0;
       this.#givenUp = 0;
@@ -92,7 +92,7 @@ export class MessageRing {
     }
   }
 
-  /** Takes the next message; false if it has yet to be written. */
+  /** Takes the next message; false if it is not written yet. */
   #take(
     value: Uint8Array | undefined,
     last: number,
@@ -114,14 +114,14 @@ export class MessageRing {
     return true;
   }
 
-  /** Waits once for all numbers that were given out when the wait began. */
+  /** Waits once for all numbers that were taken when the wait began. */
   #isGivenUp(wanted: number, last: number): boolean {
     if (wanted <= this.#givenUp) return true;
     if (this.#missingSince === 0) {
       this.#missingSince = Date.now();
       this.#missingTo = last;
     }
-    if (Date.now() - this.#missingSince < PATIENCE_MS) return false;
+    if (Date.now() - this.#missingSince < MISSING_MS) return false;
     this.#givenUp = this.#missingTo;
     this.#missingSince = 0;
     return true;
@@ -139,7 +139,7 @@ function slotOf(number: number): string {
   return `slot:${number % RING_SLOTS}`;
 }
 
-/** Returns 0 for bytes that are no message. */
+/** Returns 0 for bytes that are not a message. */
 function numberOf(bytes: Buffer): number {
   if (bytes.length < HEADER_BYTES) return 0;
   const isWhole = bytes.readUInt32LE(16) <= bytes.length - HEADER_BYTES;

@@ -1,11 +1,11 @@
 import type { Subscriber } from '../messages/channels.ts';
 import type { Request } from '../protocol/request-reader.ts';
 
-/** How much of an argument, and how many arguments, a monitor shows: it is for people. */
+/** Limits of what a monitor shows of a command: its output is for people. */
 const ARGUMENT_BYTES_MAX = 1024;
 const ARGUMENTS_MAX = 64;
 
-/** Connections that are told of every command that runs. */
+/** Connections that see every command that runs. */
 export class Monitors {
   readonly #monitors = new Set<Subscriber>();
 
@@ -47,7 +47,7 @@ const ESCAPES: Readonly<Record<number, string>> = {
   92: '\\\\',
 };
 
-/** Bytes as Redis shows them to people: in double quotes, what cannot be printed as `\xHH`. */
+/** Bytes as Redis shows them: in double quotes, unprintable ones as `\xHH`. */
 function quoted(bytes: Uint8Array): string {
   let text = '"';
   for (const byte of bytes) {

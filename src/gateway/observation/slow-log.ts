@@ -1,7 +1,7 @@
 import type { Request } from '../protocol/request-reader.ts';
 import type { Settings } from '../settings.ts';
 
-/** What Redis keeps of a command. */
+/** As much of a command as Redis keeps. */
 const ARGUMENTS_MAX = 32;
 const ARGUMENT_BYTES_MAX = 128;
 
@@ -15,7 +15,7 @@ export interface SlowCommand {
   readonly name: string;
 }
 
-/** The latest commands that took long. */
+/** The latest slow commands. */
 export class SlowLog {
   readonly #settings: Settings;
   #commands: SlowCommand[] = [];
@@ -29,7 +29,7 @@ export class SlowLog {
     return this.#commands.length;
   }
 
-  /** The latest first. */
+  /** Latest first. */
   latest(count: number): SlowCommand[] {
     return this.#commands.slice(-count).reverse();
   }
@@ -38,7 +38,7 @@ export class SlowLog {
     this.#commands = [];
   }
 
-  /** `ms` is how long the command took. */
+  /** `ms` is the duration of the command. */
   add(request: Request, ms: number, address: string, name: string): void {
     const microseconds = Math.round(ms * 1000);
     const { slowerThanMicroseconds, slowLogLength } = this.#settings;

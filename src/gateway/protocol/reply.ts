@@ -1,16 +1,16 @@
 /**
- * Encodes replies in RESP2 or RESP3. One writer serves one connection: it gathers the replies of a
- * whole pipeline, so that they leave in one write to the socket.
+ * Encodes replies in RESP2 or RESP3. Each connection has a writer, which gathers the replies of a
+ * pipeline for one write to the socket.
  */
 
 export type ProtocolVersion = 2 | 3;
 
-/** From this size on a value is sent from where it is instead of being copied. */
+/** Longer values are sent from where they are instead of being copied. */
 const COPY_BYTES_MAX = 16 * 1024;
 const BUFFER_BYTES = 16 * 1024;
-/** Longest header: a type byte, 20 characters of a 64-bit integer, CRLF. */
+/** The longest header: a type byte, a 64-bit integer in 20 characters, CRLF. */
 const HEADER_BYTES_MAX = 24;
-/** Up to here loops beat calls that copy bytes or format numbers. */
+/** Up to these limits, loops beat calls that copy bytes or format numbers. */
 const LOOP_BYTES_MAX = 64;
 const LOOP_NUMBERS_MAX = 2 ** 31;
 
@@ -35,16 +35,15 @@ const TYPE = {
   push: 62,
 } as const;
 
-/** Sends the bytes in this order. */
 export interface ReplySink {
   write(bytes: Uint8Array): void;
 }
 
 export class ReplyWriter {
-  /** What HELLO has chosen; a connection begins with RESP2. */
+  /** Chosen by HELLO; a connection begins with RESP2. */
   protocol: ProtocolVersion = 2;
 
-  /** Parts that are ready to be sent before what is in `#buffer` from `#start` to `#end`. */
+  /** Complete parts, which precede what is in `#buffer` from `#start` to `#end`. */
   #parts: Uint8Array[] = [];
   #partsLength = 0;
   #buffer = Buffer.allocUnsafeSlow(BUFFER_BYTES);
@@ -56,7 +55,7 @@ export class ReplyWriter {
     return this.#partsLength + this.#end - this.#start;
   }
 
-  /** Whether `flush` writes to the sink once at most. */
+  /** Whether `flush` writes to the sink at most once. */
   get isOnePiece(): boolean {
     return this.#parts.length === 0;
   }
@@ -76,7 +75,7 @@ export class ReplyWriter {
 
   /** `text` begins with the error's kind, e.g. `ERR no such thing`. */
   error(text: string): void {
-    // A line break inside would end the reply early and let the rest pass for another reply.
+    // A line break would end the reply early, and the rest would pass for another reply.
     this.#raw(Buffer.from(`-${text.replace(/[\r\n]/g, ' ')}\r\n`));
   }
 
@@ -107,7 +106,7 @@ export class ReplyWriter {
     else this.bulk(value);
   }
 
-  /** Text for people; RESP3 clients are told so, RESP2 has only bulk strings. */
+  /** Text for people: a type of its own in RESP3, a bulk string in RESP2. */
   verbatim(text: string): void {
     const typed = this.protocol === 3;
     const bytes = Buffer.from(typed ? `txt:${text}` : text);
@@ -137,12 +136,12 @@ export class ReplyWriter {
     this.#header(this.protocol === 3 ? TYPE.push : TYPE.array, length);
   }
 
-  /** What is encoded already. It must not change afterwards. */
+  /** Bytes that are already encoded. They must not change afterwards. */
   encoded(bytes: Uint8Array): void {
     this.#raw(bytes);
   }
 
-  /** Takes back what has been written beyond `length`, nothing of which has been flushed. */
+  /** Removes what was written beyond `length`. None of it may have been flushed. */
   truncate(length: number): void {
     if (length < this.#partsLength) {
       this.#end = this.#start;
@@ -158,12 +157,12 @@ export class ReplyWriter {
     this.#end = this.#start + length - this.#partsLength;
   }
 
-  /** Takes all that another writer has gathered, which is not used again. */
+  /** Takes everything from another writer, which must not be used again. */
   append(other: ReplyWriter): void {
     other.flush({ write: (bytes) => this.#raw(bytes) });
   }
 
-  /** Hands everything to the sink. After it the sink may keep the bytes until `reuse` is called. */
+  /** Passes everything to the sink, which may keep the bytes until `reuse` is called. */
   flush(sink: ReplySink): void {
     for (const part of this.#parts) sink.write(part);
     if (this.#end > this.#start) sink.write(this.#buffer.subarray(this.#start, this.#end));
@@ -172,7 +171,7 @@ export class ReplyWriter {
     this.#partsLength = 0;
   }
 
-  /** The sink has let go of all bytes of earlier flushes, so their memory may be overwritten. */
+  /** The sink no longer uses the bytes of earlier flushes, so overwrite them. */
   reuse(): void {
     if (this.#start === this.#end) this.#start = this.#end = 0;
   }
@@ -187,7 +186,7 @@ export class ReplyWriter {
     buffer[this.#end++] = LF;
   }
 
-  /** A loop, because a string and its copy take several times as long. */
+  /** A loop: a string and its copy would take several times as long. */
   #digits(value: number): void {
     let length = 1;
     for (let rest = value; rest >= 10; rest = (rest / 10) | 0) length++;
@@ -227,7 +226,7 @@ export class ReplyWriter {
     this.#start = this.#end = 0;
   }
 
-  /** Makes what is in the buffer a part, so that another part can follow it. */
+  /** Turns the content of the buffer into a part, so that another part can follow. */
   #seal(): void {
     if (this.#end === this.#start) return;
     this.#parts.push(this.#buffer.subarray(this.#start, this.#end));

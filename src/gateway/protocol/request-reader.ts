@@ -4,21 +4,18 @@ import Parser from 'redis-parser';
 export type Request = readonly Buffer[];
 
 export interface RequestLimits {
-  /** Longest argument: the longest value that a store holds. */
+  /** Longest argument, such as the longest value that a store holds. */
   bulkBytesMax: number;
   argumentsMax: number;
-  /**
-   * Longest request, framing included: all that a connection can make the gateway hold unparsed.
-   */
+  /** Longest request, including framing: bounds what a connection can make the gateway hold. */
   requestBytesMax: number;
   inlineBytesMax: number;
-  /** What a request is called that is longer. */
+  /** How an error names a request that exceeds them. */
   excess: 'invalid' | 'unauthenticated';
 }
 
 const MEBIBYTE = 1024 * 1024;
 
-/** No request is longer than `requestBytesMax`. */
 export function requestLimits(requestBytesMax: number): RequestLimits {
   return {
     bulkBytesMax: Math.min(64 * MEBIBYTE, requestBytesMax),
@@ -30,8 +27,8 @@ export function requestLimits(requestBytesMax: number): RequestLimits {
 }
 
 /**
- * Limits for clients that have not authenticated themselves. Redis allows 10 arguments; here the
- * requests of a whole pipeline are read before its AUTH runs.
+ * Limits for clients that have not authenticated. Redis allows 10 arguments, but here a whole
+ * pipeline is read before its AUTH runs.
  */
 export const UNAUTHENTICATED_LIMITS: RequestLimits = {
   bulkBytesMax: 16 * 1024,
@@ -50,18 +47,18 @@ const DIGIT_ZERO = 48;
 const DIGITS_MAX = 10;
 const HELD_BYTES_MIN = 256;
 
-/** What the next byte must be part of. */
+/** What the next byte belongs to. */
 const At = { Start: 0, Count: 1, BulkType: 2, BulkLength: 3, Payload: 4, Inline: 5 } as const;
 type At = (typeof At)[keyof typeof At];
 
 /**
  * Cuts a byte stream into requests.
  *
- * redis-parser decodes the arrays, but it was written for replies of a server that it trusts: it
- * takes any length, nests, and keeps partial input in buffers shared by all parsers. So this class
- * first walks over the framing (never the payloads), checks every length against its limit, cuts
- * out inline commands, and shows the parser whole, valid requests only. Partial input is kept here,
- * is bounded, and no byte of it is looked at twice.
+ * redis-parser decodes the arrays, but it was written for replies of a trusted server: it accepts
+ * any length, nests, and keeps partial input in buffers that all parsers share. So this class first
+ * walks over the framing (never the payloads), checks every length, cuts out inline commands, and
+ * passes only whole, valid requests to the parser. It keeps partial input, which is bounded, and
+ * reads no byte twice.
  */
 export class RequestReader {
   #limits: RequestLimits;
@@ -70,17 +67,17 @@ export class RequestReader {
   #failure: string | undefined;
 
   #at: At = At.Start;
-  /** Arguments of the current request that have not begun. */
+  /** How many arguments of the current request have not begun. */
   #arguments = 0;
-  /** Bytes of the current argument, with its CRLF, that have not come. */
+  /** Missing bytes of the current argument and its CRLF. */
   #payload = 0;
-  /** The number of a header line as far as it has come. */
+  /** The number in a header line, as far as it has arrived. */
   #number = 0;
   #digits = 0;
   #negative = false;
   #lineEnding = false;
 
-  /** The part of an unfinished request that came with earlier chunks. */
+  /** The part of an unfinished request from earlier chunks. */
   #held = Buffer.alloc(0);
   #heldLength = 0;
 
@@ -89,7 +86,7 @@ export class RequestReader {
     this.#parser = new Parser({
       returnBuffers: true,
       returnReply: (reply) => {
-        // Null and empty arrays are no requests.
+        // Null and empty arrays are not requests.
         if (Array.isArray(reply) && reply.length > 0) this.#requests.push(reply);
       },
       returnError: (error) => this.#fail(error.message),
@@ -100,7 +97,7 @@ export class RequestReader {
     this.#limits = limits;
   }
 
-  /** Why the stream cannot be read any further, without the words "Protocol error". */
+  /** Why reading has ended, without the words "Protocol error". */
   get failure(): string | undefined {
     return this.#failure;
   }
@@ -110,12 +107,12 @@ export class RequestReader {
     return this.#heldLength;
   }
 
-  /** Memory that an unfinished request takes: what is held may still grow into some of it. */
+  /** Memory that an unfinished request takes, including room to grow. */
   get memoryBytes(): number {
     return this.#held.length;
   }
 
-  /** Drops what is held and reads nothing more. */
+  /** Drops the held bytes and reads nothing more. */
   abandon(reason: string): void {
     this.#fail(reason);
     this.#held = Buffer.alloc(0);
@@ -123,8 +120,8 @@ export class RequestReader {
   }
 
   /**
-   * Takes the next bytes and returns the requests that they complete. Arguments are views of
-   * `chunk` where they can be. After a failure nothing more is read.
+   * Returns the requests that the next bytes complete. Arguments are views of `chunk` if possible.
+   * Reads nothing after a failure.
    */
   push(chunk: Buffer): Request[] {
     let begin = 0;
@@ -144,7 +141,7 @@ export class RequestReader {
       at = this.#walk(chunk, at);
       if (this.#at !== At.Start) continue;
       end = at;
-      // The first request may have begun in an earlier chunk; the others lie side by side.
+      // The first request may have begun in an earlier chunk; the others are contiguous.
       if (this.#heldLength > 0) {
         this.#decode(chunk, begin, end);
         begin = end;
@@ -157,7 +154,7 @@ export class RequestReader {
     return requests;
   }
 
-  /** Walks to the end of the current header line, payload, or chunk; returns where that is. */
+  /** Walks to the end of the current header line, payload or chunk, and returns it. */
   #walk(chunk: Buffer, at: number): number {
     if (this.#at === At.Payload) {
       const taken = Math.min(this.#payload, chunk.length - at);
@@ -244,24 +241,24 @@ export class RequestReader {
   #acceptInline(words: Buffer[] | undefined): void {
     if (words === undefined) this.#fail('unbalanced quotes in request');
     else if (words.length > 0) this.#requests.push(words);
-    // A web page can make a browser post to a loopback port; its body must not run as commands.
+    // A web page can make a browser POST to a loopback port. Its body must not run as commands.
     if (words !== undefined && /^(?:post|host:)$/i.test(String(words[0] ?? ''))) {
       this.#requests.pop();
       this.#fail('this is not an HTTP server');
     }
   }
 
-  /** Hands whole requests to the parser: what is held, and `chunk` from `begin` to `end`. */
+  /** Parses whole requests: the held bytes, and `chunk` from `begin` to `end`. */
   #decode(chunk: Buffer, begin: number, end: number): void {
     if (end > begin) this.#parser.execute(this.#take(chunk, begin, end));
   }
 
-  /** Returns the held bytes and `chunk` from `begin` to `end`; nothing is held afterwards. */
+  /** Removes and returns the held bytes, followed by `chunk` from `begin` to `end`. */
   #take(chunk: Buffer, begin: number, end: number): Buffer {
     if (this.#heldLength === 0) return chunk.subarray(begin, end);
     this.#append(chunk, begin, end);
     const bytes = this.#held.subarray(0, this.#heldLength);
-    // Arguments are views of these bytes, so the memory is given away and not used again.
+    // Arguments are views of these bytes, so do not reuse the memory.
     this.#held = Buffer.alloc(0);
     this.#heldLength = 0;
     return bytes;
@@ -274,7 +271,7 @@ export class RequestReader {
     else this.#append(chunk, begin, chunk.length);
   }
 
-  /** Capacity doubles, so that bytes are copied twice on average however small the chunks are. */
+  /** Doubles the capacity, so bytes are copied twice on average, however small the chunks. */
   #append(chunk: Buffer, begin: number, end: number): void {
     const length = this.#heldLength + end - begin;
     if (length > this.#held.length) {
@@ -295,17 +292,16 @@ export class RequestReader {
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', b: '\b', a: '\x07' };
 
 /**
- * One piece of a word, quoted or bare, over text in which one character is a byte. No two branches
+ * One piece of a word, quoted or bare, in text where each character is a byte. No two branches
  * match the same text, so an unclosed quote costs no backtracking.
  */
 const PIECE = /"((?:\\.|[^"\\])*)"|'((?:\\'|[^'\\]|\\(?!'))*)'|([^ \t\r\n\v\f"']+)/sy;
 const BLANKS = /[ \t\r\n\v\f]*/y;
 
 /**
- * Splits an inline command, the form that people type into telnet: words parted by blanks, with
- * "double" quotes (escapes \n \r \t \b \a \" \\ \xHH) and 'single' quotes (escape \').
- * Returns the words as bytes, or undefined when a quote is not closed or is followed by more of a
- * word.
+ * Splits an inline command, as people type it into telnet: words separated by spaces, with "double"
+ * quotes (escapes \n \r \t \b \a \" \\ \xHH) and 'single' quotes (escape \'). Returns the words as
+ * bytes, or undefined if a quote is not closed or not followed by a space.
  */
 export function splitInline(line: Buffer): Buffer[] | undefined {
   const text = line.toString('latin1');

@@ -1,6 +1,6 @@
 import type { Failure } from '../messages.ts';
 
-/** Asks the server; raises an error with the words of what it refuses. */
+/** Asks the server. Throws an error with its message if it refuses. */
 export async function ask<T>(
   path: string,
   query: Readonly<Record<string, string | number | null>> = {},

@@ -29,23 +29,27 @@ export function byId(id: string): HTMLElement {
   return document.getElementById(id) as HTMLElement;
 }
 
-export interface Column {
-  head: string;
-  /** Class of the column's cells. */
-  kind?: 'number' | 'key' | 'value';
-}
-
-/** A table that scrolls on its own if the page is narrow. */
+/**
+ * A table that scrolls on its own if the page is narrow. `heads` are separated by ` | `; a colon
+ * behind one aligns its column of numbers to the right, as in Markdown. `kinds` are classes of
+ * other columns.
+ */
 export function table(
-  columns: readonly Column[],
+  heads: string,
   rows: readonly Child[][],
   none: string,
+  kinds: readonly string[] = [],
 ): HTMLElement {
   if (rows.length === 0) return el('p', { class: 'quiet' }, none);
-  const classOf = ({ kind }: Column) => ({ class: kind ?? '' });
-  const head = columns.map((column) => el('th', { ...classOf(column), scope: 'col' }, column.head));
+  const columns = heads.split(' | ');
+  const classOf = (i: number) => ({
+    class: columns[i].endsWith(':') ? 'number' : (kinds[i] ?? ''),
+  });
+  const head = columns.map((name, i) => {
+    return el('th', { ...classOf(i), scope: 'col' }, name.replace(/:$/, ''));
+  });
   const body = rows.map((row) => {
-    return el('tr', {}, ...row.map((cell, i) => el('td', classOf(columns[i]), cell)));
+    return el('tr', {}, ...row.map((cell, i) => el('td', classOf(i), cell)));
   });
   const made = el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...body));
   return el('div', { class: 'scroll' }, made);

@@ -8,7 +8,7 @@ import { StoreChoice } from './store-choice.ts';
 
 const PER_PAGE = 50;
 
-/** The browser of keys: pages of keys, forward and back, and a single record in full. */
+/** The browser of keys: pages of keys, and one record in full. */
 export class KeysView {
   readonly #choice = new StoreChoice(() => this.#begin());
   readonly #from = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
@@ -16,7 +16,7 @@ export class KeysView {
   readonly #prefix = el('input', { type: 'search', spellcheck: 'false', autocomplete: 'off' });
   readonly #page = el('div', { class: 'card' });
   readonly #record = el('div', { class: 'card', hidden: '', tabindex: '-1' });
-  /** Where each page so far began, the current one last. */
+  /** Where each page so far began; the current page is last. */
   #starts: (string | null)[] = [null];
 
   constructor(panel: HTMLElement) {
@@ -61,11 +61,7 @@ export class KeysView {
   }
 
   #showPage({ records, next, ordered }: KeysAnswer): void {
-    const columns = [
-      { head: ordered ? 'Key, in order' : 'Key', kind: 'key' },
-      { head: 'Value', kind: 'value' },
-      { head: 'Bytes', kind: 'number' },
-    ] as const;
+    const heads = `${ordered ? 'Key, in order' : 'Key'} | Value | Bytes:`;
     const rows = records.map((record) => this.#row(record));
     const back = el('button', { type: 'button' }, 'Previous');
     const forward = el('button', { type: 'button' }, 'Next');
@@ -79,14 +75,11 @@ export class KeysView {
       this.#starts.push(next);
       void this.#load();
     });
+    const none = next === null ? 'There is no record here.' : 'None so far: see the next.';
     const title = `Page ${this.#starts.length}, ${count(records.length)} records`;
     this.#page.replaceChildren(
       el('h2', {}, title),
-      table(
-        columns,
-        rows,
-        next === null ? 'There is no record here.' : 'None so far: see the next.',
-      ),
+      table(heads, rows, none, ['key', 'value']),
       el('div', { class: 'pager' }, back, forward),
     );
   }

@@ -6,7 +6,7 @@ import { KeysView } from './keys-view.ts';
 import { Overview } from './overview.ts';
 import { Structure } from './structure.ts';
 
-/** Views of which one is shown; arrows move between them, and the address names the one. */
+/** Tabs, of which one is shown. Arrow keys move between them; the address names the current one. */
 class Tabs {
   readonly #tabs: HTMLButtonElement[];
   readonly #onShow: () => void;
@@ -58,7 +58,7 @@ const structure = new Structure(byId('structure'));
 const keys = new KeysView(byId('keys'));
 new Tabs(byId('tab-overview').parentElement as HTMLElement, () => structure.refresh());
 
-/** One look after the other, so that a slow answer is not asked for twice. */
+/** Asks again only after the answer, so that slow answers do not pile up. */
 async function look(): Promise<void> {
   try {
     const answer = await ask<FiguresAnswer>('figures', { after: Math.floor(overview.last) });

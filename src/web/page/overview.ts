@@ -2,41 +2,21 @@ import uPlot from 'uplot';
 import type { Percentiles } from '../../pool/clients/meter.ts';
 import type { ClientRates, PoolFigures, StoreFigures } from '../../store/watching/figures.ts';
 import type { Point } from '../points.ts';
-import { type Column, colour, el, svg, table } from './dom.ts';
+import { colour, el, svg, table } from './dom.ts';
 import { count, duration, latency, share, size } from './format.ts';
 
-const STORE_COLUMNS: readonly Column[] = [
-  { head: 'Store' },
-  { head: 'Index' },
-  { head: 'Records', kind: 'number' },
-  { head: 'Load', kind: 'number' },
-  { head: 'Memory', kind: 'number' },
-  { head: 'Hit rate', kind: 'number' },
-  { head: 'Evicted/s', kind: 'number' },
-  { head: 'Bound', kind: 'number' },
-];
+const STORE_COLUMNS =
+  'Store | Index | Records: | Load: | Memory: | Hit rate: | Evicted/s: | Bound:';
 
-const CLIENT_COLUMNS: readonly Column[] = [
-  { head: 'Client' },
-  { head: 'Pid', kind: 'number' },
-  { head: 'Reads/s', kind: 'number' },
-  { head: 'Writes/s', kind: 'number' },
-  { head: 'Scanned/s', kind: 'number' },
-  { head: 'Hit rate', kind: 'number' },
-  { head: 'Read p50', kind: 'number' },
-  { head: 'Read p99', kind: 'number' },
-  { head: 'Write p50', kind: 'number' },
-  { head: 'Write p99', kind: 'number' },
-  { head: 'Claimed', kind: 'number' },
-  { head: 'Waiting', kind: 'number' },
-  { head: 'Told', kind: 'number' },
-];
+const CLIENT_COLUMNS =
+  'Client | Pid: | Reads/s: | Writes/s: | Scanned/s: | Hit rate: | Read p50: | Read p99: | ' +
+  'Write p50: | Write p99: | Claimed: | Waiting: | Told:';
 
 const NOTES =
-  'A pool has no server: every client tells its own figures once a second. Latencies are the ' +
-  "slowest client's, of its last 10 to 20 seconds. ~ is estimated from some parts of the index.";
+  'A pool has no server: every client reports its own figures once a second. Latencies are those ' +
+  'of the slowest client in its last 10 to 20 seconds. ~ marks an estimate from parts of an index.';
 
-/** Figures, charts and tables. */
+/** The first tab: figures, charts and tables. */
 export class Overview {
   readonly #tiles = el('div', { class: 'tiles' });
   readonly #charts = new Charts();
@@ -50,7 +30,7 @@ export class Overview {
     panel.append(this.#tiles, this.#charts.element, ...cards, notes);
   }
 
-  /** Time of the last point that there is. */
+  /** Time of the latest point. */
   get last(): number {
     return this.#charts.last;
   }
@@ -149,14 +129,7 @@ const PARTS = [
   ['overhead', 'overhead'],
 ] as const;
 
-const BLOCK_COLUMNS: readonly Column[] = [
-  { head: 'Store' },
-  { head: 'Block size', kind: 'number' },
-  { head: 'Chunks', kind: 'number' },
-  { head: 'Used', kind: 'number' },
-  { head: 'Free', kind: 'number' },
-  { head: 'Live', kind: 'number' },
-];
+const BLOCK_COLUMNS = 'Store | Block size: | Chunks: | Used: | Free: | Live:';
 
 const BAR_WIDTH = 1000;
 const BAR_HEIGHT = 14;
@@ -168,6 +141,7 @@ function memoryPanel({ memory, clients }: PoolFigures): Node[] {
   const { total, stores, blocks } = memory;
   const largest = [...blocks].sort((a, b) => b.free - a.free).slice(0, SIZES_MAX);
   const hidden = blocks.length - largest.length;
+  const more = `${count(hidden)} block sizes with less free memory are not shown.`;
   const rows = stores.flatMap(({ store, used, free, live }) => [
     [nameOf(store), 'all', '', size(used), size(free), live === null ? '?' : size(live)],
     ...largest
@@ -188,15 +162,7 @@ function memoryPanel({ memory, clients }: PoolFigures): Node[] {
     el('p', { class: 'summary memory' }, ...legend),
     ...waitingNote(clients),
     table(BLOCK_COLUMNS, rows, 'No store has memory.'),
-    ...(hidden === 0
-      ? []
-      : [
-          el(
-            'p',
-            { class: 'notes' },
-            `${count(hidden)} block sizes with less free memory are not shown.`,
-          ),
-        ]),
+    ...(hidden === 0 ? [] : [el('p', { class: 'notes' }, more)]),
   ];
 }
 
@@ -243,7 +209,7 @@ interface Plan {
   format: (value: number) => string;
   logarithmic?: boolean;
   most?: number;
-  /** Distances of the lines across, of which the best is taken. */
+  /** Allowed distances between grid lines; the chart chooses one. */
   steps?: number[];
 }
 

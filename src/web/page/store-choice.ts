@@ -1,7 +1,7 @@
 import type { StoreFigures } from '../../store/watching/figures.ts';
 import { el } from './dom.ts';
 
-/** Which of the pool's stores a view is about. */
+/** The choice of a store that a view shows. */
 export class StoreChoice {
   readonly #select = el('select');
   readonly element = el('label', {}, 'Store', this.#select);
@@ -20,7 +20,7 @@ export class StoreChoice {
     return this.#stores.find(({ name }) => name === this.store)?.ordered ?? false;
   }
 
-  /** Whether another store is chosen now, because the one before is gone or was the first. */
+  /** Updates the list. Returns whether another store is chosen now. */
   offer(all: readonly StoreFigures[]): boolean {
     this.#stores = all.filter(({ state }) => state === 'ready');
     const offered = this.#stores.map(({ name, index }) => `${name}\n${index}`).join('\n');

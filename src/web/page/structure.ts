@@ -80,7 +80,7 @@ export class Structure {
     ];
     this.#picture.replaceChildren(...children.filter((child) => child !== null));
     this.#picture.dataset.index = index;
-    // Only after insertion, because a canvas takes its width from the layout.
+    // After insertion, because a canvas gets its width from the layout.
     drawParts(this.#picture, leaves.shown);
   }
 }

@@ -2,13 +2,14 @@ import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
 import { type ErrorCode, StepwellError } from '../../../errors.ts';
 import type { Batch, Completion } from '../../../verbs/index.ts';
-import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { type Endpoint, urlHost } from '../endpoint.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
 import { Greeting, type Welcome } from '../handshake.ts';
 import {
   CALL_FRAME,
+  CALL_HEAD,
   CHALLENGE,
+  callContent,
   FAILURE,
   FRAME_BYTES_MIN,
   type FrameShape,
@@ -20,6 +21,7 @@ import {
   padded,
   RESULTS,
   RETURN,
+  readCall,
   shapeFor,
   typeOf,
   WELCOME,
@@ -360,11 +362,11 @@ export class QueuePair {
     this.welcome = welcome;
     this.#shape = shapeFor(this.#place.node, this.#place.nodes, frameBytesMax);
     this.#inbox.allow(welcome.frameBytesMax + FRAME_SLACK);
-    const patience = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
+    const silenceMsMax = this.#credentials.timeoutMs ?? SILENCE_MS_MAX;
     // Often enough to renew the node's lease, and to notice that the node is gone.
-    const tick = Math.min(patience / TICKS, welcome.leaseMs / 4);
-    const ticksMax = Math.ceil(patience / tick);
-    this.#clock = setInterval(() => this.#tick(ticksMax, patience), tick).unref();
+    const tick = Math.min(silenceMsMax / TICKS, welcome.leaseMs / 4);
+    const ticksMax = Math.ceil(silenceMsMax / tick);
+    this.#clock = setInterval(() => this.#tick(ticksMax, silenceMsMax), tick).unref();
     const connected = this.#connected;
     this.#connected = undefined;
     connected?.resolve();
@@ -374,9 +376,9 @@ export class QueuePair {
    * Counts silence in this client's own ticks. If this client stood still itself, it reads the
    * answers of that time before its next tick.
    */
-  #tick(ticksMax: number, patienceMs: number): void {
+  #tick(ticksMax: number, silenceMsMax: number): void {
     if (++this.#silentTicks > ticksMax) {
-      this.#lose('SW_NODE_UNREACHABLE', `no answer for ${patienceMs} ms`);
+      this.#lose('SW_NODE_UNREACHABLE', `no answer for ${silenceMsMax} ms`);
       return;
     }
     const [call] = this.#calls.keys();

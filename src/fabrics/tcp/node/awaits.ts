@@ -3,24 +3,24 @@ import { READ, Scratch } from '../../../verbs/index.ts';
 import { AWAIT_HEAD_BYTES, AWAITED_BYTES_MAX, verbKind, verbRegion } from '../wire.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
 
-/** How long a client may wait, and how many calls wait: those beyond are answered at once. */
+/** Limits of waiting, in time and in calls. Calls beyond them are answered at once. */
 const AWAIT_MS_MAX = 1000;
 const AWAITS_MAX = 1024;
 const AWAITS_OF_ONE_MAX = 64;
-/** The verb of the awaited word, and that of the first READ. */
+/** Offsets of the verb for the awaited word, and of the first READ. */
 const WORD_AT = AWAIT_HEAD_BYTES;
 const READS_AT = WORD_AT + 8;
-/** How often the node looks for changes by processes that map the memory. */
+/** How often the node checks for changes by processes that map the memory. */
 const LOOK_MS = 1;
-/** For how long it looks in each turn of the event loop, once it has seen such a change. */
+/** How long it checks in each turn of the event loop, once it has seen such a change. */
 const LIVELY_MS = 1;
 
 interface Waiting {
   readonly client: object;
-  /** Its verbs, which have been checked. */
+  /** The verbs of the call, already checked. */
   readonly call: Scratch;
   readonly end: number;
-  /** Where the awaited word is. */
+  /** The awaited word: index `at` of `words`. */
   readonly words: Int32Array;
   readonly at: number;
   readonly resultBytes: number;
@@ -29,9 +29,9 @@ interface Waiting {
 }
 
 /**
- * The calls AWAIT of all clients: each waits for a change of a word, and then READs. A change by a
- * client of this node answers them as soon as it is executed. A process that maps the memory tells
- * nobody, so the node looks while calls wait: once a millisecond, or in each turn of its event loop
+ * The AWAIT calls of all clients: each waits until a word changes, and then READs. A change by a
+ * client of this node answers them at once. A process that maps the memory does not notify the
+ * node, so while calls wait, the node checks: once a millisecond, or in each turn of its event loop
  * for a millisecond after it has seen such a change.
  */
 export class Awaits {
@@ -93,7 +93,7 @@ export class Awaits {
     return own < AWAITS_OF_ONE_MAX && this.#waiting.size < AWAITS_MAX;
   }
 
-  /** No verb, which would take three times as long: each change has all that wait looked at. */
+  /** Loads directly: a verb would take three times as long, and each change checks all calls. */
   #hasChanged({ call: { i32 }, words, at }: Waiting): boolean {
     return Atomics.load(words, at) !== i32[2] || Atomics.load(words, at + 1) !== i32[3];
   }
@@ -104,7 +104,7 @@ export class Awaits {
     answer(results.u8.subarray(0, resultBytes));
   }
 
-  /** Verbs of a client were executed. */
+  /** Called after verbs of a client were executed. */
   executed(): void {
     if (this.#waiting.size === 0 || this.#seen === this.#memory.changes) return;
     this.#seen = this.#memory.changes;
@@ -123,7 +123,7 @@ export class Awaits {
     return hasChanged;
   }
 
-  /** Looks again and again while calls wait. */
+  /** Checks repeatedly while calls wait. */
   #look(): void {
     if (this.#stopLooking !== undefined || this.#waiting.size === 0) return;
     const look = () => {
@@ -141,7 +141,7 @@ export class Awaits {
     }
   }
 
-  /** The client issues no verb any more. */
+  /** Forgets the calls of a client that has gone. */
   drop(client: object): void {
     for (const waiting of this.#waiting) {
       if (waiting.client === client) this.#waiting.delete(waiting);

@@ -1,16 +1,15 @@
 import type { PagesAnswer } from '../method-arguments.ts';
 
 /**
- * How the verbs of a node's clients reach its memory, when not by their connections to it. Those
- * stay what lets a client in, revokes it, and answers its calls.
+ * How the verbs of a node's clients reach its memory, if not through their connections. The
+ * connections still admit and revoke clients, and answer their calls.
  */
 export interface DataPath {
   /** Returns what an admitted session must know to reach the memory. */
   attach(session: number): Promise<Uint8Array>;
-  /** When this is answered, no verb of the session will be executed any more. */
+  /** After this resolves, no verb of the session is executed. */
   end(session: number): Promise<void>;
-  /** Whether the memory stands on huge pages, and why not. */
+  /** Whether the memory uses huge pages, and if not, why. */
   pages(): PagesAnswer;
-  /** Ends all of them. */
   close(): Promise<void>;
 }

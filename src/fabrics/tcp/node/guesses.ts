@@ -1,32 +1,32 @@
 /**
- * Slows the guessing of a secret down, and locks no client out.
+ * Slows down the guessing of a secret without locking out clients.
  *
- * A node cannot tell a guess from the proof of a client that knows the secret before it has looked.
- * Whatever it delays or refuses because of many guesses, it delays for clients at the same address
- * too. So a proof costs work instead, while there are wrong ones: the client's nonce has to be such
- * that a hash over both nonces begins with zero bits. A client does that once a connection, in tens
- * of milliseconds; a guesser does it for every guess.
+ * A node cannot tell a guess from a correct proof before it checks it. If it delayed or refused
+ * proofs because of many guesses, it would delay clients at the same address too. Instead, while
+ * there are wrong proofs, a proof costs work: the client must find a nonce such that a hash of both
+ * nonces begins with zero bits. A client does that once per connection, in tens of milliseconds; an
+ * attacker has to do it for every guess.
  */
 import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
 import { NONCE_BYTES } from '../secrets.ts';
 
-/** Wrong proofs that cost nothing; one a second is forgotten. */
+/** Wrong proofs that cost nothing. One per second is forgotten. */
 export const FREE_GUESSES = 16;
 const FORGOTTEN_MS = 1000;
-/** However many there were, a proof costs nothing any more a minute after the last. */
+/** A minute after the last wrong proof, proofs cost nothing again, however many there were. */
 const REMEMBERED_GUESSES = FREE_GUESSES + 60;
 /** 2,048 tries on average. */
 const WORK_BITS = 11;
-/** What a node may ask of a client. */
+/** Most work that a node may demand. */
 export const WORK_BITS_MAX = 16;
-/** Hash rounds of a try: enough that they, not the call, set its cost in any language. */
+/** Hash rounds per try: enough to dominate the cost of a try in any language. */
 const ROUNDS = 100;
 const HASH_BYTES = 4;
 /** Tries in one turn of the client's event loop. */
 const TRIES_PER_TURN = 16;
 
-/** The wrong proofs of late, of all clients together: two numbers, however many guess. */
+/** The recent wrong proofs of all clients: only two numbers, however many clients guess. */
 export class Guesses {
   readonly #now: () => number;
   readonly #bits: number;
@@ -44,7 +44,7 @@ export class Guesses {
     this.#at = this.#now();
   }
 
-  /** The zero bits that a proof has to come with now. */
+  /** The number of zero bits that a proof needs now. */
   get workBits(): number {
     return this.#remembered() > FREE_GUESSES ? this.#bits : 0;
   }
@@ -62,8 +62,8 @@ export function hasWork(nodeNonce: Uint8Array, clientNonce: Uint8Array, bits: nu
 }
 
 /**
- * A nonce that has so much work in it, found without holding up the event loop; undefined when it
- * is not wanted any more.
+ * Finds a nonce with the demanded work, without blocking the event loop; undefined if it is no
+ * longer wanted.
  */
 export async function findNonce(
   nodeNonce: Uint8Array,

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** Ticks that a handshake may take. A node that stood still has not counted them. */
+/** Ticks that a handshake may take. While the node is stopped, none are counted. */
 const TICKS_PER_HANDSHAKE = 10;
 
 interface Handshake {
@@ -10,16 +10,16 @@ interface Handshake {
 }
 
 /**
- * The connections that a node has not let in, TLS or not, from the first packet on: those that are
- * shaking hands, and those that were refused and linger. They are bounded in number and time, apart
- * from the clients that were let in, so strangers hold up no client for long.
+ * Connections that a node has not admitted, with TLS from the first packet on: those in the
+ * handshake, and refused ones that linger. They are bounded in number and time, separately from
+ * admitted clients, so strangers do not hold up clients for long.
  *
- * A new connection always finds room. When there is none, it replaces the oldest one from the
- * address that has most: strangers there take the room from each other, and a handshake is short.
+ * A new connection always finds room. If there is none, it replaces the oldest connection from the
+ * address with the most: strangers displace each other, and a handshake is short.
  */
 export class Handshakes {
   readonly #max: number;
-  /** By both ends of the connection, oldest first. */
+  /** By the addresses of both ends, oldest first. */
   readonly #waiting = new Map<string, Handshake>();
   readonly #counts = new Map<string, number>();
   readonly #clock: NodeJS.Timeout;
@@ -32,7 +32,7 @@ export class Handshakes {
   begin(socket: Socket): void {
     const key = endsOf(socket);
     const address = socket.remoteAddress;
-    // Gone again already.
+    // The connection has already ended.
     if (address === undefined) return;
     if (this.#waiting.size >= this.#max) this.#makeRoom();
     this.#waiting.set(key, { socket, address, ticks: 0 });
@@ -40,7 +40,7 @@ export class Handshakes {
     socket.once('close', () => this.#end(key, socket));
   }
 
-  /** The connection's client was let in: what it does now is bounded by its lease. */
+  /** Forgets a connection whose client was admitted: from now on its lease bounds it. */
   letIn(socket: Socket): void {
     this.#end(endsOf(socket));
   }
@@ -51,7 +51,7 @@ export class Handshakes {
 
   #end(key: string, socket?: Socket): void {
     const handshake = this.#waiting.get(key);
-    // The same ends again: another connection that came after this one.
+    // A later connection may have the same ends.
     if (handshake === undefined || (socket && handshake.socket !== socket)) return;
     this.#waiting.delete(key);
     const { address } = handshake;
@@ -82,7 +82,7 @@ export class Handshakes {
   }
 }
 
-/** The same of a socket and of the TLS socket above it. */
+/** The addresses of both ends, which a socket and its TLS socket share. */
 function endsOf({ remoteAddress, remotePort, localAddress, localPort }: Socket): string {
   return `${remoteAddress} ${remotePort} ${localAddress} ${localPort}`;
 }

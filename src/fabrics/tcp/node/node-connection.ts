@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { StepwellError } from '../../../errors.ts';
-import { CALL_HEAD, callContent, readCall } from '../call-codec.ts';
 import { Inbox } from '../client/inbox.ts';
 import { Outbox } from '../client/outbox.ts';
 import { CHALLENGES_MAX, readProof, writeChallenge, writeWelcome } from '../handshake.ts';
@@ -9,7 +8,9 @@ import { NONCE_BYTES, proofOf, sameProof } from '../secrets.ts';
 import {
   BATCH,
   CALL_FRAME,
+  CALL_HEAD,
   CHALLENGE,
+  callContent,
   frameBytes,
   HANDSHAKE_BYTES_MAX,
   HEAD_BYTES,
@@ -19,6 +20,7 @@ import {
   PROOF,
   RESULTS,
   RETURN,
+  readCall,
   typeOf,
   WELCOME,
   WireError,
@@ -27,16 +29,16 @@ import { type Guesses, hasWork } from './guesses.ts';
 import { BeyondMemory, type NodeMemory } from './node-memory.ts';
 import { ReaderGuard, type RowTable } from './reader-guard.ts';
 
-/** Results that are put together before they are sent. */
+/** Send when this many bytes of results have gathered. */
 const FLUSH_BYTES = 128 * 1024;
 /**
- * Batches, and bytes of their results, that are looked at before the first of them is executed:
- * what they load has to be in the nearest cache still when it is copied.
+ * How many batches, and bytes of their results, to inspect before executing the first. What the
+ * inspection loads must still be in the L1 cache when it is copied.
  */
 const FRAMES_AHEAD = 64;
 const BYTES_AHEAD = 32 * 1024;
 const CALLS_OUTSTANDING_MAX = 256;
-/** OpenSSL keeps encrypted bytes besides the plain ones, and Node joins the plain ones first. */
+/** OpenSSL keeps encrypted bytes besides the plain ones, which Node has joined before. */
 const TLS_COPIES = 3;
 
 const READERS_READ = 'this secret is for reading: open the store with readOnly: true';
@@ -45,43 +47,43 @@ const OTHER_PATH = 'this memory node executes verbs over UCX alone: open the poo
 
 const HANDSHAKE = 0;
 const OPEN = 1;
-/** Nothing more is executed; what still arrives is thrown away until the client goes. */
+/** Nothing more is executed; what still arrives is dropped until the client disconnects. */
 const ENDED = 2;
 
-/** What a connection asks of the node that it belongs to. */
+/** The part of a node that its connections use. */
 export interface NodeContext {
   readonly memory: NodeMemory;
   readonly boot: number;
   readonly secret: Uint8Array | undefined;
-  /** What clients prove that may only read, and where their rows are. */
+  /** The secret of read-only clients, and where their rows are. */
   readonly readers: { secret: Uint8Array; rows: RowTable } | undefined;
   readonly guesses: Guesses;
-  /** Whether verbs may come by connections. */
+  /** Whether connections execute verbs, rather than a `DataPath`. */
   readonly executesBatches: boolean;
   readonly limits: { frameBytesMax: number; outstandingBytesMax: number; leaseMs: number };
   /** Bytes waiting for all clients together, except in sockets below their high-water mark. */
   buffered: number;
   readonly bufferedBytesMax: number;
-  /** Takes the session in, or says why not. */
+  /** Admits the session, or returns why not. */
   admit(connection: NodeConnection): StepwellError | undefined;
-  /** Answers a call, now or later. What it throws becomes the caller's error. */
+  /** Answers a call, now or later. An error that it throws goes to the caller. */
   call(
     connection: NodeConnection,
     method: number,
     request: Uint8Array,
   ): Uint8Array | Promise<Uint8Array>;
-  /** Verbs were executed. */
+  /** Called after verbs were executed. */
   executed(): void;
   closed(connection: NodeConnection): void;
 }
 
-/** One client's queue pair, at the node: executes its frames in the order in which they came. */
+/** The node's end of a client's queue pair. Executes its frames in their order. */
 export class NodeConnection {
   session = 0;
   name = '';
-  /** Ticks of the node's clock since the client was last heard. */
+  /** Ticks of the node's clock since the client last sent anything. */
   silentTicks = 0;
-  /** Set for a client that may only read. */
+  /** Set for a read-only client. */
   #reader: ReaderGuard | undefined;
   readonly #node: NodeContext;
   readonly socket: Socket;
@@ -91,12 +93,12 @@ export class NodeConnection {
   #workBits = 0;
   #challenges = 0;
   readonly #ends = new Int32Array(FRAMES_AHEAD);
-  /** By frame: bytes of results, or -1 when the frame is refused. */
+  /** For each frame: bytes of results, or -1 if the frame is refused. */
   readonly #results = new Int32Array(FRAMES_AHEAD);
   readonly #refusals: string[] = [];
   #state = HANDSHAKE;
   #calls = 0;
-  /** Its part of the node's `buffered`. */
+  /** This connection's part of the node's `buffered`. */
   #buffered = 0;
   readonly #copies: number;
 
@@ -139,14 +141,14 @@ export class NodeConnection {
     return this.#state === OPEN;
   }
 
-  /** From here on no verb of this client is executed, also none that has arrived already. */
+  /** From now on no verb of this client is executed, even if it has arrived already. */
   end(code: string, message: string): void {
     if (this.#state === ENDED) return;
     this.#state = ENDED;
     this.silentTicks = 0;
     this.#outbox.putFailure(NO_SEQUENCE, code, message);
     this.#outbox.flush();
-    // Half-closed, and read on: closing over unread bytes would reset the connection, and the
+    // Half-close and keep reading: closing with unread bytes would reset the connection, and the
     // client would not learn why.
     this.socket.resume();
     this.socket.end();
@@ -164,7 +166,7 @@ export class NodeConnection {
     this.#pump();
   }
 
-  /** Executes what has arrived, as far as the client takes the answers. */
+  /** Executes what has arrived, as long as the client reads the answers. */
   #pump(): void {
     try {
       while (this.#state !== ENDED && !this.#congested()) {
@@ -187,8 +189,8 @@ export class NodeConnection {
   }
 
   /**
-   * However much waits for other clients, a socket is filled to its high-water mark: slow readers
-   * do not stop fast ones. Beyond it a socket tells when it has nothing left, and is pumped again.
+   * A socket may be filled to its high-water mark however much waits for other clients, so slow
+   * readers do not stop fast ones. Beyond the mark, 'drain' comes when the socket is empty.
    */
   #congested(): boolean {
     const { limits, bufferedBytesMax } = this.#node;
@@ -204,7 +206,7 @@ export class NodeConnection {
     this.#buffered = bytes;
   }
 
-  /** All batches that are here, up to some: first looked at together, then executed in order. */
+  /** Inspects the batches that have arrived, up to a limit, then executes them in order. */
   #executeBatches(): void {
     const inbox = this.#inbox;
     const first = inbox.start;
@@ -250,7 +252,7 @@ export class NodeConnection {
         total += results;
       } catch (error) {
         if (!(error instanceof BeyondMemory)) {
-          // The frames before it are valid and run first; the next inspection begins with it.
+          // The frames before it are valid and run first. The next inspection starts with this one.
           if (count > 0) break;
           throw error;
         }
@@ -269,7 +271,7 @@ export class NodeConnection {
     const at = inbox.start;
     const sequence = i32[(at >> 2) + 1];
     inbox.skip(frameBytes(i32[at >> 2]));
-    // A copy: a call may be answered when the inbox holds something else.
+    // A copy: when a call is answered, the inbox may contain something else.
     const content = u8.slice(at + HEAD_BYTES, at + bytes);
     if (type === PROOF && this.#state === HANDSHAKE) this.#welcome(content);
     else if (this.#state !== OPEN) throw new WireError(`a frame of type ${type} for a greeting`);
@@ -281,7 +283,7 @@ export class NodeConnection {
   #welcome(content: Uint8Array): void {
     const { session, nonce, proof, name } = readProof(content);
     const { boot, secret, readers, limits, memory, guesses } = this.#node;
-    // Connections that wait for their turn to guess were opened when a guess cost nothing yet.
+    // A guesser may have opened connections in advance, when a guess still cost nothing.
     if (guesses.workBits > this.#workBits && this.#challenges < CHALLENGES_MAX) {
       this.#challenge();
       return;

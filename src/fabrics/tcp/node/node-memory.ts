@@ -13,20 +13,20 @@ import {
   WireError,
 } from '../wire.ts';
 
-/** "STEPGONE": stands in the first word while a memory is erased. */
+/** "STEPGONE": the first word of a memory while it is being erased. */
 export const ERASING = 0x45_4e_4f_47_50_45_54_53n;
 /** How much of a long READ to load ahead. */
 const TOUCHED_BYTES_MAX = 1024;
-/** Erased in one turn. */
+/** Bytes to erase in one turn of the event loop. */
 const ERASE_BYTES = 4 * 1024 * 1024;
 const ZEROS = new Uint8Array(ERASE_BYTES);
 
-/** Untouched pages stay so: comparing reads them, and takes no memory. */
+/** Compares first: reading an untouched page takes no memory, writing to it does. */
 function clear(bytes: Uint8Array): void {
   if (Buffer.compare(bytes, ZEROS.subarray(0, bytes.length)) !== 0) bytes.fill(0);
 }
 
-/** Loads the lines of a long READ but the first. */
+/** Loads the cache lines of a long READ, except the first. */
 function touch({ i32 }: Region, offset: number, bytes: number): number {
   let sum = 0;
   const end = (offset + Math.min(bytes, TOUCHED_BYTES_MAX)) >> 2;
@@ -35,14 +35,14 @@ function touch({ i32 }: Region, offset: number, bytes: number): number {
   return sum;
 }
 
-/** A verb that names what is not there. The batch is refused whole; the connection goes on. */
+/** A verb beyond the memory. Its whole batch is refused, but the connection stays open. */
 export class BeyondMemory extends Error {
   override readonly name = 'BeyondMemory';
 }
 
 /**
- * The memory of a node and the verbs on it: the same copies and the same `Atomics` as those of a
- * client that maps it itself, so both doors may be used at once.
+ * The memory of a node and the verbs on it. It uses the same copies and `Atomics` as a client that
+ * maps the memory, so both kinds of clients may be attached at once.
  */
 export class NodeMemory {
   readonly #regions: Region[] = [];
@@ -51,16 +51,16 @@ export class NodeMemory {
   /** Present for a memory in a file. */
   readonly locks: FileLocks | undefined;
   readonly #fence = new Int32Array(new SharedArrayBuffer(4));
-  /** Stands between any two verbs where the processor is ordered weakly. */
+  /** Orders successive verbs on a weakly ordered processor. */
   readonly #barrier: Barrier | undefined;
   /** Whether a WRITE may still stand in the store buffer; see SharedFabric. */
   #unfenced = false;
-  /** Where the results of the READs that were executed last end. */
+  /** The end of the results of the last READs. */
   #readTo = 0;
-  /** Where touching leaves what it loaded, so that the loads are not optimised away. */
+  /** Receives what was loaded ahead, so that the loads are not optimised away. */
   touched = 0;
   verbs = 0;
-  /** Verbs that may have changed it. */
+  /** Number of verbs that may have changed the memory. */
   changes = 0;
 
   constructor(
@@ -83,7 +83,7 @@ export class NodeMemory {
     return this.#regions;
   }
 
-  /** Maps what the file has by now: it may have been lengthened (store/pools/grow.ts). */
+  /** Maps regions that were added to the file since (store/pools/grow.ts). */
   look(): void {
     this.#mapTo(NODE_REGIONS_MAX);
   }
@@ -96,7 +96,7 @@ export class NodeMemory {
     }
   }
 
-  /** The region that a verb names, if it is there. */
+  /** The region of a verb, if it exists. */
   #region(index: number): Region | undefined {
     if (index >= this.#regions.length) this.look();
     return this.#regions[index];
@@ -126,8 +126,8 @@ export class NodeMemory {
   }
 
   /**
-   * READs from `word` on that differ in nothing but their offsets, which most do, as far as there
-   * is nothing to complain of. Returns where the next verb stands.
+   * Inspects READs from `word` on that differ only in their offsets, as most do, up to the first
+   * invalid one. Returns where the next verb begins.
    */
   #inspectReads(i32: Int32Array, word: number, last: number): number {
     const verb = i32[word];
@@ -149,7 +149,7 @@ export class NodeMemory {
     return next;
   }
 
-  /** Checks a verb; returns where the next one stands. */
+  /** Checks a verb; returns where the next one begins. */
   #inspectOther(i32: Int32Array, word: number, last: number): number {
     const verb = i32[word];
     const kind = verbKind(verb);
@@ -169,7 +169,7 @@ export class NodeMemory {
     return next;
   }
 
-  /** Executes verbs that were inspected, in order; their results follow one another from `into`. */
+  /** Executes inspected verbs in order, and writes their results from `into` on. */
   execute(input: Scratch, at: number, end: number, output: Scratch, into: number): void {
     const { i32 } = input;
     let result = into;
@@ -205,8 +205,8 @@ export class NodeMemory {
   }
 
   /**
-   * READs from `word` on that differ in nothing but their offsets; with a barrier, one. Returns
-   * where the next verb stands, and leaves where its result goes in `#readTo`.
+   * Executes READs from `word` on that differ only in their offsets; with a barrier, only one.
+   * Returns where the next verb begins, and sets `#readTo` to where its result goes.
    */
   #reads(i32: Int32Array, word: number, end: number, output: Scratch, into: number): number {
     if (this.#unfenced) this.#storeLoadFence();
@@ -246,7 +246,7 @@ export class NodeMemory {
     this.#unfenced = false;
   }
 
-  /** Whether nothing was ever written to it: whatever stands there begins with a word. */
+  /** Whether the memory is unused: everything in it begins with a nonzero word. */
   get isBlank(): boolean {
     return Atomics.load(this.#regions[0].i64, 0) === 0n;
   }
@@ -259,9 +259,9 @@ export class NodeMemory {
   }
 
   /**
-   * Zeroes the memory from its end to its beginning, whose first word meanwhile marks it as half
-   * erased. If the node is killed in between, the memory is no pool, and the next node treats it as
-   * blank. `turn` lets others run between two pieces.
+   * Zeroes the memory from its end to its start, whose first word marks it as half erased. If the
+   * node is killed in between, the memory is not a pool, and the next node treats it as blank.
+   * `turn` lets other work run between two pieces.
    */
   async erase(turn: () => Promise<void>): Promise<void> {
     this.look();
@@ -279,8 +279,8 @@ export class NodeMemory {
   }
 
   /**
-   * Writes `image` at the start of the memory when nothing is there yet; returns what stands there
-   * afterwards. The first word is written last: a process that maps the memory sees all or nothing.
+   * Writes `image` to the start of a blank memory. Returns what is there afterwards. The first word
+   * is written last, so a process that maps the memory sees all of it or nothing.
    */
   initialise(image: Uint8Array): Uint8Array {
     const [{ u8, i64 }] = this.#regions;

@@ -4,7 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { createServer as createTlsServer, type TlsOptions } from 'node:tls';
 import { StepwellError } from '../../../errors.ts';
 import { type FileLocks, LOCK_HELD, LOCK_NEEDLESS, LOCK_TAKEN } from '../../shared/file-locks.ts';
-import { isLoopback } from '../endpoint.ts';
+import { isLoopback, listenOn } from '../endpoint.ts';
 import {
   HEAD_IMAGE_BYTES,
   PAGES_ANSWERS,
@@ -154,15 +154,14 @@ export class NodeServer implements NodeContext {
     }
     const node = new NodeServer(options);
     try {
-      node.#server.listen(options.port, options.host);
-      await once(node.#server, 'listening');
+      await listenOn(node.#server, options);
       // Without a listener, a connection that cannot be accepted would end the process, and lose
       // memory that is in no file. The client sees its connection end.
       node.#server.on('error', () => {});
       return node;
     } catch (error) {
       node.#stopClocks();
-      throw listenError(error, options);
+      throw error;
     }
   }
 
@@ -382,14 +381,6 @@ function flag(value: boolean): Uint8Array {
 
 function byte(value: number): Uint8Array {
   return new Uint8Array([value, 0, 0, 0]);
-}
-
-function listenError(error: unknown, { host, port }: NodeOptions): unknown {
-  const { code } = error as NodeJS.ErrnoException;
-  if (code === 'EADDRINUSE') {
-    return new StepwellError('SW_ADDRESS_IN_USE', `${host}:${port} is in use already`);
-  }
-  return error;
 }
 
 /**

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import type { Worker } from 'node:worker_threads';
-import { type ErrorCode, StepwellError } from '../../../errors.ts';
-import { startWorker } from '../../start-worker.ts';
+import { errorOf, startWorker, type ThreadFailure } from '../../start-worker.ts';
 import type { NodeOptions } from './node-server.ts';
 
 /** Where the thread gets its memory. Other threads or processes can map either kind, too. */
@@ -15,9 +14,7 @@ export type ThreadOptions = Omit<NodeOptions, 'memory' | 'calls' | 'guesses' | '
   regionBytes: number;
 };
 
-export type ThreadMessage =
-  | { kind: 'listening'; port: number }
-  | { kind: 'failed'; code: string | undefined; message: string };
+export type ThreadMessage = { kind: 'listening'; port: number } | ThreadFailure;
 
 /** A memory node whose verb loop has a thread of its own. */
 export class NodeThread {
@@ -47,8 +44,7 @@ export class NodeThread {
     const [message] = (await once(worker, 'message')) as [ThreadMessage];
     if (message.kind === 'listening') return new NodeThread(worker, message.port, ended);
     await worker.terminate();
-    const { code, message: text } = message;
-    throw code?.startsWith('SW_') ? new StepwellError(code as ErrorCode, text) : new Error(text);
+    throw errorOf(message);
   }
 
   async stop(): Promise<void> {

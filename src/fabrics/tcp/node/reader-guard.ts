@@ -2,25 +2,25 @@ import { CAS, READ, type Scratch, WRITE } from '../../../verbs/index.ts';
 import { requestBytes, verbBytes, verbKind, verbRegion } from '../wire.ts';
 import type { NodeMemory } from './node-memory.ts';
 
-/** Where clients' rows stand in a memory that begins with a pool. */
+/** Where the rows of clients are in a memory that begins with a pool. */
 export interface RowTable {
-  /** First word of such a memory. */
+  /** The first word of such a memory. */
   magic: bigint;
   at: number;
   rowBytes: number;
-  /** Offset of the word that says how many rows there are. */
+  /** Offset of the number of rows. */
   countAt: number;
 }
 
-/** Low bits of a row's first word, which are 0 when the row is free. */
+/** Low bits of a row's first word; 0 if the row is free. */
 const ROW_STATE = 3n;
 const VERB_HEAD = 8;
 
 /**
  * Lets a read-only session write one row of the client table: without a row, no other client would
- * know what it still reads. It takes one free row by a CAS, alone in its batch, that leaves the row
- * taken. From then on it may write to that row, and to no other. When it frees the row it loses it,
- * because the next client may take it at once.
+ * know what it still reads. It takes one free row by a CAS, alone in its batch. From then on it may
+ * write only to that row. When it frees the row it loses this right, because another client may
+ * take the row at once.
  */
 export class ReaderGuard {
   readonly #table: RowTable;
@@ -32,7 +32,7 @@ export class ReaderGuard {
     this.#memory = memory;
   }
 
-  /** Whether all verbs from `at` to `end`, which were inspected, may be executed. */
+  /** Whether all of the inspected verbs from `at` to `end` may be executed. */
   permits(input: Scratch, at: number, end: number): boolean {
     const { i32 } = input;
     for (let from = at; from < end; ) {
@@ -49,7 +49,7 @@ export class ReaderGuard {
     return true;
   }
 
-  /** Whether the verb writes the session's row, which it loses before a verb frees it. */
+  /** Whether the verb writes the session's row. If it frees the row, the session loses it. */
   #changesOwn({ i32, i64 }: Scratch, from: number): boolean {
     const verb = i32[from >> 2];
     const kind = verbKind(verb);
@@ -65,7 +65,7 @@ export class ReaderGuard {
     return true;
   }
 
-  /** Whether the verb takes a free row, of a session that has none. */
+  /** Whether the verb takes a free row for a session that has none. */
   #takes({ i32, i64 }: Scratch, from: number): boolean {
     const verb = i32[from >> 2];
     const offset = i32[(from >> 2) + 1] >>> 0;
@@ -75,7 +75,7 @@ export class ReaderGuard {
     return (i64[words] & ROW_STATE) === 0n && (i64[words + 1] & ROW_STATE) !== 0n;
   }
 
-  /** Call when they were executed; results stand at `into`. */
+  /** Call after the verbs were executed; their results are at `into`. */
   executed({ i32, i64 }: Scratch, at: number, output: Scratch, into: number): void {
     const verb = i32[at >> 2];
     const offset = i32[(at >> 2) + 1] >>> 0;
@@ -89,7 +89,7 @@ export class ReaderGuard {
     return (offset - this.#table.at) % this.#table.rowBytes === 0;
   }
 
-  /** The row that all of these bytes are in, or -1. */
+  /** The row that contains all of these bytes, or -1. */
   #rowOf(region: number, offset: number, bytes: number): number {
     const { magic, at, rowBytes, countAt } = this.#table;
     const { i64 } = this.#memory.regions[0];

@@ -12,8 +12,8 @@ import { IS_CONNECTED, IS_LOCKED, LOCK, REVOKE, UNLOCK } from '../node-methods.t
 const AREA_BYTES = CALL_HEAD_BYTES + SESSION_BYTES;
 
 /**
- * Asks all memory nodes about a session, and ends it on all of them when one has lost it. Clients
- * can map the file of an only node, too: its locks tell them and this client about one another.
+ * Asks all memory nodes about a session, and ends it on all of them when one has lost it. If there
+ * is a single node, clients may also map its file: its locks show them and this client each other.
  */
 export class TcpRegistrar {
   readonly #nodes: number;
@@ -23,14 +23,14 @@ export class TcpRegistrar {
   }
 
   /**
-   * A session needs all its connections, so a client that one node does not know is leaving, or
-   * gone; only when every node has revoked it does it issue no verb any more. An answer that does
-   * not come is an error, and the client is not gone.
+   * A session needs all its connections, so a client that one node does not know is leaving or
+   * gone. But it issues no more verbs only when every node has revoked it. A missing answer is an
+   * error, and then the client does not count as gone.
    */
   *isGone(session: number, tagOnly: boolean): Operation<boolean> {
     const connected = yield* this.#ask(IS_CONNECTED, session, tagOnly);
     if (connected === this.#nodes) return false;
-    // A tag alone may be of several sessions: none may be revoked by it.
+    // Several sessions may share a tag, so none may be revoked by it.
     if (tagOnly) return connected === 0;
     yield* this.revoke(session);
     return true;
@@ -61,7 +61,7 @@ export class TcpRegistrar {
     return area.u8[CALL_HEAD_BYTES];
   }
 
-  /** On how many nodes the answer is yes; all are asked at once. */
+  /** Asks all nodes at once; returns how many answer yes. */
   *#ask(method: number, session: number, tagOnly: boolean): Operation<number> {
     const areas = new Scratch(this.#nodes * AREA_BYTES);
     const batch = new Batch();
@@ -70,7 +70,7 @@ export class TcpRegistrar {
       areas.i32[at >> 2] = SESSION_BYTES;
       areas.i32[(at >> 2) + 1] = method;
       writeSession(areas.u8.subarray(at + CALL_HEAD_BYTES), session, tagOnly);
-      // Regions are dealt out in turn: region n is on node n.
+      // Regions are distributed in turn: region n is on node n.
       batch.call(addressOf(node, 0), AREA_BYTES, areas, at);
     }
     yield batch;

@@ -2,6 +2,7 @@ import { openSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
 import { MappedSource } from '../../shared/mapped-source.ts';
 import { MemorySource } from '../../shared/memory-source.ts';
+import { failureOf } from '../../start-worker.ts';
 import type { DataPath } from './data-path.ts';
 import { NodeMemory } from './node-memory.ts';
 import { NodeServer } from './node-server.ts';
@@ -25,8 +26,7 @@ export async function runNode(
     send({ kind: 'listening', port: server.port });
   } catch (error) {
     await dataPath?.close();
-    const { code, message } = error as { code?: string; message: string };
-    send({ kind: 'failed', code, message });
+    send(failureOf(error));
   }
 }
 

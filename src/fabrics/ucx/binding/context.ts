@@ -12,7 +12,7 @@ import {
   Pinned,
 } from './structs.ts';
 
-/** `ucp_init_version` is told which header its structures are of. */
+/** The version of the header that defines the structures, for `ucp_init_version`. */
 const HEADER_MAJOR = 1;
 const HEADER_MINOR = 13;
 const TOLD_AT = 64;
@@ -28,7 +28,7 @@ const TOLD_AT = 64;
 export class UcxContext {
   readonly ucx: UcxLibrary;
   readonly handle: Handle;
-  /** Results of calls, and behind them their arguments. */
+  /** Results of calls, followed by their arguments. */
   readonly #out: Pinned;
   readonly #clearer: ReturnType<UcxLibrary['clearer']>;
   #requestBytes = 0;
@@ -75,10 +75,7 @@ export class UcxContext {
     }
   }
 
-  /**
-   * Registers memory, so that the holder of its key reaches it. The caller keeps the bytes
-   * reachable until `release`.
-   */
+  /** Registers memory. The caller must keep the bytes reachable until `release`. */
   register(bytes: ArrayBufferView): Registration {
     const { ucx } = this;
     const address = ucx.addressOf(bytes);
@@ -98,8 +95,8 @@ export class UcxContext {
 }
 
 /**
- * One transport and one rail, where orders come from. Ends of processes and of connections are
- * noticed by the control connection, so the library sends nothing to find out.
+ * One transport and one rail, which keep the order of verbs. The control connection notices when
+ * processes and connections end, so the library sends no keepalives.
  */
 function settingsFor({ names, device, atomics }: Transports): Record<string, string> {
   return {
@@ -113,7 +110,7 @@ function settingsFor({ names, device, atomics }: Transports): Record<string, str
   };
 }
 
-/** Memory that holders of its key reach, until it is released. */
+/** Registered memory, which holders of its key can reach until it is released. */
 export class Registration {
   readonly address: Handle;
   readonly bytes: number;
@@ -127,7 +124,7 @@ export class Registration {
     this.bytes = bytes;
   }
 
-  /** What another process needs to reach the memory. */
+  /** The key with which another process reaches the memory. */
   packKey(): Uint8Array {
     const { ucx, handle } = this.#context;
     const out = new Pinned(ucx, 16);

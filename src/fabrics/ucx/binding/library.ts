@@ -1,48 +1,48 @@
 import { StepwellError } from '../../../errors.ts';
 import { type Foreign, loadKoffi } from '../../shared/libc.ts';
 
-/** A number that is an address or a handle of the C library; exact, since they are below 2^53. */
+/** An address or a handle of the C library, which is exact as a number: it is below 2^53. */
 export type Handle = number;
 /** Result of a call that may continue in the background: 0, a negative status, or a request. */
 export type Pending = number;
 
 export const OK = 0;
 export const IN_PROGRESS = 1;
-/** The worker has something to do, and cannot be waited for. */
+/** The worker has work to do, so its descriptor cannot be armed. */
 export const BUSY = -15;
-/** A result below 0 and not below this is a status. */
+/** Results from this to -1 are statuses. */
 const LAST_STATUS = -100;
 
-/** The header that these bindings were written by, and the release that they were tested with. */
+/** The version of the header and of the library that these bindings were written for. */
 const API_MAJOR = 1;
 const API_MINOR = 13;
 const PACKAGE = 'Debian and Ubuntu: apt install libucx0; others: the package ucx';
 const POOLS = 'ucx: pools';
 
 /**
- * What must hold in the library whatever the environment says. Most of it can be said only by
- * variables, and some only before the library is loaded.
+ * Settings that override the environment. Most can be set only by variables, and some only before
+ * the library is loaded.
  */
 const FORCED: Readonly<Record<string, string>> = {
-  // Else the library takes over the process's signal handlers.
+  // Otherwise the library replaces the process's signal handlers.
   UCX_HANDLE_ERRORS: 'none',
-  // Else it patches mmap and malloc of the whole process. What is registered here never moves.
+  // Otherwise it patches mmap and malloc of the process. Memory registered here never moves.
   UCX_MEM_EVENTS: 'n',
-  // One way for a WRITE to be executed, so that WRITEs of all lengths keep their order.
+  // A single way to execute a WRITE, so that WRITEs of all lengths keep their order.
   UCX_TCP_PUT_ENABLE: 'n',
-  // So that the end of a process on the same machine is an error there too.
+  // So that the end of a process on the same machine is an error, too.
   UCX_POSIX_ERROR_HANDLING: 'y',
   UCX_SYSV_ERROR_HANDLING: 'y',
-  // A registration of its own for each session, with a key of its own.
+  // A separate registration and key for each session.
   UCX_IB_REG_METHODS: 'direct',
 };
 
-/** What the user's environment may say otherwise. */
+/** Settings that the user's environment may override. */
 const DEFAULTS: Readonly<Record<string, string>> = {
-  // Errors are raised here; the library would write to standard output.
+  // Errors are raised as exceptions; the library would print them to standard output.
   UCX_LOG_LEVEL: 'fatal',
   UCX_VFS_ENABLE: 'n',
-  // Verbs of a client that are taken before the node's processor has to run.
+  // How many verbs of a client fit before the node's processor has to run.
   UCX_POSIX_FIFO_SIZE: '1024',
   UCX_SYSV_FIFO_SIZE: '1024',
   UCX_WARN_UNUSED_ENV_VARS: 'n',
@@ -81,7 +81,7 @@ const PROTOTYPES = {
   requestFree: 'void ucp_request_free(uintptr_t)',
 } as const;
 
-/** Each as the header declares it; addresses and handles are numbers. */
+/** The functions as the header declares them; addresses and handles are numbers. */
 export type UcxCalls = Record<keyof typeof PROTOTYPES, (...args: (number | string)[]) => number>;
 
 export interface UcxLibrary extends UcxCalls {
@@ -89,23 +89,23 @@ export interface UcxLibrary extends UcxCalls {
   readonly version: string;
   /** Whether this release is one that Stepwell was tested with. */
   readonly isTested: boolean;
-  /** Where a buffer's memory is; it must not stand in the heap (see `Pinned`). */
+  /** The address of a buffer, which must be outside the heap (see `Pinned`). */
   addressOf(bytes: ArrayBufferView): Handle;
   /** A copy of memory that the library has allocated. */
   copyFrom(address: Handle, bytes: number): Uint8Array;
-  /** What a status means, in the library's own words. */
+  /** The library's description of a status. */
   statusText(status: number): string;
-  /** As `poll` of C; `descriptors` are pairs of a descriptor and its events. */
+  /** C's `poll`; `descriptors` are pairs of a descriptor and its events. */
   poll(descriptors: Int32Array, count: number, timeoutMs: number): number;
-  /** As `poll`, in a thread of the system. */
+  /** As `poll`, in another thread. */
   pollLater(descriptors: Int32Array, count: number, timeoutMs: number): Promise<void>;
-  /** A function of C that makes bytes zero: as many, in front of the address that it is given. */
+  /** A C function that zeroes this many bytes before the address that it gets. */
   clearer(bytes: () => number): { readonly address: Handle; release(): void };
-  /** Asks for huge pages where there are. */
+  /** Asks for huge pages. */
   adviseHuge(bytes: ArrayBufferView): void;
 }
 
-/** A result below 0 that is a status, and no handle with its highest bit set. */
+/** Whether a result is an error status, not a handle with its highest bit set. */
 export function isFailure(result: number): boolean {
   return result < 0 && result >= LAST_STATUS;
 }

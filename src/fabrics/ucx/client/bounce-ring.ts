@@ -10,7 +10,7 @@ const LINE_BYTES = 64;
 export class BounceRing {
   readonly bytes: number;
   readonly memory: Pinned;
-  /** Start and end of the part in use; both only grow. */
+  /** Start and end of the used part; both only grow. */
   #first = 0;
   #end = 0;
 

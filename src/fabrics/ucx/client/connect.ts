@@ -11,9 +11,9 @@ import { UcxClient } from './ucx-client.ts';
 import { UcxPair } from './ucx-pair.ts';
 
 /**
- * Connects to all nodes, in the order that deals out the regions: by TCP, and for verbs by UCX.
- * Raises what `TcpFabric.connect` raises, and SW_UNSUPPORTED where UCX is not installed, or this
- * machine has not the transports that the nodes lend their memory by.
+ * Connects to all nodes, in the order in which regions are distributed: by TCP, and for verbs by
+ * UCX. Raises what `TcpFabric.connect` raises, and SW_UNSUPPORTED if UCX is not installed or this
+ * machine lacks the transports of the nodes.
  */
 export function connectUcx(
   endpoints: readonly Endpoint[],
@@ -22,7 +22,7 @@ export function connectUcx(
   return TcpFabric.connect(endpoints, credentials, new UcxPairs());
 }
 
-/** The queue pairs of one client. They share a worker, and are of the same transports. */
+/** The queue pairs of one client. They share a worker and use the same transports. */
 class UcxPairs implements PairMaker {
   readonly #ucx = loadUcx();
   #client: UcxClient | undefined;
@@ -36,7 +36,7 @@ class UcxPairs implements PairMaker {
   }
 
   #clientFor({ transports }: LentMemory): UcxClient {
-    // Closed when the queue pairs before this one have failed already.
+    // The client is closed if all earlier queue pairs have failed.
     let client = this.#client;
     if (client === undefined || client.isClosed) {
       client = new UcxClient(this.#ucx, forClient(transports));
@@ -50,7 +50,7 @@ class UcxPairs implements PairMaker {
 
   orders(): PairOrders {
     const { atomics, isOnePath } = this.#known.transports;
-    // A processor may answer a READ later, when it has no room for the answer; it reads then.
+    // Without room for its answer, a processor executes a READ later.
     const others = isOnePath && this.#proven.every(({ ordered }) => ordered);
     const readThenAtomic = others && atomics === 'device';
     return { readThenAtomic, others };
@@ -89,7 +89,7 @@ class UcxPairs implements PairMaker {
   }
 }
 
-/** A card is named otherwise on each machine; UCX_NET_DEVICES says which one a client takes. */
+/** Cards have different names on each machine. UCX_NET_DEVICES selects that of a client. */
 function forClient(transports: Transports): Transports {
   const { device } = transports;
   return { ...transports, device: device === 'lo' ? device : undefined };

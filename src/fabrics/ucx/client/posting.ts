@@ -14,19 +14,19 @@ import type { BounceRing } from './bounce-ring.ts';
 import type { PostedGroup } from './posted-group.ts';
 
 /**
- * The longest verb that one message carries where a processor executes verbs. A longer one would
- * be cut by UCX where a word may be in two messages. A multiple of 64.
+ * The longest verb in one message if a processor executes verbs; a multiple of 64. UCX would cut a
+ * longer one, maybe within a word.
  */
 const PIECE_BYTES_BY_MESSAGE = 4096;
 const PIECE_BYTES_BY_DEVICE = 64 * 1024;
 /**
- * `memcpy` writes each word once for a power of two up to this many bytes. A word that is written
+ * For a power of two up to this many bytes, `memcpy` writes each word once. A word that is written
  * twice could undo a CAS in between by a process that maps the memory.
  */
 const ONCE_BYTES_MAX = 128;
 
-/** A piece of a node's memory, as its verbs name it. */
-export interface Reach {
+/** The address and key of a piece of a node's memory. */
+export interface RemoteMemory {
   address: number;
   key: Handle;
 }
@@ -37,7 +37,7 @@ export interface VerbShape {
   nodes: number;
   regionBytes: number;
   pieceBytes: number;
-  /** Whether WRITEs are cut so that each word is written once. */
+  /** Whether to cut WRITEs so that each word is written once. */
   writesOnce: boolean;
 }
 
@@ -51,7 +51,7 @@ export function pieceOf(left: number, { pieceBytes, writesOnce }: VerbShape): nu
   return Math.min(2 ** Math.floor(Math.log2(left)), ONCE_BYTES_MAX);
 }
 
-/** What UCX has refused. */
+/** UCX refused to post a verb. */
 export class PostFailure extends Error {
   override readonly name = 'PostFailure';
   readonly status: number;
@@ -62,28 +62,28 @@ export class PostFailure extends Error {
   }
 }
 
-/** Posts verbs to one node, from and to a ring of memory that does not move. */
+/** Posts verbs to one node, by way of a bounce ring. */
 export class VerbPoster {
   readonly shape: VerbShape;
   readonly #ucx: UcxLibrary;
   readonly #endpoint: UcxEndpoint;
-  /** The node's regions, in order; the node may have more by now. */
-  readonly reaches: Reach[];
+  /** The known regions of the node, in order. It may have more by now. */
+  readonly regions: RemoteMemory[];
   readonly #ring: BounceRing;
   readonly #local: Scratch;
-  /** Requests of atomics differ in where their reply goes; UCX reads them before it returns. */
+  /** The request of an atomic. UCX reads it before it returns, so one can be reused. */
   readonly #atomic: Pinned;
 
   constructor(
     ucx: UcxLibrary,
     endpoint: UcxEndpoint,
-    reaches: Reach[],
+    regions: RemoteMemory[],
     ring: BounceRing,
     shape: VerbShape,
   ) {
     this.#ucx = ucx;
     this.#endpoint = endpoint;
-    this.reaches = reaches;
+    this.regions = regions;
     this.#ring = ring;
     this.shape = shape;
     this.#local = viewsOf(ring.memory);
@@ -92,7 +92,7 @@ export class VerbPoster {
       .word(REQUEST.datatype, WORDS_OF_8);
   }
 
-  /** The first verb of the part that names no memory of this node, or undefined. */
+  /** The first verb of the part that is beyond the memory of this node, if any. */
   beyond({ flight, row }: Part): number | undefined {
     const { batch, end } = flight;
     const { node, nodes, regionBytes } = this.shape;
@@ -100,7 +100,7 @@ export class VerbPoster {
       const address = batch.address[at];
       if (nodeOf(address, nodes) !== node) continue;
       const offset = offsetOf(address);
-      const isThere = Math.floor(regionOf(address) / nodes) < this.reaches.length;
+      const isThere = Math.floor(regionOf(address) / nodes) < this.regions.length;
       const isAligned = batch.kind[at] === WRITE || (offset & 7) === 0;
       if (!isThere || !isAligned || offset + batch.bytes[at] > regionBytes) return at;
     }
@@ -108,7 +108,7 @@ export class VerbPoster {
   }
 
   /**
-   * Posts what is left of a part, as far as the ring has room; whether that was all. Raises
+   * Posts the rest of a part, as far as the ring has room. Returns whether that was all. Raises
    * PostFailure.
    */
   post(part: Part, group: PostedGroup): boolean {
@@ -136,7 +136,7 @@ export class VerbPoster {
     const scratch = batch.scratch[row];
     const bytes = batch.bytes[row];
     const { address, key } =
-      this.reaches[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
+      this.regions[Math.floor(regionOf(batch.address[row]) / this.shape.nodes)];
     const start = address + offsetOf(batch.address[row]);
     const { handle } = this.#endpoint;
     while (part.sent < bytes) {
@@ -160,7 +160,7 @@ export class VerbPoster {
     return true;
   }
 
-  /** The operand stands in the ring, and behind it what the reply replaces. */
+  /** The ring holds the operands; the reply overwrites what follows the first. */
   #postAtomic(part: Part, kind: number, group: PostedGroup): boolean {
     const from = this.#ring.take(16);
     if (from < 0) return false;
@@ -171,23 +171,23 @@ export class VerbPoster {
     const operands = kind === CAS ? 16 : 8;
     copyBytes(scratch, at, this.#local, from, operands);
     const operation = kind === CAS ? ATOMIC_COMPARE_SWAP : ATOMIC_ADD;
-    const reach = this.reaches[Math.floor(regionOf(address) / this.shape.nodes)];
+    const region = this.regions[Math.floor(regionOf(address) / this.shape.nodes)];
     const local = this.#ring.memory.address + from;
-    // The old value takes the place behind the operands: of a CAS that of the desired one.
+    // The old value follows the first operand; for a CAS it replaces the desired value.
     this.#atomic.word(REQUEST.replyBuffer, local + 8);
     group.add(scratch, at + operands, from + 8, 8);
     const { handle } = this.#endpoint;
     const request = this.#atomic.address;
-    const remote = reach.address + offsetOf(address);
-    const pending = this.#ucx.atomic(handle, operation, local, 1, remote, reach.key, request);
+    const remote = region.address + offsetOf(address);
+    const pending = this.#ucx.atomic(handle, operation, local, 1, remote, region.key, request);
     if (pending === 0) return true;
     succeeded(pending);
-    // The flush tells when it is done; so its request may go.
+    // The flush reports its completion, so free its request.
     this.#ucx.requestFree(pending);
     return true;
   }
 
-  /** Places what the verbs of a group have returned. */
+  /** Copies the results of a group to their scratches. */
   place(group: PostedGroup): void {
     for (let i = 0; i < group.length; i++) {
       copyBytes(this.#local, group.from[i], group.scratch(i), group.to[i], group.bytes[i]);
@@ -195,7 +195,7 @@ export class VerbPoster {
   }
 }
 
-/** Raises PostFailure. A request and a status that says "in progress" are none. */
+/** Raises PostFailure for an error; a request, or the status "in progress", is not one. */
 function succeeded(posted: Pending): void {
   if (isFailure(posted)) throw new PostFailure(posted);
 }
@@ -212,7 +212,7 @@ function viewsOf({ u8 }: Pinned): Scratch {
   } as Scratch;
 }
 
-/** Both places begin at a multiple of 8 unless a WRITE of single bytes was cut out of a word. */
+/** Both offsets are multiples of 8, except for a WRITE of single bytes of a word. */
 function copyBytes(from: Bytes, start: number, to: Bytes, at: number, bytes: number): void {
   if (((start | at | bytes) & 7) === 0 && bytes <= 256) {
     const { f64: source } = from;

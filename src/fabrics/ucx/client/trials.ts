@@ -18,11 +18,11 @@ export interface ProvenOrders {
 
 const ROUNDS = 8;
 const WORD = 0;
-/** Both halves of a word, and a sum that carries from one into the other. */
+/** A summand whose addition carries from the low half into the high half. */
 const ADDEND: Halves = [0xffff_fff0 | 0, 0x0102_0304];
 type Halves = readonly [low: number, high: number];
 
-/** Where the local words of a round stand. */
+/** Offsets of the local words of a round. */
 const AT = { first: 0, second: 8, cas: 16, seen: 40, faa: 48, after: 64 } as const;
 const LOCAL_BYTES = 128;
 
@@ -50,7 +50,7 @@ function* proving(): Operation<ProvenOrders> {
   return { ordered: true, reason: '' };
 }
 
-/** The words of a round; no two rounds have one in common. */
+/** The words of a round. No two rounds share a word. */
 function wordsOf(round: number): { first: Halves; second: Halves; third: Halves } {
   return {
     first: [round, -round],
@@ -76,7 +76,7 @@ function* postRound(scratch: Scratch, round: number, isTogether: boolean): Opera
     () => batch.read(WORD, 8, scratch, AT.after),
   ];
   if (isTogether) {
-    // Without the READ before the FAA, which no transport has to keep before it.
+    // Without the READ before the FAA: no transport has to keep that order.
     for (const [i, post] of posts.entries()) if (i !== 3) post();
     yield batch;
     return;
@@ -88,7 +88,7 @@ function* postRound(scratch: Scratch, round: number, isTogether: boolean): Opera
   }
 }
 
-/** What of a round is not as it should be. */
+/** What went wrong in a round, if anything. */
 function wrongOf(scratch: Scratch, round: number): string | undefined {
   const { second, third } = wordsOf(round);
   if (!holds(scratch, AT.cas + 16, second)) return 'a CAS did not find what was written before it';

@@ -3,34 +3,34 @@ import type { UcxLibrary } from '../binding/library.ts';
 import { UcxEndpoint, UcxWorker } from '../binding/worker.ts';
 import type { Transports } from '../transports.ts';
 
-/** How long to wait for verbs without leaving the thread. */
+/** How long to spin for completions. */
 const SPIN_MICROSECONDS = 30;
-/** Looks for completions from one reading of the clock to the next. */
+/** Checks for completions between two readings of the clock. */
 const CLOCK_EVERY = 8;
-/** Below this age, a turn of the event loop also posts the verbs that its answers lead to. */
+/** Below this age, a turn of the event loop also posts the verbs that follow from its answers. */
 const TURN_MICROSECONDS = 100;
 const NOT_YET = -1;
 /** After this long without a completion, wait at the worker's descriptor. */
 const POLLING_MICROSECONDS = 100;
-/** A poll ends after this long, and the client looks for completions. */
+/** Longest poll; then the client checks for completions. */
 const WAIT_MS = 100;
-/** How often a client without verbs under way lets the library do its own work. */
+/** How often a client without verbs in flight lets the library do its own work. */
 const REST_MS = 1000;
 const POLLIN = 1;
 
-/** What waits for completions: a queue pair. */
+/** A queue pair that waits for completions. */
 export interface Waiter {
-  /** Whether something is under way. */
+  /** Whether verbs are in flight. */
   readonly isWaiting: boolean;
-  /** Completes what has come to its end; whether anything has. */
+  /** Handles completions; returns whether there were any. */
   complete(): boolean;
 }
 
 /**
  * One client's use of the library: a context, and a worker that all of its queue pairs share. It
- * runs in the event loop. While verbs are under way it looks for completions in the same turn for a
- * few microseconds, then once a turn; then it waits at a descriptor in a thread of the system.
- * Without verbs under way, only a timer runs.
+ * runs in the event loop. While verbs are in flight, it checks for completions in the same turn for
+ * some microseconds, then once per turn, and then waits at a descriptor in another thread. Without
+ * verbs in flight, only a timer runs.
  */
 export class UcxClient {
   readonly ucx: UcxLibrary;
@@ -52,19 +52,19 @@ export class UcxClient {
     this.#isPosting = false;
     if (this.#hasPosted) this.#look();
   };
-  /** When the event loop has turned last, as far as is known. */
+  /** The last known start of a turn of the event loop. */
   #turned = 0;
   readonly #rest: NodeJS.Timeout;
-  /** The first look after something has come to its end, or waiting began. */
+  /** The first check after the last completion, or after waiting began. */
   #since = NOT_YET;
   #scheduled = false;
-  /** Whether `post` is running, which a look for completions follows, and whether it has posted. */
+  /** Whether `post` is running, after which the client checks, and whether it posted verbs. */
   #isPosting = false;
   #hasPosted = false;
   #polling = false;
   #isClosed = false;
 
-  /** Raises SW_UNSUPPORTED when no device has these transports, or descriptors are used up. */
+  /** Raises SW_UNSUPPORTED if no device has these transports, or no descriptors are left. */
   constructor(ucx: UcxLibrary, transports: Transports) {
     this.ucx = ucx;
     this.transports = transports;
@@ -85,14 +85,14 @@ export class UcxClient {
     return endpoint;
   }
 
-  /** From now on the client looks for completions of it. */
+  /** From now on the client checks for completions of this queue pair. */
   add(waiter: Waiter): void {
     this.#waiters = [...this.#waiters, waiter];
   }
 
   /**
-   * The library writes to no memory of this queue pair any more. Others of the client go on; the
-   * last one closes it.
+   * Makes the library write to no memory of this queue pair any more. The last queue pair closes
+   * the client.
    */
   leave(waiter: Waiter, endpoint: UcxEndpoint): void {
     if (this.#isClosed) return;
@@ -102,12 +102,11 @@ export class UcxClient {
     if (this.#waiters.length === 0) this.close();
   }
 
-  /** Whether it takes no queue pairs any more. */
   get isClosed(): boolean {
     return this.#isClosed;
   }
 
-  /** Call when something was posted. */
+  /** Call after posting verbs. */
   begin(): void {
     if (this.#polling) return;
     if (!this.#scheduled) this.#since = NOT_YET;
@@ -122,13 +121,13 @@ export class UcxClient {
   }
 
   /**
-   * Runs `post` when all code that is ready to run has run, and then looks for completions. It does
-   * so in this turn of the event loop while that is young, since a turn takes longer than a verb;
-   * else in the next one.
+   * Runs `post` after all code that is ready to run, and then checks for completions. A turn of the
+   * event loop takes longer than a verb, so it uses the current turn if that is young, otherwise
+   * the next one.
    */
   soon(post: () => void): void {
     if (microseconds() - this.#turned < TURN_MICROSECONDS) {
-      // Behind the microtasks that promises of this moment still lead to.
+      // After the microtasks of promises that have resolved by now.
       queueMicrotask(() => process.nextTick(this.#post, post));
       return;
     }
@@ -146,7 +145,7 @@ export class UcxClient {
     let completed = false;
     let looks = 0;
     do {
-      // Where nothing came, nothing has come to its end, but by what was done since the last look.
+      // Without progress nothing completes, except by what was done since the last check.
       if (this.worker.progress() > 0 || looks === 0) completed = this.#complete();
       if (++looks % CLOCK_EVERY === 0) now = microseconds();
     } while (!completed && now - began < SPIN_MICROSECONDS && !this.#isClosed);
@@ -186,7 +185,7 @@ export class UcxClient {
     if (this.#isClosed) return;
     this.#isClosed = true;
     clearInterval(this.#rest);
-    // The descriptor must not be closed while a thread waits at it.
+    // The descriptor must not be closed while a thread waits for it.
     if (this.#polling) this.worker.signal();
     else this.#destroy();
   }

@@ -13,31 +13,31 @@ import type { UcxEndpoint } from '../binding/worker.ts';
 import { type LentMemory, type LentPiece, readLentMemory } from '../lent-memory.ts';
 import { BounceRing } from './bounce-ring.ts';
 import { PostedGroup } from './posted-group.ts';
-import { PostFailure, pieceBytesFor, type Reach, VerbPoster } from './posting.ts';
+import { PostFailure, pieceBytesFor, type RemoteMemory, VerbPoster } from './posting.ts';
 import { type ProvenOrders, proveOrders } from './trials.ts';
 import type { UcxClient, Waiter } from './ucx-client.ts';
 
-/** Registered memory of one queue pair: what it may have under way. */
+/** Registered memory of one queue pair; limits what it has in flight. */
 const RING_BYTES = 1024 * 1024;
-/** Verbs of one turn are flushed together, at the latest when they have taken so much of it. */
+/** Verbs of one turn are flushed together, at the latest when they take this much of the ring. */
 const GROUP_BYTES = 256 * 1024;
-/** UCX may notice that a session was ended before the node's reason has arrived. */
+/** How long to wait for the node's reason when UCX reports the end of a session. */
 const REASON_MS = 500;
-const PATIENCE_MS = 5000;
+const SILENCE_MS_MAX = 5000;
 const TICKS = 5;
 
 /**
- * A client's queue pair to one memory node over UCX: verbs go by an endpoint, all else by the
- * connection that let the session in. One flush completes everything posted in one turn. It sends
+ * A client's queue pair to one memory node over UCX. Verbs use an endpoint, everything else the
+ * connection that admitted the session. One flush completes everything posted in one turn. It sends
  * no message on any transport, and also proves that WRITEs have been executed.
  */
 export class UcxPair implements NodePair, Waiter {
   readonly lent: LentMemory;
-  /** What the trials have shown; there once connected. */
+  /** The results of the trials; set once connected. */
   proven!: ProvenOrders;
   readonly #poster: VerbPoster;
   readonly #trialPoster: VerbPoster;
-  /** Parts of batches on the trial memory, and what waits for them. */
+  /** Parts of batches on the trial memory, and their completions. */
   readonly #trials = new Map<Part, Completion>();
   readonly #client: UcxClient;
   readonly #control: QueuePair;
@@ -45,14 +45,14 @@ export class UcxPair implements NodePair, Waiter {
   readonly #endpoint: UcxEndpoint;
   readonly #ring: BounceRing;
   readonly #waiting: Part[] = [];
-  /** Flushed and not complete, oldest first. */
+  /** Flushed groups that are not complete, oldest first. */
   readonly #underWay: PostedGroup[] = [];
   readonly #idle: PostedGroup[] = [];
   #group = new PostedGroup();
   #completed = 0;
   readonly #stuck = new StuckWatch();
   readonly #clock: NodeJS.Timeout;
-  /** The part for which the node was asked for regions that it has by now. */
+  /** The part for which the node was asked about further regions. */
   #asked: Part | 'soon' | undefined;
   #failure: StepwellError | undefined;
   #closed = false;
@@ -62,7 +62,7 @@ export class UcxPair implements NodePair, Waiter {
     client: UcxClient,
     place: Place,
     lent: LentMemory,
-    patienceMs: number,
+    silenceMsMax: number,
   ) {
     this.#control = control;
     this.#client = client;
@@ -77,25 +77,25 @@ export class UcxPair implements NodePair, Waiter {
     this.#trialPoster = new VerbPoster(
       ucx,
       this.#endpoint,
-      [this.#reach(lent.trial)],
+      [this.#unpack(lent.trial)],
       this.#ring,
       alone,
     );
-    const reaches = lent.regions.map((piece) => this.#reach(piece));
-    this.#poster = new VerbPoster(ucx, this.#endpoint, reaches, this.#ring, {
+    const regions = lent.regions.map((piece) => this.#unpack(piece));
+    this.#poster = new VerbPoster(ucx, this.#endpoint, regions, this.#ring, {
       node: place.node,
       nodes: place.nodes,
       regionBytes: control.welcome.regionBytes,
       pieceBytes,
       writesOnce: lent.isMapped,
     });
-    this.#clock = setInterval(() => this.#tick(), patienceMs / TICKS).unref();
+    this.#clock = setInterval(() => this.#tick(), silenceMsMax / TICKS).unref();
     client.add(this);
   }
 
   /**
-   * By a client for the transports of the node, which `clientFor` makes. Raises what
-   * `QueuePair.connect` raises, and SW_UNSUPPORTED where UCX cannot reach the node.
+   * Connects by the client that `clientFor` returns for the node's transports. Raises what
+   * `QueuePair.connect` raises, and SW_UNSUPPORTED if UCX cannot reach the node.
    */
   static async connect(
     endpoint: Endpoint,
@@ -115,8 +115,8 @@ export class UcxPair implements NodePair, Waiter {
     try {
       const { regions, regionBytes } = control.welcome;
       const lent = readLentMemory(await attach(control), regions, regionBytes);
-      const patienceMs = credentials.timeoutMs ?? PATIENCE_MS;
-      link.pair = new UcxPair(control, clientFor(lent), place, lent, patienceMs);
+      const silenceMsMax = credentials.timeoutMs ?? SILENCE_MS_MAX;
+      link.pair = new UcxPair(control, clientFor(lent), place, lent, silenceMsMax);
       link.pair.proven = await proveOrders(link.pair.#trialFabric());
       return link.pair;
     } catch (error) {
@@ -127,7 +127,7 @@ export class UcxPair implements NodePair, Waiter {
     }
   }
 
-  #reach({ address, key }: LentPiece): Reach {
+  #unpack({ address, key }: LentPiece): RemoteMemory {
     return { address, key: this.#endpoint.unpackKey(key) };
   }
 
@@ -147,13 +147,13 @@ export class UcxPair implements NodePair, Waiter {
     return this.#underWay.length > 0;
   }
 
-  /** Verbs go out at once; the flush at the end of the turn asks for their ends. */
+  /** Posts verbs at once; the flush at the end of the turn asks for their completion. */
   post(part: Part): void {
     if (this.#failure === undefined && this.#waiting.length === 0 && this.#post(part)) return;
     this.#waiting.push(part);
   }
 
-  /** Batches go as parts. */
+  /** Never posts whole batches, only parts. */
   postWhole(): undefined {
     return undefined;
   }
@@ -176,7 +176,7 @@ export class UcxPair implements NodePair, Waiter {
     this.#end(reason ?? this.#error('SW_CLOSED', 'the connection was closed'));
   }
 
-  /** Whether all of the part was posted, or has failed. */
+  /** Returns whether all of the part was posted, or has failed. */
   #post(part: Part): boolean {
     const poster = this.#trials.has(part) ? this.#trialPoster : this.#poster;
     const beyond = part.row === part.flight.start ? poster.beyond(part) : undefined;
@@ -189,7 +189,7 @@ export class UcxPair implements NodePair, Waiter {
     const before = this.#ring.mark;
     try {
       const isWhole = poster.post(part, group);
-      // A part that found no room at all belongs to no group yet.
+      // A part for which there was no room belongs to no group yet.
       if (isWhole || this.#ring.mark > before) {
         group.parts.push(part);
         part.frames++;
@@ -205,15 +205,15 @@ export class UcxPair implements NodePair, Waiter {
     }
   }
 
-  /** Bytes of the ring that flushed groups hold. */
+  /** Bytes of the ring that flushed groups use. */
   #flushed(): number {
     const last = this.#underWay.at(-1);
     return last === undefined ? 0 : this.#ring.taken - (this.#ring.mark - last.mark);
   }
 
   /**
-   * Whether it is not known yet that the node does not have what the part names. Its file may have
-   * been lengthened since the session was let in: the part waits, and what comes behind it.
+   * Whether the node may have grown to include what the part names, because its file was lengthened
+   * after the session was admitted. Then the part, and those behind it, wait for its answer.
    */
   #waitsForMore(part: Part): boolean {
     if (!this.lent.isMapped || part === this.#asked) return false;
@@ -226,20 +226,20 @@ export class UcxPair implements NodePair, Waiter {
 
   async #askForMore(part: Part): Promise<void> {
     try {
-      const { reaches } = this.#poster;
+      const { regions } = this.#poster;
       const { regionBytes } = this.welcome;
-      const lent = readLentMemory(await attach(this.#control), reaches.length, regionBytes);
+      const lent = readLentMemory(await attach(this.#control), regions.length, regionBytes);
       if (this.#closed) return;
-      for (const piece of lent.regions.slice(reaches.length)) reaches.push(this.#reach(piece));
+      for (const piece of lent.regions.slice(regions.length)) regions.push(this.#unpack(piece));
     } catch {
-      // Then it is refused; what ends the connection tells of itself.
+      // The part is then refused. If the connection has ended, that is reported separately.
     }
     this.#asked = part;
     this.flush();
     this.#asked = undefined;
   }
 
-  /** Nothing of the part is executed; not on the caller's stack. */
+  /** Fails a part without executing any of it, but not on the caller's stack. */
   #refuse(part: Part, row: number): void {
     const address = part.flight.batch.address[row];
     const why = `verb beyond the memory of the node: address ${address}`;
@@ -332,14 +332,14 @@ export class UcxPair implements NodePair, Waiter {
     };
   }
 
-  /** The node may live, and not execute verbs. */
+  /** Detects a node that lives but does not execute verbs. */
   #tick(): void {
     const oldest = this.#underWay.length > 0 ? this.#completed : undefined;
     if (!this.#stuck.tick(oldest, undefined, TICKS)) return;
     this.#end(this.#error('SW_NODE_UNREACHABLE', 'it lives, but executes no verbs'));
   }
 
-  /** The control connection may tell why: then it does soon. */
+  /** Waits briefly: the control connection may report the reason. */
   #broken(status: number): void {
     if (this.#failure !== undefined) return;
     const words = isFailure(status) ? this.#client.ucx.statusText(status) : `status ${status}`;
@@ -374,7 +374,7 @@ export class UcxPair implements NodePair, Waiter {
   }
 }
 
-/** Raises SW_UNSUPPORTED of a node that lends its memory by its connections alone. */
+/** Raises SW_UNSUPPORTED if the node executes verbs only by TCP. */
 async function attach(control: QueuePair): Promise<Uint8Array> {
   const answer = new Promise<Uint8Array>((resolve, reject) => {
     control.call(ATTACH, new Uint8Array(0), (error, reply) => {

@@ -3,9 +3,9 @@ import { loadKoffi } from '../../shared/libc.ts';
 const EFD_NONBLOCK = 0o4000;
 const EFD_CLOEXEC = 0o2000000;
 
-/** Wakes a thread that waits in `poll`: a descriptor, and a count that it looks at meanwhile. */
+/** Wakes a thread by a descriptor while it is in `poll`, otherwise by a count that it checks. */
 export class Bell {
-  /** For the other thread. */
+  /** To be passed to the other thread. */
   readonly memory: SharedArrayBuffer;
   readonly descriptor: number;
   readonly #words: Int32Array;
@@ -34,7 +34,7 @@ export class Bell {
     this.#write(this.descriptor, this.#one, 8);
   }
 
-  /** Whether it has rung since it was asked last. */
+  /** Whether it has rung since the last call. */
   hasRung(): boolean {
     const rung = Atomics.load(this.#words, 0);
     if (rung === this.#heard) return false;
@@ -43,7 +43,7 @@ export class Bell {
     return true;
   }
 
-  /** Call when the other thread has ended. */
+  /** Call after the other thread has ended. */
   close(): void {
     this.#close(this.descriptor);
   }

@@ -1,4 +1,4 @@
-/** The thread of a memory node over UCX that has its connections; verbs run in another one. */
+/** The thread with the connections of a memory node over UCX; verbs run in another thread. */
 import { workerData } from 'node:worker_threads';
 import { runNode } from '../../tcp/node/run-node.ts';
 import type { UcxThreadOptions } from './start.ts';
@@ -9,7 +9,7 @@ const { place, regionBytes } = options;
 
 await runNode(options, async () => {
   const verbs = await VerbThread.start({ place, regionBytes, transports });
-  // A node whose verbs nobody executes any more ends, with the error.
+  // If the verb thread fails, the node ends with its error.
   verbs.ended.catch((error: unknown) => {
     throw error;
   });

@@ -2,6 +2,7 @@
 import { openSync } from 'node:fs';
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { MappedSource } from '../../shared/mapped-source.ts';
+import { failureOf } from '../../start-worker.ts';
 import { NODE_REGIONS_MAX } from '../../tcp/wire.ts';
 import { UcxContext } from '../binding/context.ts';
 import { loadUcx, type UcxLibrary } from '../binding/library.ts';
@@ -11,22 +12,22 @@ import { Bell } from './bell.ts';
 import type { VerbAnswer, VerbRequest, VerbThreadOptions } from './verb-thread.ts';
 
 /**
- * A session waits at its descriptor after this long without work. A client needs about as long
+ * After this long without work, a session waits at its descriptor. Clients need about this long
  * between two verbs, and clients on the same machine lose the processor for no longer.
  */
 const IDLE_MICROSECONDS_MAX = 50;
-/** Turns from one look at the clock to the next. */
+/** Turns between two readings of the clock. */
 const CLOCK_EVERY = 8;
-/** Turns from one look at waiting sessions to the next, while others work. */
+/** Turns between two checks of waiting sessions, while others work. */
 const LOOK_EVERY = 64;
-/** A poll ends after this long, in case a bell was not heard. */
+/** Longest poll, in case a bell was missed. */
 const WAIT_MS = 1000;
 const POLLIN = 1;
 const FIELDS = 2;
 
 const { place, regionBytes, transports, bell } = workerData as VerbThreadOptions;
 
-/** Returns the memory to lend by now: a file may have grown since (stepwell grow). */
+/** Returns the memory to lend, with what was added to its file since (stepwell grow). */
 type Look = () => Memory;
 
 function openMemory(ucx: UcxLibrary): Look {
@@ -50,7 +51,7 @@ function openMemory(ucx: UcxLibrary): Look {
   return look;
 }
 
-/** Executes verbs without a rest as long as there are any; else waits for the next one. */
+/** Executes verbs continuously while there are any, and otherwise waits. */
 class VerbLoop {
   readonly #ucx: UcxLibrary;
   readonly #context: UcxContext;
@@ -78,7 +79,7 @@ class VerbLoop {
     }
   }
 
-  /** What cannot be lent is found out when the node starts. */
+  /** Finds out at the start of the node whether its memory can be lent. */
   #tryLending(): void {
     const trial = new ServedSession(this.#context);
     try {
@@ -118,7 +119,7 @@ class VerbLoop {
     this.#armed = sessions.filter(({ isArmed }) => isArmed);
   }
 
-  /** Waits for the bell or a session, and has those work that have something to do. */
+  /** Waits for the bell or a session, and wakes the sessions that have work. */
   #look(timeoutMs: number): void {
     const count = this.#armed.length + 1;
     if (this.#descriptors.length < FIELDS * count) {
@@ -134,7 +135,7 @@ class VerbLoop {
     if (this.#ucx.poll(descriptors, count, timeoutMs) <= 0) return;
     let woken = 0;
     for (const [i, session] of this.#armed.entries()) {
-      // The events that were found stand in the upper half.
+      // The returned events are in the upper half.
       if (descriptors[FIELDS * (i + 1) + 1] >>> 16 === 0) continue;
       session.isArmed = false;
       session.workedAt = performance.now() * 1000;
@@ -143,7 +144,7 @@ class VerbLoop {
     if (woken > 0) this.#sort();
   }
 
-  /** Whether to go on. */
+  /** Handles requests; false to stop. */
   #obey(): boolean {
     for (;;) {
       const received = parentPort && receiveMessageOnPort(parentPort);
@@ -154,7 +155,7 @@ class VerbLoop {
     }
   }
 
-  /** A session that has its memory gets what was added to it since. */
+  /** A known session gets the memory that was added since. */
   #attach(id: number): VerbAnswer {
     const known = this.#sessions.get(id);
     let session = known;
@@ -166,7 +167,7 @@ class VerbLoop {
       return { kind: 'attached', lent };
     } catch (error) {
       if (known === undefined) session?.close();
-      return failed(error);
+      return failureOf(error);
     }
   }
 
@@ -178,11 +179,6 @@ class VerbLoop {
   }
 }
 
-function failed(error: unknown): VerbAnswer {
-  const { code, message } = error as { code?: string; message: string };
-  return { kind: 'failed', code, message };
-}
-
 function send(answer: VerbAnswer): void {
   parentPort?.postMessage(answer);
 }
@@ -191,7 +187,7 @@ function start(): VerbLoop | undefined {
   try {
     return new VerbLoop(loadUcx(), new Bell(bell));
   } catch (error) {
-    send(failed(error));
+    send(failureOf(error));
     return undefined;
   }
 }

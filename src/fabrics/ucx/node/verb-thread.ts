@@ -1,17 +1,16 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import type { Worker } from 'node:worker_threads';
-import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { StepwellError } from '../../../errors.ts';
 import { givesHugePages, hasHugePages } from '../../shared/huge-pages.ts';
 import { loadKoffi } from '../../shared/libc.ts';
-import { startWorker } from '../../start-worker.ts';
+import { errorOf, startWorker, type ThreadFailure } from '../../start-worker.ts';
 import type { PagesAnswer } from '../../tcp/method-arguments.ts';
 import type { DataPath } from '../../tcp/node/data-path.ts';
 import type { NodeMemoryPlace } from '../../tcp/node/node-thread.ts';
 import type { Transports } from '../transports.ts';
 import { Bell } from './bell.ts';
 
-/** What the thread gets when it starts. */
 export interface VerbThreadOptions {
   place: NodeMemoryPlace;
   regionBytes: number;
@@ -24,12 +23,12 @@ export type VerbRequest =
   | { kind: 'end'; session: number }
   | { kind: 'stop' };
 
-/** Answers come in the order of the requests; of `stop` the end of the thread is the answer. */
+/** Answers come in the order of the requests. The thread answers `stop` by ending. */
 export type VerbAnswer =
   | { kind: 'ready' }
   | { kind: 'attached'; lent: Uint8Array }
   | { kind: 'ended' }
-  | { kind: 'failed'; code: string | undefined; message: string };
+  | ThreadFailure;
 
 interface Waiting {
   resolve(answer: VerbAnswer): void;
@@ -37,11 +36,11 @@ interface Waiting {
 }
 
 /**
- * The thread of a memory node in which UCX runs. One thread executes the verbs of all sessions, so
- * it revokes one between two verbs; it has a loop of its own and no event loop.
+ * The thread of a memory node in which UCX runs. It executes the verbs of all sessions, so it can
+ * revoke a session between two verbs. It runs a loop of its own instead of the event loop.
  */
 export class VerbThread implements DataPath {
-  /** Settled when the thread has ended; fails when it did by itself. */
+  /** Settles when the thread has ended; rejects if it failed. */
   readonly ended: Promise<void>;
   readonly #worker: Worker;
   readonly #bell: Bell;
@@ -62,7 +61,7 @@ export class VerbThread implements DataPath {
     this.ended.then(() => over(), over);
   }
 
-  /** Raises SW_UNSUPPORTED when the library or the transport is missing. */
+  /** Raises SW_UNSUPPORTED if the library or the transport is missing. */
   static async start(options: Omit<VerbThreadOptions, 'bell'>): Promise<VerbThread> {
     const bell = new Bell();
     const worker = startWorker(import.meta.url, 'verb-loop', { ...options, bell: bell.memory });
@@ -70,24 +69,22 @@ export class VerbThread implements DataPath {
     if (answer.kind === 'ready') return new VerbThread(worker, bell, options.place);
     await worker.terminate();
     bell.close();
-    throw errorOf(answer);
+    throw unexpected(answer);
   }
 
-  /** What a session has to know to reach the memory. Raises SW_UNSUPPORTED. */
   async attach(session: number): Promise<Uint8Array> {
     const answer = await this.#ask({ kind: 'attach', session });
-    if (answer.kind !== 'attached') throw errorOf(answer);
+    if (answer.kind !== 'attached') throw unexpected(answer);
     return answer.lent;
   }
 
-  /** When this is answered, no verb of the session will be executed any more. */
   async end(session: number): Promise<void> {
-    // A thread that is gone executes none either.
+    // A thread that has ended executes no verbs either.
     if (this.#failure !== undefined) return;
     await this.#ask({ kind: 'end', session }).catch(() => {});
   }
 
-  /** Looks at the mappings of both threads: verbs come by one of them. */
+  /** Checks the mappings of both threads: verbs use one of them. */
   pages(): PagesAnswer {
     const place = this.#place;
     if (place.kind === 'file') {
@@ -138,10 +135,7 @@ function closed(): StepwellError {
   return new StepwellError('SW_CLOSED', 'the memory node has been stopped');
 }
 
-function errorOf(answer: VerbAnswer): Error {
-  if (answer.kind !== 'failed') return new Error(`unexpected answer: ${answer.kind}`);
-  const { code, message } = answer;
-  return code?.startsWith('SW_')
-    ? new StepwellError(code as ErrorCode, message)
-    : new Error(message);
+function unexpected(answer: VerbAnswer): Error {
+  if (answer.kind === 'failed') return errorOf(answer);
+  return new Error(`unexpected answer: ${answer.kind}`);
 }

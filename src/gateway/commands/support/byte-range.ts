@@ -1,6 +1,6 @@
 /**
- * The part of a sequence from index `start` to `end`, both included; negative indexes count from
- * the end. The part is empty when `to` equals `from`.
+ * Converts inclusive indexes, of which negative ones count from the end, to a range from `from` to
+ * before `to`.
  */
 export function rangeWithin(
   start: bigint,

@@ -1,20 +1,17 @@
 import { wrongNumberOfArguments } from '../../arguments.ts';
-import type { Command } from '../../command.ts';
+import { type Command, signature } from '../../command.ts';
 
 type Container = Omit<Command, 'run' | 'subcommands'> & {
   readonly subcommands: readonly Command[];
-  /** What the command does without a subcommand; most do not allow it. */
+  /** Runs the command without a subcommand. By default that is an error. */
   readonly run?: Command['run'];
 };
 
 /** A command that only leads to its subcommands, with a HELP that lists them. */
 export function container(command: Container): Command {
   const help: Command = {
-    name: `${command.name}|help`,
+    ...signature(`${command.name}|help`, command.group, 'loading', 'stale'),
     summary: 'Lists the subcommands.',
-    group: command.group,
-    arity: 2,
-    flags: ['loading', 'stale'],
     run(_request, { reply }) {
       const lines = helpLines(command.name, subcommands);
       reply.array(lines.length);

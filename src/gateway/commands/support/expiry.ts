@@ -4,16 +4,16 @@ import type { CommandContext } from '../../command.ts';
 
 const INTEGER_MAX = 2n ** 63n - 1n;
 const INTEGER_MIN = -(2n ** 63n);
-/** The latest time that a store takes, in some thousands of years. */
+/** The latest time that a store accepts, thousands of years from now. */
 const STORED_MAX = 2n ** 47n;
 
-/** In which unit a command takes a time, and whether it is one of day. */
+/** Whether a time is in seconds or milliseconds, and absolute or from now on. */
 export interface TimeUnit {
   readonly seconds: boolean;
   readonly absolute: boolean;
 }
 
-/** Options of SET and GETEX that name a time. */
+/** Options of SET and GETEX that take a time. */
 export const TIME_UNITS: Readonly<Record<string, TimeUnit>> = {
   EX: { seconds: true, absolute: false },
   PX: { seconds: false, absolute: false },
@@ -21,7 +21,7 @@ export const TIME_UNITS: Readonly<Record<string, TimeUnit>> = {
   PXAT: { seconds: false, absolute: true },
 };
 
-/** The time of day in milliseconds that an argument means; it may have passed. */
+/** Converts an argument to milliseconds since 1970; the time may have passed. */
 export function parseTime(argument: Buffer, unit: TimeUnit, command: string): number {
   const given = parseInteger(argument, NOT_AN_INTEGER);
   const invalid = new ReplyError(`ERR invalid expire time in '${command}' command`);
@@ -31,13 +31,13 @@ export function parseTime(argument: Buffer, unit: TimeUnit, command: string): nu
   return Number(time);
 }
 
-/** As `parseTime`, of commands that refuse zero and what is below. */
+/** As `parseTime`, for commands that refuse zero and negative numbers. */
 export function parseTimeAhead(argument: Buffer, unit: TimeUnit, command: string): number {
   if (parseInteger(argument, NOT_AN_INTEGER) > 0n) return parseTime(argument, unit, command);
   throw new ReplyError(`ERR invalid expire time in '${command}' command`);
 }
 
-/** Sets when a key expires, which it does at once at a time that has passed; false if absent. */
+/** Sets when a key expires, or deletes it if the time has passed; false if it is absent. */
 export function* expireAt(key: Buffer, time: number, context: CommandContext): Operation<boolean> {
   const { store } = context;
   const isPast = time <= Date.now();
@@ -46,7 +46,7 @@ export function* expireAt(key: Buffer, time: number, context: CommandContext): O
   return isDone;
 }
 
-/** Takes away when a key expires; false if it is absent or has no time to live. */
+/** Removes the expiry of a key; false if the key is absent or has none. */
 export function* persistKey(key: Buffer, context: CommandContext): Operation<boolean> {
   const { store } = context;
   const found = yield* store.metadata(key);

@@ -2,13 +2,13 @@ import { StepwellError } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import type { GatewayStore } from '../../gateway-store.ts';
 
-/** An attempt fails only because another client of the pool has changed the key. */
+/** An attempt fails only if another client of the pool changes the key. */
 const ATTEMPTS_MAX = 1000;
 
 /**
  * Replaces a value by the result of `change` and keeps its time to live. `change` gets undefined
- * for a key that does not exist, and returns undefined to change nothing. It runs again if another
- * client changes the key meanwhile.
+ * for an absent key, and returns undefined to change nothing. It runs again if another client
+ * changes the key at the same time.
  */
 export function* modify(
   store: GatewayStore,
@@ -25,7 +25,7 @@ export function* modify(
   });
 }
 
-/** Runs `attempt` until it returns true. It fails when another client has changed the key. */
+/** Runs `attempt` until it returns true. It returns false if another client changed the key. */
 export function* retry(attempt: () => Operation<boolean>): Operation<void> {
   for (let attempts = 0; attempts < ATTEMPTS_MAX; attempts++) if (yield* attempt()) return;
   throw new StepwellError('SW_CONTENTION', 'other clients change the key again and again');

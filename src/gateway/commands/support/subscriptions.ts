@@ -1,20 +1,19 @@
 import type { Operation } from '../../../verbs/index.ts';
 import type { CommandContext } from '../../command.ts';
+import type { SubscriptionKind } from '../../messages/channels.ts';
 
-/** What a subscription takes beside its name, about. */
+/** About how much memory a subscription takes, besides its name. */
 const SUBSCRIPTION_BYTES = 128;
 
-type Kind = 'channels' | 'patterns';
-
-/** The two kinds of subscriptions, which differ in their names and where they are kept. */
-const KINDS = {
+/** The commands by which a client subscribes and unsubscribes. */
+const EVENTS = {
   channels: { join: 'subscribe', leave: 'unsubscribe' },
   patterns: { join: 'psubscribe', leave: 'punsubscribe' },
 } as const;
 
-/** Subscribes, and tells of each channel how many subscriptions there are by now. */
+/** Subscribes, and confirms each name with the number of the client's subscriptions. */
 export function* join(
-  kind: Kind,
+  kind: SubscriptionKind,
   names: readonly Buffer[],
   context: CommandContext,
 ): Operation<void> {
@@ -25,17 +24,16 @@ export function* join(
     if (!state[kind].has(name)) {
       state[kind].add(name);
       state.heldBytes += name.length + SUBSCRIPTION_BYTES;
-      if (kind === 'channels') server.channels.subscribe(client, name);
-      else server.channels.subscribePattern(client, name);
+      server.channels.subscribe(kind, client, name);
     }
-    confirm(KINDS[kind].join, bytes, context);
+    confirm(EVENTS[kind].join, bytes, context);
   }
   yield* server.messages.update();
 }
 
-/** Ends subscriptions: those named, or all of this kind. */
+/** Ends the named subscriptions, or all of this kind. */
 export function* leave(
-  kind: Kind,
+  kind: SubscriptionKind,
   names: readonly Buffer[],
   context: CommandContext,
 ): Operation<void> {
@@ -44,13 +42,13 @@ export function* leave(
     names.length > 0 ? names : [...state[kind]].map((name) => Buffer.from(name, 'latin1'));
   for (const bytes of wanted) {
     drop(kind, bytes.toString('latin1'), context);
-    confirm(KINDS[kind].leave, bytes, context);
+    confirm(EVENTS[kind].leave, bytes, context);
   }
-  if (wanted.length === 0) confirm(KINDS[kind].leave, undefined, context);
+  if (wanted.length === 0) confirm(EVENTS[kind].leave, undefined, context);
   yield* server.messages.update();
 }
 
-/** Ends all subscriptions without a word. */
+/** Ends all subscriptions without confirming. */
 export function* leaveAll(context: CommandContext): Operation<void> {
   const { state, server } = context;
   for (const kind of ['channels', 'patterns'] as const) {
@@ -59,11 +57,14 @@ export function* leaveAll(context: CommandContext): Operation<void> {
   yield* server.messages.update();
 }
 
-function drop(kind: Kind, name: string, { state, server, client }: CommandContext): void {
+function drop(
+  kind: SubscriptionKind,
+  name: string,
+  { state, server, client }: CommandContext,
+): void {
   if (!state[kind].delete(name)) return;
   state.heldBytes -= name.length + SUBSCRIPTION_BYTES;
-  if (kind === 'channels') server.channels.unsubscribe(client, name);
-  else server.channels.unsubscribePattern(client, name);
+  server.channels.unsubscribe(kind, client, name);
 }
 
 function confirm(event: string, name: Buffer | undefined, context: CommandContext): void {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { GATEWAY_LIMITS, OUTPUT_BYTES_MAX } from '../../limits.ts';
+import { GATEWAY_LIMITS, OUTPUT_BYTES_MAX } from '../../settings.ts';
 import { array, command, exchange, serverFor } from '../../tests/support/exchange.ts';
 import { type SlowSocket, settle, startConnection } from '../../tests/support/slow-socket.ts';
 import { Talk } from '../../tests/support/talk.ts';

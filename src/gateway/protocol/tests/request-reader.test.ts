@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
-import { GATEWAY_LIMITS } from '../../limits.ts';
+import { GATEWAY_LIMITS } from '../../settings.ts';
 import { array } from '../../tests/support/exchange.ts';
 import { RequestReader, requestLimits, splitInline } from '../request-reader.ts';
 

@@ -2,13 +2,12 @@ import { ClientMemory } from '../../connections/client-memory.ts';
 import { Pause } from '../../connections/pause.ts';
 import { Databases } from '../../databases.ts';
 import { OpenGate } from '../../gate.ts';
-import { GATEWAY_LIMITS } from '../../limits.ts';
 import { Channels } from '../../messages/channels.ts';
 import { MessageBus } from '../../messages/message-bus.ts';
 import { Monitors } from '../../observation/monitors.ts';
 import { SlowLog } from '../../observation/slow-log.ts';
-import type { ServerView } from '../../server-view.ts';
-import { Settings } from '../../settings.ts';
+import { type ServerView, Totals } from '../../server-view.ts';
+import { GATEWAY_LIMITS, Settings } from '../../settings.ts';
 import type { FakeStore } from './fake-store.ts';
 
 /** What commands see of a server, without one. */
@@ -33,16 +32,6 @@ export function serverView({ operations, pool }: FakeStore, limits = GATEWAY_LIM
     monitors: new Monitors(),
     slowLog: new SlowLog(settings),
     startedAt: 0,
-    totals: {
-      connections: 1,
-      rejectedConnections: 0,
-      evictedConnections: 0,
-      commands: 0,
-      errors: 0,
-      bytesIn: 0,
-      bytesOut: 0,
-      hits: 0,
-      misses: 0,
-    },
+    totals: Object.assign(new Totals(), { connections: 1 }),
   };
 }
