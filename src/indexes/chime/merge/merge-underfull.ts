@@ -22,17 +22,17 @@ import {
   isPairFrozen,
   linkIn,
   linksIn,
+  NODE_BYTES_MAX,
   NODE_SIZE_MAX,
   PAIR_FROZEN,
   pairIn,
-  type Routes,
   separatorIn,
   sizeFor,
   sizeOf,
   splicedBytes,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, isSameLeaf, type Link } from '../nodes/link.ts';
-import type { CachedNode } from '../nodes/node-arena.ts';
+import { AT_KEY, type CachedNode } from '../nodes/node-arena.ts';
 import {
   freezePair,
   isInUse,
@@ -55,6 +55,7 @@ import {
 } from '../nodes/remembered-path.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
 import type { ChimeRequest } from '../request.ts';
+import { ownKey } from '../split.ts';
 import type { ChimeTree } from '../tree.ts';
 import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 
@@ -100,13 +101,32 @@ export function* mergeUnderfull(
   hasRemovedMany = false,
 ): Operation<void> {
   if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
+  if (tree.outdated !== undefined) {
+    yield* relearnOutdated(tree);
+    yield* tree.begin(request);
+  }
   const looks = yield* lookBeside(tree, request);
   if (looks !== undefined && !mayMerge(tree, request, looks)) return;
   if ((yield* orNothing(tree, () => mergeRemembered(tree, request, looks))) !== false) return;
   const { rebuilds } = tree;
   yield* mergeOnPath(tree, keyOf(request));
-  // Otherwise the next split below what was replaced would find its remembered path too old.
-  if (tree.rebuilds !== rebuilds) yield* tree.relearn(request);
+  if (tree.rebuilds !== rebuilds) tree.outdated = ownKey(request);
+}
+
+/**
+ * Reads a path again of which this client has replaced nodes: otherwise the next split or merge
+ * below would find it too old. A later call does this, because one should not do all of it.
+ */
+export function* relearnOutdated(tree: ChimeTree): Operation<void> {
+  const key = tree.outdated;
+  if (key === undefined) return;
+  tree.outdated = undefined;
+  tree.cache.begin();
+  const request = tree.idleRequests.take();
+  request.setKey(key, tree.geometry.shape.seed);
+  request.side = AT_KEY;
+  yield* tree.relearn(request);
+  tree.idleRequests.give(request);
 }
 
 /** Looks at the leaf and the neighbours that this client remembers. Undefined if that is too old. */
@@ -551,8 +571,8 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     if (!isInUse(tree, neighbour)) continue;
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
-    const into = joined(tree, one, separatorIn(image, left), next);
-    if (into !== undefined) return yield* joinNodes(tree, above, left, into, key);
+    const sizes = joinedSizes(tree, one, separatorIn(image, left), next);
+    if (sizes !== undefined) return yield* joinNodes(tree, above, left, sizes, key);
   }
   return false;
 }
@@ -579,25 +599,30 @@ function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
 }
 
 /**
- * The nodes that replace two internal nodes: a single one if all children fit. Else several, if one
- * of the two has a single child and none of the new ones has: with long separators a node has room
- * for few children.
+ * Sizes of the nodes that replace two internal nodes: a single one if all children fit. Else
+ * several, if one of the two has a single child and none of the new ones has: with long separators
+ * a node has room for few children.
  */
-function joined(
+function joinedSizes(
   { geometry }: ChimeTree,
   left: Visit,
   separator: Uint8Array,
   right: Visit,
-): Routes[] | undefined {
+): number[] | undefined {
+  const { fanout } = geometry.shape;
+  const bytes = splicedBytes(left.image, []) + splicedBytes(right.image, []) + separator.length;
+  const children = childrenIn(left.image) + childrenIn(right.image);
+  // The parts' bytes are rounded up, and count one more header than the whole.
+  if (children <= fanout && bytes <= NODE_BYTES_MAX) return [sizeFor(bytes)];
   const [a, b] = [routesOf(left), routesOf(right)];
   const links = Int32Array.of(...a.links, ...b.links);
   const separators = [...a.separators, separator, ...b.separators];
   const routes = { links, separators, pair: 0 };
-  const { fanout } = geometry.shape;
-  if (fitOneNode(routes, fanout)) return [routes];
-  const { nodes } = cutRoutes(routes, fanout);
+  if (fitOneNode(routes, fanout)) return [sizeOf(routes)];
   const lonely = a.separators.length === 0 || b.separators.length === 0;
-  return lonely && nodes.every((node) => node.separators.length > 0) ? nodes : undefined;
+  if (!lonely) return undefined;
+  const { nodes } = cutRoutes(routes, fanout);
+  return nodes.every((node) => node.separators.length > 0) ? nodes.map(sizeOf) : undefined;
 }
 
 /** Marks two internal nodes as a pair, and replaces the node above. */
@@ -605,13 +630,13 @@ function* joinNodes(
   tree: ChimeTree,
   { node, upper }: Step,
   left: number,
-  into: readonly Routes[],
+  sizes: readonly number[],
   key: KeyAt,
 ): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
     // Before anything is frozen, because a frozen node cannot be changed until this is done.
-    for (const one of into) yield* nodes.reserve(sizeOf(one));
+    for (const size of sizes) yield* nodes.reserve(size);
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
