@@ -129,7 +129,7 @@ export function* relearnOutdated(tree: ChimeTree): Operation<void> {
   tree.idleRequests.give(request);
 }
 
-/** Looks at the leaf and the neighbours that this client remembers. Undefined if that is too old. */
+/** Looks at the leaf and the neighbours that this client remembers; undefined if too old. */
 function* lookBeside(
   tree: ChimeTree,
   { above, child, leafLow, leafHigh }: ChimeRequest,

@@ -35,8 +35,7 @@ const HOMES_MAX = 8;
  * no older intent in the slot can be mistaken for this one's.
  *
  * When a split has claimed blocks, the READ covers the whole leaf, and the blocks are written
- * before the CAS: see `postFirstWrites`. `postBehind` adds verbs that follow, whether or not the CAS
- * succeeds.
+ * before the CAS: see `postFirstWrites`. `postBehind` adds verbs that follow it even if it fails.
  */
 export function* lockLeaf(
   client: LeafClient,
