@@ -186,19 +186,22 @@ function copyUnfrozen({ tree }: ChimeIndex): void {
   const planted = new Set<StepMemory>();
   stepMemories.take = () => {
     const memory = take.call(stepMemories);
-    if (planted.has(memory)) return memory;
+    if (!planted.has(memory)) freezeNothing(memory.batch);
     planted.add(memory);
-    const { batch } = memory;
-    const { cas } = batch;
-    batch.cas = (address, words, at) => {
-      const [low, high] = [lowHalf(words, at), highHalf(words, at)];
-      const [newLow, newHigh] = [lowHalf(words, at + 8), highHalf(words, at + 8)];
-      const hasCount = low > 0 && low <= CHILDREN_MAX && high >= 0 && high <= low;
-      const freezes = hasCount && newLow === low && newHigh === (high | PAIR_FROZEN);
-      if (freezes) setWord(words, at + 8, low, high);
-      return cas.call(batch, address, words, at);
-    };
     return memory;
+  };
+  inRequests(({ batch }: ChimeRequest) => freezeNothing(batch))(tree);
+}
+
+function freezeNothing(batch: Batch): void {
+  const { cas } = batch;
+  batch.cas = (address, words, at) => {
+    const [low, high] = [lowHalf(words, at), highHalf(words, at)];
+    const [newLow, newHigh] = [lowHalf(words, at + 8), highHalf(words, at + 8)];
+    const hasCount = low > 0 && low <= CHILDREN_MAX && high >= 0 && high <= low;
+    const freezes = hasCount && newLow === low && newHigh === (high | PAIR_FROZEN);
+    if (freezes) setWord(words, at + 8, low, high);
+    return cas.call(batch, address, words, at);
   };
 }
 

@@ -22,7 +22,7 @@ import { absorbCut } from './absorb-cut.ts';
 import { bulkLoad } from './bulk-load.ts';
 import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
-import { mergeUnderfull } from './merge/merge-underfull.ts';
+import { mergeUnderfull, relearnOutdated } from './merge/merge-underfull.ts';
 import { packLeaves } from './merge/pack-leaves.ts';
 import { leafLink } from './nodes/link.ts';
 import { NewNodes, rootLink } from './nodes/node-io.ts';
@@ -90,14 +90,20 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.hasMerged = false;
-    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
+    yield* this.#catchUp(request);
     return yield* super.write(request, condition, expected);
   }
 
   override *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
     request.hasMerged = false;
-    if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
+    yield* this.#catchUp(request);
     return yield* super.modify(request, compute);
+  }
+
+  /** One step of what earlier calls of this client have left to do. */
+  *#catchUp(request: LeafRequest): Operation<void> {
+    if (this.tree.outdated !== undefined) yield* relearnOutdated(this.tree);
+    else if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
   }
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {

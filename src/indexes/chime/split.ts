@@ -105,7 +105,7 @@ function isLeafOf({ leafLow, leafHigh }: ChimeRequest, { low, high }: Link): boo
   return isSameLeaf(low, high, leafLow, leafHigh);
 }
 
-function ownKey({ outgoing, keyBytes }: ChimeRequest): Uint8Array {
+export function ownKey({ outgoing, keyBytes }: ChimeRequest): Uint8Array {
   return outgoing.u8.slice(HEADER_BYTES, HEADER_BYTES + keyBytes);
 }
 

@@ -102,6 +102,8 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly appended: Link[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
   readonly cuts = new PendingCuts();
+  /** A key on whose path this client has replaced nodes: see `relearnOutdated`. */
+  outdated: Uint8Array | undefined;
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
   rebuilds = 0;
   merges = 0;

@@ -49,20 +49,25 @@ export interface LeafPair {
 
 /** The pair's mark in the parent, for use while the left leaf is locked. */
 export interface PairMark {
-  /** Whether the parent is in use and has the mark. */
-  stands(): Operation<boolean>;
+  /** Adds the CAS that sets the mark, behind the lock of the left leaf, or the READ of it. */
+  post(batch: Batch): void;
+  /** After that batch: whether the parent was in use and had the mark. */
+  stands(): boolean;
   /** Removes the mark. */
   drop(): Operation<void>;
+  /** Adds the CAS that freezes the parent behind the merge, if there is memory for its copy. */
+  postFreezing(batch: Batch): void;
 }
 
 /**
  * Merges two leaves (the paper refers to other work for this). The left leaf takes all items, and
  * keeps its address and lower bound; the right leaf is retired.
  *
- *   D[WRITE intent's head; CAS left; READ it whole] -> READ mark -> D[CAS right; READ it whole]
+ *   D[WRITE intent's head; CAS left; READ it whole; CAS mark, or READ it]
+ *     -> D[CAS right; READ it whole]
  *     -> D[WRITE block of the intent; intent; left: sequence odd, entries, bounds, replicas,
  *       vacancy, sequence even; right: sequence odd, entries empty, no identity, retired;
- *       unlock left]
+ *       unlock left; CAS mark -> frozen]
  *
  * A client that dies before the intent is complete has changed nothing. Returns whether the leaves
  * were merged.
@@ -84,8 +89,8 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     // the parent.
     const bytes = block === NULL_ADDRESS ? INTENT_BYTES : intentBytes(tree, pair.moves);
     request.intent.ensure(bytes);
-    if (!(yield* lockLeft(tree, request, pair, block))) return false;
-    if (!(yield* mark.stands()) || !isSibling(request, pair.right)) return false;
+    if (!(yield* lockLeft(tree, request, pair, block, mark))) return false;
+    if (!isSibling(request, pair.right)) return false;
     if (!(yield* tryRight(tree, request, right, pair.right))) return false;
     const before = old.words.i32;
     before.set(request.words.i32.subarray(0, (IMAGE_AT + geometry.leafBytes) >> 2));
@@ -98,7 +103,7 @@ export function* mergeLeaves(tree: ChimeTree, pair: LeafPair, mark: PairMark): O
     const pivotBlock = longPivotOf(request);
     invariant(request.leaf !== right.leaf, 'a leaf is merged into itself');
     write(tree, request, right, before);
-    yield* carryOut(tree, request, block);
+    yield* carryOut(tree, request, block, undefined, (batch) => mark.postFreezing(batch));
     if (pivotBlock !== undefined) {
       tree.reclamation.retire(pivotBlock.address, pivotBlock.units, catalog);
     }
@@ -149,6 +154,7 @@ function* lockLeft(
   request: ChimeRequest,
   { left, lower }: LeafPair,
   block: Address,
+  mark: PairMark,
 ): Operation<boolean> {
   // Like an operation on the leaf's lowest key, which stays in this leaf as long as it exists.
   request.setKey(lower, tree.geometry.shape.seed);
@@ -156,9 +162,12 @@ function* lockLeft(
   tree.aimAt(request, left, lower);
   const { leaf } = request;
   const blocks = block === NULL_ADDRESS ? [] : [block];
+  const postMark = (batch: Batch) => mark.post(batch);
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-    if (yield* lockLeaf(tree, request, attempt, blocks)) return request.leaf === leaf;
-    if (request.leaf !== leaf) return false;
+    const isLocked = yield* lockLeaf(tree, request, attempt, blocks, postMark);
+    // Behind a CAS that failed, the mark may have been set all the same.
+    if (!mark.stands() || request.leaf !== leaf) return false;
+    if (isLocked) return true;
   }
   return false;
 }

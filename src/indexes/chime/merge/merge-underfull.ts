@@ -22,15 +22,17 @@ import {
   isPairFrozen,
   linkIn,
   linksIn,
+  NODE_BYTES_MAX,
   NODE_SIZE_MAX,
+  PAIR_FROZEN,
   pairIn,
-  type Routes,
   separatorIn,
   sizeFor,
   sizeOf,
   splicedBytes,
 } from '../nodes/internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, isInternal, isSameLeaf, type Link } from '../nodes/link.ts';
+import { AT_KEY, type CachedNode } from '../nodes/node-arena.ts';
 import {
   freezePair,
   isInUse,
@@ -53,6 +55,7 @@ import {
 } from '../nodes/remembered-path.ts';
 import { type KeyAt, keyOf } from '../nodes/siblings.ts';
 import type { ChimeRequest } from '../request.ts';
+import { ownKey } from '../split.ts';
 import type { ChimeTree } from '../tree.ts';
 import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 
@@ -87,7 +90,7 @@ export interface Step {
  * neighbour below the same parent. First it marks the pair in the parent. While the right one
  * lives, the mark keeps both below one node.
  *
- *   READ the path -> READ neighbours -> CAS mark -> see `mergeLeaves` -> see `rebuildNode`
+ *   READ leaf and neighbours -> READ the path -> see `mergeLeaves` -> see `rebuildNode`
  *
  * It only saves memory: if it fails, nothing is lost. After many removals from one leaf, only the
  * last one looks (`hasRemovedMany`).
@@ -98,45 +101,73 @@ export function* mergeUnderfull(
   hasRemovedMany = false,
 ): Operation<void> {
   if (isOnly(tree, request) || !isWorthALook(tree, request, hasRemovedMany)) return;
-  if (!(yield* mayMerge(tree, request))) return;
-  if ((yield* orNothing(tree, () => mergeRemembered(tree, request))) !== false) return;
+  if (tree.outdated !== undefined) {
+    yield* relearnOutdated(tree);
+    yield* tree.begin(request);
+  }
+  const looks = yield* lookBeside(tree, request);
+  if (looks !== undefined && !mayMerge(tree, request, looks)) return;
+  if ((yield* orNothing(tree, () => mergeRemembered(tree, request, looks))) !== false) return;
   const { rebuilds } = tree;
   yield* mergeOnPath(tree, keyOf(request));
-  // Otherwise the next split below what was replaced would find its remembered path too old.
-  if (tree.rebuilds !== rebuilds) yield* tree.relearn(request);
+  if (tree.rebuilds !== rebuilds) tree.outdated = ownKey(request);
 }
 
 /**
- * Whether the leaf can be merged with a neighbour that this client remembers, or the node above is
- * under-full as well. Most checks end here, after one READ instead of the whole path.
+ * Reads a path again of which this client has replaced nodes: otherwise the next split or merge
+ * below would find it too old. A later call does this, because one should not do all of it.
  */
-function* mayMerge(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
-  const { above, child, leafLow, leafHigh, batch, words } = request;
-  const { shape, perVacancyBit } = tree.geometry;
-  if (!above?.leadsTo(child, leafLow, leafHigh)) return true;
-  if (isSparse(tree, above.children)) return true;
-  batch.clear();
-  for (let other = child - 1; other <= child + 1; other += 2) {
-    if (other < 0 || other >= above.children) continue;
-    const leaf = addressOfLink(above.linkLow(other), above.linkHigh(other));
-    batch.read(leaf + VACANCY_AT, 8, words, 8 * batch.length);
-  }
-  yield batch;
-  const own = usedIn(shape.span, perVacancyBit, words, IMAGE_AT + VACANCY_AT);
-  for (let i = 0; i < batch.length; i++) {
-    if (isWorthMerging(tree, own, own + usedIn(shape.span, perVacancyBit, words, 8 * i)))
-      return true;
-  }
-  return false;
+export function* relearnOutdated(tree: ChimeTree): Operation<void> {
+  const key = tree.outdated;
+  if (key === undefined) return;
+  tree.outdated = undefined;
+  tree.cache.begin();
+  const request = tree.idleRequests.take();
+  request.setKey(key, tree.geometry.shape.seed);
+  request.side = AT_KEY;
+  yield* tree.relearn(request);
+  tree.idleRequests.give(request);
+}
+
+/** Looks at the leaf and the neighbours that this client remembers; undefined if too old. */
+function* lookBeside(
+  tree: ChimeTree,
+  { above, child, leafLow, leafHigh }: ChimeRequest,
+): Operation<LeafLook[] | undefined> {
+  if (!above?.leadsTo(child, leafLow, leafHigh)) return undefined;
+  const linkOf = (i: number) => ({ low: above.linkLow(i), high: above.linkHigh(i) });
+  return yield* lookAtLeaves(tree, [child, ...besideOf(child, above.children)].map(linkOf));
+}
+
+/** The children beside one: the one before it first. */
+function besideOf(child: number, children: number): number[] {
+  return [child - 1, child + 1].filter((i) => i >= 0 && i < children);
+}
+
+/**
+ * Whether the leaf can be merged with a neighbour, or the node above is under-full as well. Most
+ * checks end here, after one round trip.
+ */
+function mayMerge(tree: ChimeTree, { above }: ChimeRequest, looks: readonly LeafLook[]): boolean {
+  return isSparse(tree, (above as CachedNode).children) || canMerge(tree, looks);
+}
+
+function canMerge(tree: ChimeTree, [own, ...others]: readonly LeafLook[]): boolean {
+  return others.some(({ used }) => isWorthMerging(tree, own.used, own.used + used));
 }
 
 /**
  * Merges the leaf with a neighbour by what this client remembers of the path. False if that is too
  * old, or other nodes on the path may have to be changed.
  */
-function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boolean> {
+function* mergeRemembered(
+  tree: ChimeTree,
+  request: ChimeRequest,
+  looks: readonly LeafLook[] | undefined,
+): Operation<boolean> {
   const remembered = rememberedPath(tree, request);
-  if (remembered === undefined || isSparse(tree, remembered.node.children)) return false;
+  if (remembered === undefined || remembered.node.children <= CHILDREN_FEW) return false;
+  if (looks === undefined || !canMerge(tree, looks)) return false;
   const memory = tree.stepMemories.take();
   try {
     const node = yield* visitRemembered(tree, remembered, memory);
@@ -146,8 +177,10 @@ function* mergeRemembered(tree: ChimeTree, request: ChimeRequest): Operation<boo
     const key = keyOf(request);
     const child = childIn(node.image, key.u8, key.at, key.bytes);
     const { merges } = tree;
-    const changed = yield* mergeLeafAt(tree, { node, lower, upper, child, remembered }, key);
-    return !changed || tree.merges !== merges;
+    const step = { node, lower, upper, child, remembered };
+    const changed = yield* mergeLeafAt(tree, step, key, isWorthMerging, looks);
+    if (tree.merges !== merges) return true;
+    return !changed && !isSparse(tree, remembered.node.children);
   } finally {
     tree.stepMemories.give(memory);
   }
@@ -287,11 +320,13 @@ export function* mergeLeafAt(
   step: Step,
   key: KeyAt,
   areWorth = isWorthMerging,
+  seen: readonly LeafLook[] = [],
 ): Operation<boolean> {
   const { node, child } = step;
   // The leaf before it first: then only this leaf's few items move, and the intent is short.
-  const others = [child - 1, child + 1].filter((i) => i >= 0 && i < childrenIn(node.image));
-  const leaves = yield* lookAtLeaves(tree, node, [child, ...others]);
+  const others = besideOf(child, childrenIn(node.image));
+  const links = [child, ...others].map((i) => leafAt(node.image, i));
+  const leaves = areOf(links, seen) ? seen : yield* lookAtLeaves(tree, links);
   for (let i = 0; i < others.length; i++) {
     if (!areWorth(tree, leaves[0].used, leaves[0].used + leaves[i + 1].used)) continue;
     const left = Math.min(child, others[i]);
@@ -301,43 +336,42 @@ export function* mergeLeafAt(
     try {
       // For the parent's copy. Without it the merged leaf could not be freed in a full pool.
       yield* nodes.reserveCopy(node, []);
-      // Other clients are changing this node, so look again: after the last of many concurrent
-      // deletions, no other client would.
-      if (!(yield* mark(node, left))) return true;
+      // Both live: had they been merged before the mark, the node would be frozen.
+      return yield* mergePair(tree, step, key, left, next.used, nodes);
     } finally {
       nodes.discard();
     }
-    // Both live: had they been merged before the mark, the node would be frozen.
-    return yield* mergePair(tree, step, key, next.used);
   }
   return false;
 }
 
 /** One look at a leaf: how many items it has, and the link to its sibling. */
 interface LeafLook {
+  leaf: Link;
   used: number;
   sibling: Link;
 }
 
-/** Looks at some children, by one READ of each vacancy and the sibling word behind it. */
-function* lookAtLeaves(
-  tree: ChimeTree,
-  node: Visit,
-  children: readonly number[],
-): Operation<LeafLook[]> {
+/** Whether these leaves were looked at. */
+function areOf(leaves: readonly Link[], looks: readonly LeafLook[]): boolean {
+  if (leaves.length !== looks.length) return false;
+  return looks.every(({ leaf }, i) => leaf.low === leaves[i].low && leaf.high === leaves[i].high);
+}
+
+/** Looks at some leaves, by one READ of each vacancy and the sibling word behind it. */
+function* lookAtLeaves(tree: ChimeTree, leaves: readonly Link[]): Operation<LeafLook[]> {
   const { shape, perVacancyBit } = tree.geometry;
   const memory = tree.stepMemories.take();
   const { batch, swaps } = memory;
   batch.clear();
-  children.forEach((child, i) => {
-    const { low, high } = linkIn(node.image, child);
+  leaves.forEach(({ low, high }, i) => {
     batch.read(addressOfLink(low, high) + VACANCY_AT, LOOK_BYTES, swaps, LOOK_BYTES * i);
   });
   yield batch;
-  const looks = children.map((_, i) => {
+  const looks = leaves.map((leaf, i) => {
     const at = LOOK_BYTES * i;
     const sibling = { low: lowHalf(swaps, at + 8), high: highHalf(swaps, at + 8) };
-    return { used: usedIn(shape.span, perVacancyBit, swaps, at), sibling };
+    return { leaf, used: usedIn(shape.span, perVacancyBit, swaps, at), sibling };
   });
   tree.stepMemories.give(memory);
   return looks;
@@ -360,7 +394,7 @@ function lowerOf({ node, lower }: Step, child: number): Uint8Array {
   return child === 0 ? lower : separatorIn(node.image, child - 1);
 }
 
-/** Marks a child of a node and the next one as a pair to be merged. */
+/** Marks an internal node and the next one as a pair to be merged. */
 function* mark({ address, image }: Visit, left: number): Operation<boolean> {
   invariant(left >= 0 && left + 1 < childrenIn(image), 'a node marks a pair that it does not have');
   const isMarked = yield* swapPair(address, childrenIn(image), 0, left + 1);
@@ -383,36 +417,59 @@ function* finishPair(tree: ChimeTree, step: Step, key: KeyAt): Operation<boolean
   invariant(left + 1 < childrenIn(node.image), 'a node has marked a pair that it does not have');
   const right = leafAt(node.image, left + 1);
   if (yield* tree.isMerged(right)) return yield* rebuild(tree, step, key);
-  const [one, next] = yield* lookAtLeaves(tree, node, [left, left + 1]);
+  const [one, next] = yield* lookAtLeaves(tree, [leafAt(node.image, left), right]);
   if (!isSibling(one, right)) return yield* addSiblings(tree, step, left);
-  return yield* mergePair(tree, step, key, next.used);
+  return yield* mergePair(tree, step, key, left, next.used);
 }
 
-/** Merges a marked pair of leaves that live; `moves` items are in the right one. */
-function* mergePair(tree: ChimeTree, step: Step, key: KeyAt, moves: number): Operation<boolean> {
+/**
+ * Merges a pair of leaves that live; `moves` items are in the right one. With `nodes`, in which the
+ * parent's copy is reserved, it also marks the pair first.
+ */
+function* mergePair(
+  tree: ChimeTree,
+  step: Step,
+  key: KeyAt,
+  left: number,
+  moves: number,
+  nodes?: NewNodes,
+): Operation<boolean> {
   const { node } = step;
-  const left = pairIn(node.image) - 1;
   const [one, next] = [leafAt(node.image, left), leafAt(node.image, left + 1)];
   const pair = { left: one, right: next, lower: lowerOf(step, left), moves };
-  const mark = new Mark(tree, node);
+  const mark = new Mark(tree, node, left, nodes !== undefined);
   if (yield* mergeLeaves(tree, pair, mark)) {
-    return (yield* dropMerged(tree, step, left + 1)) || (yield* rebuild(tree, step, key));
+    const isFrozen = nodes !== undefined && mark.hasFrozen;
+    if (isFrozen || nodes === undefined) {
+      if (yield* dropMerged(tree, step, left + 1, nodes)) return true;
+    }
+    nodes?.discard();
+    return yield* rebuild(tree, step, key);
   }
-  // The mark is still there: another operation holds a lock, maybe to merge the pair.
+  // Otherwise the mark is still there, or other clients are changing this node: look again, because
+  // after the last of many concurrent deletions, no other client would.
   return !mark.isDropped;
 }
 
 /**
  * A faster `rebuildNode` after most merges: replaces the node with a copy that only lacks the
- * merged leaf. False if another client has begun to replace it.
+ * merged leaf. With `frozen`, in which the copy is reserved, the node is frozen already. False if
+ * another client has begun to replace it.
  */
-function* dropMerged(tree: ChimeTree, step: Step, merged: number): Operation<boolean> {
+function* dropMerged(
+  tree: ChimeTree,
+  step: Step,
+  merged: number,
+  frozen: NewNodes | undefined,
+): Operation<boolean> {
   const { node, remembered } = step;
   const { image } = node;
-  const nodes = new NewNodes(tree);
+  const nodes = frozen ?? new NewNodes(tree);
   try {
-    yield* nodes.reserveCopy(node, []);
-    if (!(yield* freezePair(tree, node, pairIn(image)))) return false;
+    if (frozen === undefined) {
+      yield* nodes.reserveCopy(node, []);
+      if (!(yield* freezePair(tree, node, pairIn(image)))) return false;
+    }
     const gone = leafAt(image, merged);
     const { link, routes } = yield* nodes.without(image, merged, node.high & ABSORB);
     // Another client has made a copy, which lacks the leaf as well.
@@ -436,25 +493,64 @@ class Mark implements PairMark {
   isDropped = false;
   readonly #tree: ChimeTree;
   readonly #node: Visit;
+  readonly #children: number;
+  readonly #pair: number;
+  /** Whether this client sets the mark, and freezes the parent behind the merge. */
+  readonly #isOwn: boolean;
+  /** Whether the mark is known to have been set. */
+  #isSet: boolean;
+  readonly #words = new Scratch(CAS_BYTES);
 
-  constructor(tree: ChimeTree, node: Visit) {
+  constructor(tree: ChimeTree, node: Visit, left: number, isOwn: boolean) {
+    const children = childrenIn(node.image);
+    invariant(left >= 0 && left + 1 < children, 'a node marks a pair that it does not have');
     this.#tree = tree;
     this.#node = node;
+    this.#children = children;
+    this.#pair = left + 1;
+    this.#isOwn = isOwn;
+    this.#isSet = !isOwn;
+  }
+
+  post(batch: Batch): void {
+    const { address, image } = this.#node;
+    if (this.#isSet) batch.read(address, CHILDREN_AT + 8, image, 0);
+    else this.#postSwap(batch, 0, this.#pair);
+  }
+
+  #postSwap(batch: Batch, from: number, to: number): void {
+    setWord(this.#words, 0, this.#children, from);
+    setWord(this.#words, 8, this.#children, to);
+    batch.cas(this.#node.address + CHILDREN_AT, this.#words, 0);
   }
 
   /** A frozen mark stands too: the node's copy inherits it while the right leaf lives. */
-  *stands(): Operation<boolean> {
-    const { address, image } = this.#node;
-    const [children, pair] = [childrenIn(image), pairIn(image)];
-    yield new Batch().read(address, CHILDREN_AT + 8, image, 0);
-    const stands = pairIn(image) === pair && childrenIn(image) === children;
+  stands(): boolean {
+    const { image } = this.#node;
+    if (!this.#isSet) {
+      // A node whose pair is not frozen is in use.
+      this.#isSet = swapped(this.#words, 0);
+      if (this.#isSet) setWord(image, CHILDREN_AT, this.#children, this.#pair);
+      return this.#isSet;
+    }
+    const stands = pairIn(image) === this.#pair && childrenIn(image) === this.#children;
     return stands && isInUse(this.#tree, this.#node);
   }
 
   *drop(): Operation<void> {
-    const { address, image } = this.#node;
-    yield* swapPair(address, childrenIn(image), pairIn(image), 0);
+    const batch = new Batch();
+    this.#postSwap(batch, this.#pair, 0);
+    yield batch;
     this.isDropped = true;
+  }
+
+  postFreezing(batch: Batch): void {
+    if (this.#isOwn) this.#postSwap(batch, this.#pair, this.#pair | PAIR_FROZEN);
+  }
+
+  /** After the merge: whether this client has frozen the parent. */
+  get hasFrozen(): boolean {
+    return swapped(this.#words, 0);
   }
 }
 
@@ -475,8 +571,8 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     if (!isInUse(tree, neighbour)) continue;
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
-    const into = joined(tree, one, separatorIn(image, left), next);
-    if (into !== undefined) return yield* joinNodes(tree, above, left, into, key);
+    const sizes = joinedSizes(tree, one, separatorIn(image, left), next);
+    if (sizes !== undefined) return yield* joinNodes(tree, above, left, sizes, key);
   }
   return false;
 }
@@ -503,25 +599,30 @@ function* reserveFor(nodes: NewNodes, node: Visit): Operation<void> {
 }
 
 /**
- * The nodes that replace two internal nodes: a single one if all children fit. Else several, if one
- * of the two has a single child and none of the new ones has: with long separators a node has room
- * for few children.
+ * Sizes of the nodes that replace two internal nodes: a single one if all children fit. Else
+ * several, if one of the two has a single child and none of the new ones has: with long separators
+ * a node has room for few children.
  */
-function joined(
+function joinedSizes(
   { geometry }: ChimeTree,
   left: Visit,
   separator: Uint8Array,
   right: Visit,
-): Routes[] | undefined {
+): number[] | undefined {
+  const { fanout } = geometry.shape;
+  const bytes = splicedBytes(left.image, []) + splicedBytes(right.image, []) + separator.length;
+  const children = childrenIn(left.image) + childrenIn(right.image);
+  // The parts' bytes are rounded up, and count one more header than the whole.
+  if (children <= fanout && bytes <= NODE_BYTES_MAX) return [sizeFor(bytes)];
   const [a, b] = [routesOf(left), routesOf(right)];
   const links = Int32Array.of(...a.links, ...b.links);
   const separators = [...a.separators, separator, ...b.separators];
   const routes = { links, separators, pair: 0 };
-  const { fanout } = geometry.shape;
-  if (fitOneNode(routes, fanout)) return [routes];
-  const { nodes } = cutRoutes(routes, fanout);
+  if (fitOneNode(routes, fanout)) return [sizeOf(routes)];
   const lonely = a.separators.length === 0 || b.separators.length === 0;
-  return lonely && nodes.every((node) => node.separators.length > 0) ? nodes : undefined;
+  if (!lonely) return undefined;
+  const { nodes } = cutRoutes(routes, fanout);
+  return nodes.every((node) => node.separators.length > 0) ? nodes.map(sizeOf) : undefined;
 }
 
 /** Marks two internal nodes as a pair, and replaces the node above. */
@@ -529,13 +630,13 @@ function* joinNodes(
   tree: ChimeTree,
   { node, upper }: Step,
   left: number,
-  into: readonly Routes[],
+  sizes: readonly number[],
   key: KeyAt,
 ): Operation<boolean> {
   const nodes = new NewNodes(tree);
   try {
     // Before anything is frozen, because a frozen node cannot be changed until this is done.
-    for (const one of into) yield* nodes.reserve(sizeOf(one));
+    for (const size of sizes) yield* nodes.reserve(size);
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
     return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;

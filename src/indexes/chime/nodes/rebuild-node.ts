@@ -4,7 +4,7 @@ import { childrenIn, cutRoutes, fitOneNode, linkIn, type Routes } from './intern
 import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, routesOf, swing, type Visit } from './node-io.ts';
-import { type Piece, type Plan, planOf } from './plan-node.ts';
+import { type Plan, planOf } from './plan-node.ts';
 import { childOfKey, isAtEnd, type KeyAt, type Target, withSiblings } from './siblings.ts';
 
 /**
@@ -137,23 +137,16 @@ function* construct(tree: NodeClient, nodes: NewNodes, plan: Plan): Operation<Ro
   for (let i = 0; i < plan.pieces.length; i++) {
     if (i > 0) separators.push(plan.separators[i - 1]);
     const piece = plan.pieces[i];
-    const routes = yield* constructPiece(tree, nodes, piece);
-    links.push(...routes.links);
-    separators.push(...routes.separators);
-    if (piece.kind === 'child' && piece.isLeft) pair = links.length / 2;
+    if (piece.kind === 'child') {
+      links.push(piece.link.low, piece.link.high);
+      if (piece.isLeft) pair = links.length / 2;
+    } else {
+      const routes = yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
+      links.push(...routes.links);
+      separators.push(...routes.separators);
+    }
   }
   return { links: Int32Array.from(links), separators, pair };
-}
-
-function* constructPiece(
-  tree: NodeClient,
-  nodes: NewNodes,
-  piece: Piece,
-): Operation<Omit<Routes, 'pair'>> {
-  if (piece.kind === 'child') {
-    return { links: Int32Array.of(piece.link.low, piece.link.high), separators: [] };
-  }
-  return yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
 }
 
 /** Divides these children among as many internal nodes as they need. */

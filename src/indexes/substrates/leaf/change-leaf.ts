@@ -172,12 +172,13 @@ export function* removeItem(client: LeafClient, request: LeafRequest): Operation
   yield* retireOld(client, request);
 }
 
-/** The last batch of an operation under the lock: D[intent; writes; …; owner]. */
+/** The last batch of an operation under the lock: D[before; intent; writes; …; owner; behind]. */
 export function* carryOut(
   { pool }: LeafClient,
   request: LeafRequest,
   block: Address,
   before?: (batch: Batch) => void,
+  behind?: (batch: Batch) => void,
 ): Operation<void> {
   const { intent, slot, leaf, batch } = request;
   invariant(request.locked && slot !== NO_SLOT, 'a leaf is changed without its lock');
@@ -186,6 +187,7 @@ export function* carryOut(
   before?.(batch);
   intent.postWhole(pool.intents.address(pool.layout.nodeOf(leaf), slot), batch, block);
   intent.postWrites(batch);
+  behind?.(batch);
   // If the batch fails, its intent may be whole. Then this operation must not free the lock, and no
   // other may use the slot, which the lock names.
   request.locked = false;

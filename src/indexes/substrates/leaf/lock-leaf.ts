@@ -5,6 +5,7 @@ import { NO_SLOT } from '../../../pool/intents/intent-slots.ts';
 import { clientOf, freeHigh, isLocked } from '../../../pool/intents/lock-word.ts';
 import {
   type Address,
+  type Batch,
   highHalf,
   lowHalf,
   type Operation,
@@ -34,13 +35,14 @@ const HOMES_MAX = 8;
  * no older intent in the slot can be mistaken for this one's.
  *
  * When a split has claimed blocks, the READ covers the whole leaf, and the blocks are written
- * before the CAS: see `postFirstWrites`.
+ * before the CAS: see `postFirstWrites`. `postBehind` adds verbs that follow it even if it fails.
  */
 export function* lockLeaf(
   client: LeafClient,
   request: LeafRequest,
   attempt: number,
   blocks?: readonly Address[],
+  postBehind?: (batch: Batch) => void,
 ): Operation<boolean> {
   yield* takeTurn(client, request);
   if (request.turnDone) return false;
@@ -55,6 +57,7 @@ export function* lockLeaf(
   request.known = blocks ? span : neighbourhood;
   postEntries(client, request, blocks ? 0 : request.home, request.known, batch);
   if (request.joins) postHomesBehind(client, request);
+  postBehind?.(batch);
   yield batch;
   if (!swapped(words, SWAP_AT)) {
     yield* afterRefusal(client, request, attempt);
