@@ -1,4 +1,3 @@
-import { StepwellError } from '../errors.ts';
 import type { AsyncStore, Key, Store } from '../store/api.ts';
 import { invalid, shown } from '../store/arguments.ts';
 
@@ -30,12 +29,4 @@ export function checkPositive(name: string, value: unknown, isWhole = false): vo
 export function checkName(name: unknown): void {
   if (typeof name === 'string') return;
   throw invalid(`a name is a string, not ${shown(name)}`);
-}
-
-/** Raises SW_ABORTED. */
-export function refuseAborted(signal: AbortSignal | undefined): void {
-  if (!signal?.aborted) return;
-  throw new StepwellError('SW_ABORTED', 'the wait was aborted by its signal', {
-    cause: signal.reason,
-  });
 }

@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { StepwellError } from '../errors.ts';
+import { refuseAborted } from '../store/abortable.ts';
 import { invalid, shown } from '../store/arguments.ts';
-import { refuseAborted } from './host.ts';
 
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
@@ -28,7 +28,7 @@ export class Waiting {
     if (typeof waitMs !== 'number' || !(waitMs >= 0)) {
       throw invalid(`waitMs is 0 or more, in milliseconds: ${shown(waitMs)}`);
     }
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
     this.#what = what;
     this.#signal = signal;
     this.#end = performance.now() + waitMs;
@@ -50,6 +50,6 @@ export async function pauseFor(ms: number, signal: AbortSignal | undefined): Pro
   try {
     await setTimeout(Math.min(ms, TIMER_MAX_MS), undefined, { signal });
   } catch {
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
   }
 }

@@ -1,9 +1,9 @@
-import { unlessAborted } from '../store/abortable.ts';
+import { refuseAborted, unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Entry, Key } from '../store/api.ts';
 import { checkFlag, checkOptions, invalid } from '../store/arguments.ts';
 import { Namespace } from '../store/calls/namespace.ts';
 import { keyBytes } from '../store/keys.ts';
-import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
+import { type AnyStore, checkPositive, promised } from './host.ts';
 import { pauseFor } from './waiting.ts';
 
 const EVERY_MS = 100;
@@ -54,7 +54,7 @@ export async function* watch<V>(
   const look = lookerOf(promised(store) as AsyncStore<V>, watched);
   let before: Seen = new Map();
   for (let first = true; ; first = false) {
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
     const entries = await unlessAborted('the watch', signal, look);
     const { changes, seen } = compare(before, entries);
     before = seen;

@@ -60,7 +60,6 @@ export function poolParameters(
     regionBytes,
     regionsMax,
     clientsMax,
-    chunkBytes: CHUNK_BYTES,
     createdAt: Date.now(),
     poolId: Math.floor(Math.random() * 2 ** 52),
     ...(nodes > 1 ? { nodes } : {}),
@@ -96,7 +95,7 @@ export function formatSuperblock(parameters: PoolParameters): Uint8Array {
   const nodes = parameters.nodes ?? 1;
   put(SUPERBLOCK.regionsMax, parameters.regionsMax + (nodes - 1) * NODES_SCALE);
   put(SUPERBLOCK.clientsMax, parameters.clientsMax);
-  put(SUPERBLOCK.chunkBytes, parameters.chunkBytes);
+  put(SUPERBLOCK.chunkBytes, CHUNK_BYTES);
   put(SUPERBLOCK.createdAt, parameters.createdAt);
   put(SUPERBLOCK.poolId, parameters.poolId);
   put(SUPERBLOCK.regionCount, nodes);
@@ -144,7 +143,6 @@ export function parseSuperblock(
     regionsMax: get(SUPERBLOCK.regionsMax) % NODES_SCALE,
     ...(raised > 0 ? { regionsRaised: raised } : {}),
     clientsMax: get(SUPERBLOCK.clientsMax),
-    chunkBytes: get(SUPERBLOCK.chunkBytes),
     createdAt: get(SUPERBLOCK.createdAt),
     poolId: get(SUPERBLOCK.poolId),
     ...(nodes > 1 ? { nodes } : {}),
@@ -155,7 +153,12 @@ export function parseSuperblock(
   }
   const { regionsMax, regionsRaised: regionsNow = regionsMax } = parameters;
   const isSound = regionsNow >= regionsMax && isRegionCount(regionsNow, nodes);
-  if (!isSound || regions < 1 || regions > regionsNow || parameters.chunkBytes !== CHUNK_BYTES) {
+  if (
+    !isSound ||
+    regions < 1 ||
+    regions > regionsNow ||
+    get(SUPERBLOCK.chunkBytes) !== CHUNK_BYTES
+  ) {
     throw fail('SW_POOL_CORRUPT', 'has a superblock that contradicts itself');
   }
   if (memoryBytes < regions * parameters.regionBytes) {

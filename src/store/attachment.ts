@@ -27,10 +27,10 @@ export interface Attachment {
   each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void>;
   /** As `each`, with all items at a time and in step: their operations share doorbells. */
   together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
-  /** The pool's own memory, without a copy, where it is within reach. */
-  window(address: Address, bytes: number): Uint8Array | undefined;
-  /** The pool's words where they stand, where they are within reach. */
-  readonly inPlace: InPlace | undefined;
+  /** The pool's own memory, without a copy, if this thread can address it. */
+  window?(address: Address, bytes: number): Uint8Array;
+  /** The pool's words where they stand, likewise. */
+  readonly inPlace?: InPlace | undefined;
 }
 
 /** Runs an operation in a section of its own: nothing that it meets is used again meanwhile. */

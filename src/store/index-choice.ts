@@ -1,4 +1,3 @@
-import { StepwellError } from '../errors.ts';
 import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
 import { kindNamed } from '../indexes/kinds.ts';
 import { WITHOUT } from '../indexes/substrates/parameters.ts';
@@ -44,10 +43,7 @@ function refuseUnknown({ manifest, parameterNames }: IndexKind, parameters: obje
   const unknown = Object.keys(parameters).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const names = known.filter((name) => name !== 'seed').join(', ');
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
-  );
+  throw invalid(`the index ${manifest.name} has no parameter ${unknown}; there is ${names}`);
 }
 
 function wishesOf({ flags }: IndexKind, parameters: object): IndexWish['wishes'] {

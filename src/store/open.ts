@@ -1,5 +1,5 @@
 import { publish } from '../diagnostics.ts';
-import { hasCode, StepwellError } from '../errors.ts';
+import { StepwellError } from '../errors.ts';
 import { abortable, checkSignal } from './abortable.ts';
 import {
   type OwnClient,
@@ -48,8 +48,15 @@ import { isRemote } from './remote/address.ts';
 import { attachAlone, createRemote, destroyRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
-import { checkClientOptions, checkStoreName, mayBeThere, namesStore } from './store-in-pool.ts';
+import {
+  checkClientOptions,
+  checkStoreName,
+  namesStore,
+  refuseUnlessBusy,
+  refuseUnlessThere,
+} from './store-in-pool.ts';
 import { formatOf } from './values.ts';
+import { unsupported } from './arguments.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -124,8 +131,7 @@ function creatingNothing(options: OpenOptions): OpenOptions {
 /** It would do nothing but keep writes from their shortest way. */
 function refuseDelegation({ delegation }: OpenOptions): void {
   if (!delegation) return;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
+  throw unsupported(
     'delegation is for tcp: and tls: pools: in memory each call ends before the next one begins, ' +
       'so none is in flight to share verbs with; leave the option out',
   );
@@ -185,7 +191,12 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
   }
-  const isNew = makesPool(location, options);
+  let isNew = true;
+  try {
+    createNew(location, options);
+  } catch (error) {
+    isNew = refuseUnlessThere(error, options);
+  }
   if (!namesStore(options)) return isNew;
   try {
     performSync(url, 'make', options);
@@ -196,23 +207,11 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   }
 }
 
-/** False when there is a pool, and a store in it was asked for. */
-function makesPool(location: FileLocation, options: OpenOptions): boolean {
-  try {
-    createNew(location, options);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
-    throw error;
-  }
-}
-
-/** A pool that another client has opened meanwhile stays. */
 function destroyUnused(url: string): void {
   try {
     destroySync(url);
   } catch (error) {
-    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
+    refuseUnlessBusy(error);
   }
 }
 
@@ -394,29 +393,22 @@ function ownLocalClient(url: AnyPool, options: OpenOptions): OwnClient {
   };
 }
 
-/** @internal */
-export interface Attachment {
-  client: LocalClient;
-  handle: HandleObject;
-  text: string;
-}
-
 /**
  * A client of its own, or the one that this thread's stores of the pool share.
  *
  * @internal
  */
 export function attach(
-  url: string | PoolHandle,
+  url: AnyPool,
   options: OpenOptions,
   isShared = false,
-): Attachment {
+): { client: LocalClient; handle: HandleObject; text: string } {
   const { place, ...named } = locate(url, options);
   return { client: ThreadClients.ofThread().attach(place, options, isShared), ...named };
 }
 
 function locate(
-  url: string | PoolHandle,
+  url: AnyPool,
   options: OpenOptions,
 ): { place: PoolPlace; handle: HandleObject; text: string } {
   const pool = poolOf(url);

@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { StepwellError } from '../errors.ts';
+import { hasCode, StepwellError } from '../errors.ts';
 import type { ClientSettings, Index, IndexKind } from '../indexes/contract.ts';
 import {
   findOrCreateStore,
@@ -17,7 +17,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
-import { checkFlag, checkFunction, invalid, shown } from './arguments.ts';
+import { checkFlag, checkFunction, invalid, shown, unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundSettings, refuseDelegation, refuseOtherBound } from './eviction/bound-settings.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
@@ -70,7 +70,7 @@ function checkWaits({ hotspots = 0, lockTimeoutMs = 1 }: OpenOptions): void {
 
 export function clientName({ client }: OpenOptions): string {
   if (client !== undefined && typeof client !== 'string') {
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'a client name is a string');
+    throw invalid('a client name is a string');
   }
   const name = client ?? basename(process.argv[1] ?? 'node');
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
@@ -150,14 +150,14 @@ function refuseWithout(what: 'delegation' | 'hotspots', store: string, { manifes
   const why = `store ${store} has the index ${manifest.name}, which has no ${what}`;
   const others = INDEX_KINDS.filter((kind) => kind.manifest[what]);
   const names = others.map((kind) => kind.manifest.name).join(', ');
-  throw new StepwellError('SW_UNSUPPORTED', `${why}: ${names} have`);
+  throw unsupported(`${why}: ${names} have`);
 }
 
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkStoreName(name: unknown): string {
   const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
   if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
+    throw invalid(`a store name has 1..${STORE_NAME_BYTES} bytes`);
   }
   return name;
 }
@@ -167,10 +167,20 @@ export function namesStore({ store, index }: OpenOptions): boolean {
   return store !== undefined || index !== undefined;
 }
 
-/** Whether `create` may use a pool that is there: for a store, if nothing is said of its sizes. */
-export function mayBeThere(options: OpenOptions): boolean {
+/**
+ * Raises an error of `create`, unless there is a pool that it may use: it makes a store, and the
+ * options name no sizes. Returns that the pool is not new.
+ */
+export function refuseUnlessThere(error: unknown, options: OpenOptions): false {
   const { size, regionSize, maxClients } = options;
-  return namesStore(options) && (size ?? regionSize ?? maxClients) === undefined;
+  const mayBeThere = namesStore(options) && (size ?? regionSize ?? maxClients) === undefined;
+  if (mayBeThere && hasCode(error, 'SW_POOL_EXISTS')) return false;
+  throw error;
+}
+
+/** For a new pool that is destroyed, because its store cannot be made: others may have opened it. */
+export function refuseUnlessBusy(error: unknown): void {
+  if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
 }
 
 /**

@@ -5,7 +5,7 @@ import type { Request } from '../indexes/substrates/request.ts';
 import { CODEC_ASCII, CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
 import type { Scratch } from '../verbs/index.ts';
 import type { Encoding, Value } from './api.ts';
-import { invalid, shown } from './arguments.ts';
+import { invalid, shown, unsupported } from './arguments.ts';
 import type { AnyCodec, AnyOptions } from './open-options.ts';
 
 /** How a store keeps values of any type. `reads` is what `decode` takes. */
@@ -84,11 +84,7 @@ function loadMsgpackr(): { Packr: new (options: object) => Packr } {
     return createRequire(HERE)('msgpackr');
   } catch (cause) {
     const remedy = 'run npm install msgpackr beside the program, or use values: json or v8';
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
-      `values: 'msgpack' needs the package msgpackr: ${remedy}`,
-      { cause },
-    );
+    throw unsupported(`values: 'msgpack' needs the package msgpackr: ${remedy}`, { cause });
   }
 }
 

@@ -386,8 +386,8 @@ export class Membership {
 
   #stateWord(state: number, incarnation: number, row: number): bigint {
     const { namespace, tid } = this.thread;
-    const fields = [state, incarnation, namespace, tid, this.#locked.has(row) ? 1 : 0];
-    return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
+    const lock = this.#locked.has(row) ? 1 : 0;
+    return packFields([state, incarnation, namespace, tid, lock], STATE_FIELDS);
   }
 
   /** Writes the row except epoch, floor and stores, which are 0 in a free row. */
@@ -453,10 +453,7 @@ function lockedElsewhere(): StepwellError {
 }
 
 function freeWord(incarnation: number): bigint {
-  return packFields([
-    [FREE, 2],
-    [incarnation, 16],
-  ]);
+  return packFields([FREE, incarnation], STATE_FIELDS);
 }
 
 /** The stores that a row's word names. */

@@ -4,6 +4,7 @@ import { clientWord } from '../clients/client-word.ts';
 import type { Membership } from '../clients/membership.ts';
 import { control } from '../control.ts';
 import {
+  CHUNK_BYTES,
   CLIENTS_PER_INTENT_CHUNK,
   INTENT_BYTES,
   INTENTS_PER_CLIENT,
@@ -118,7 +119,7 @@ export class IntentSlots {
     const group = groupOf(id);
     const { incarnation } = this.#membership;
     const own = ownedWord(CHUNK_INTENTS, 0, group, { owner: id, incarnation });
-    const chunk = yield* this.#chunks.takeSpan(own, 1, this.#layout.parameters.chunkBytes, node);
+    const chunk = yield* this.#chunks.takeSpan(own, 1, CHUNK_BYTES, node);
     const word = this.#layout.intentChunkWord(group, node);
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
     if (isFirst) {

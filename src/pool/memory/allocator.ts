@@ -15,6 +15,7 @@ import {
   blocksWord,
   CHUNK_BLOCKS,
   CHUNK_PREPARING,
+  type ChunkOwner,
   freeBlocks,
   holdsBlocks,
   isCarved,
@@ -77,8 +78,8 @@ export class Allocator {
   freed = 0;
   /** Whether this client has emptied a chunk since it last looked for empty chunks. */
   hasEmptied = false;
-  #owner = 0;
-  #incarnation = 0;
+  /** This client as the words of chunks name it. */
+  client: ChunkOwner = { owner: 0, incarnation: 0 };
   /** Whether this client may claim: it has announced an epoch. */
   #isOnline = false;
   /** The phase of sweeps that it read when it announced the epoch. */
@@ -101,18 +102,8 @@ export class Allocator {
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
-    this.spans = new Spans(layout, chunks);
+    this.spans = new Spans(layout, chunks, this);
     this.#returning = new FreedBlocks(layout, chunks);
-  }
-
-  own(owner: number, incarnation: number): void {
-    this.#owner = owner;
-    this.#incarnation = incarnation;
-    this.spans.own(owner, incarnation);
-  }
-
-  get client(): { owner: number; incarnation: number } {
-    return { owner: this.#owner, incarnation: this.#incarnation };
   }
 
   /**
@@ -385,7 +376,8 @@ export class Allocator {
 
   /** Clients that choose the same chunk begin claiming at different blocks. */
   #enteredBeside(sizeClass: SizeClass, chunk: number): { chunk: number; next: number } {
-    return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
+    const start = Math.imul(this.client.owner, 0x9e3779b1) >>> 8;
+    return { chunk, next: start % sizeClass.blocks };
   }
 
   *#takeChunk(sizeClass: SizeClass, spared: number): Operation<{ chunk: number; next: number }> {

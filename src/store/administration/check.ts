@@ -8,20 +8,9 @@ import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { BLOCK_FREE, isCurrentState } from '../../pool/memory/block-state.ts';
-import {
-  CHUNK_BLOCKS,
-  CHUNK_DRAINING,
-  CHUNK_EMPTIED,
-  CHUNK_FREE,
-  CHUNK_INTENTS,
-  CHUNK_PREPARING,
-  CHUNK_SPAN,
-  holdsBlocks,
-  isFor,
-  unpackChunk,
-} from '../../pool/memory/chunk-word.ts';
+import { holdsBlocks, isFor, isKnownState, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
@@ -35,16 +24,6 @@ import {
 } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckOptions, CheckReport } from '../reports.ts';
-
-const CHUNK_STATES = [
-  CHUNK_BLOCKS,
-  CHUNK_DRAINING,
-  CHUNK_EMPTIED,
-  CHUNK_FREE,
-  CHUNK_INTENTS,
-  CHUNK_PREPARING,
-  CHUNK_SPAN,
-];
 
 /** Maximum number of problems to report; any others are left out. */
 const PROBLEMS_LISTED_MAX = 1000;
@@ -136,9 +115,8 @@ function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> 
 }
 
 function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
-  const { chunkBytes } = pool.layout.parameters;
   return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
-    return { index: kind || 'unknown', chunks, bytes: chunks * chunkBytes };
+    return { index: kind || 'unknown', chunks, bytes: chunks * CHUNK_BYTES };
   });
 }
 
@@ -175,7 +153,11 @@ function* checkStore(
   return found;
 }
 
-interface WalkedStore extends Walked {
+/** A store whose reachable blocks have all been visited. */
+interface WalkedStore {
+  index: Index;
+  /** Whether dead clients cannot have left unreachable blocks. */
+  isSwept: boolean;
   report: CheckReport['stores'][number];
   /** Blocks in use that no key reaches and that this client does not hold. */
   unreached?: { blocks: number; bytes: number };
@@ -276,10 +258,14 @@ class BlockAccounts {
         const walked = this.#walked.get(word.catalog);
         if (walked === undefined) continue;
         const others = unreached.filter(({ address }) => !own.has(address));
-        if (others.length > 0) noteUnreached(walked, others.length, word.units);
+        if (others.length > 0) {
+          walked.unreached ??= { blocks: 0, bytes: 0 };
+          walked.unreached.blocks += others.length;
+          walked.unreached.bytes += others.length * word.units * UNIT_BYTES;
+        }
         if (use(word.catalog) === 'none') yield* this.#lost.look(walked, word.units, others);
       }
-      if (!CHUNK_STATES.includes(word.state)) {
+      if (!isKnownState(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }
@@ -332,12 +318,6 @@ class BlockAccounts {
   }
 }
 
-function noteUnreached(store: WalkedStore, blocks: number, units: number): void {
-  store.unreached ??= { blocks: 0, bytes: 0 };
-  store.unreached.blocks += blocks;
-  store.unreached.bytes += blocks * units * UNIT_BYTES;
-}
-
 const HEADERS_AT_ONCE = 256;
 /** In a damaged index each search may fail slowly. After this many failures, stop searching. */
 const FAILED_SEARCHES_MAX = 8;
@@ -346,13 +326,6 @@ const FAILED_SEARCHES_MAX = 8;
 interface UnreachedBlock {
   address: Address;
   state: number;
-}
-
-/** A store whose reachable blocks have all been visited. */
-interface Walked {
-  index: Index;
-  /** Whether dead clients cannot have left unreachable blocks. */
-  isSwept: boolean;
 }
 
 /**
@@ -377,7 +350,7 @@ class UnreachableRecords {
   }
 
   /** Looks for lost records in the store's blocks of one size. */
-  *look(store: Walked, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
+  *look(store: WalkedStore, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
     const { index } = store;
     const request = index.newRequest();
     const headers = new Scratch(HEADER_BYTES * HEADERS_AT_ONCE);
@@ -396,7 +369,7 @@ class UnreachableRecords {
   }
 
   *#lookAt(
-    { index, isSwept }: Walked,
+    { index, isSwept }: WalkedStore,
     request: Request,
     units: number,
     { address, state }: UnreachedBlock,

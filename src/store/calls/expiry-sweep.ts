@@ -1,5 +1,6 @@
+import { publish, ResizeNews } from '../../diagnostics.ts';
 import { hasCode } from '../../errors.ts';
-import type { Index, IndexWalk } from '../../indexes/contract.ts';
+import { type Index, type IndexWalk, resizesOf } from '../../indexes/contract.ts';
 import { walkOf } from '../../indexes/traversal/walk.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
@@ -63,6 +64,27 @@ export class ExpirySweep {
   /** Whether most records that the last steps met had expired. */
   get areMostExpired(): boolean {
     return this.#areMostExpired;
+  }
+
+  /**
+   * Has `run` run a turn again and again, until it returns undefined. The timers do not keep the
+   * process alive. A failure is ignored: the store's calls meet the same trouble, and raise it.
+   */
+  repeat(store: string, run: () => Promise<number | undefined> | number | undefined): void {
+    const resizes = new ResizeNews(store, () => resizesOf(this.#index));
+    const wait = (pause: number) => setTimeout(runTurn, pause).unref();
+    const runTurn = async () => {
+      try {
+        const records = await run();
+        if (records === undefined) return;
+        if (records > 0) publish('expire', () => ({ store, records }));
+        resizes.look();
+        wait(this.pause);
+      } catch {
+        wait(FAILED_PAUSE_MS);
+      }
+    };
+    wait(this.pause);
   }
 
   /** A turn, if one is due; returns how many records it took out. */
@@ -191,23 +213,4 @@ export class ExpirySweep {
     this.#evictor?.removed(request);
     return request.displaced;
   }
-}
-
-/**
- * Runs a turn again and again. Each turn returns the pause before the next one, or undefined to
- * stop. The timers do not keep the process alive. A failure is ignored: the store's calls meet the
- * same trouble, and raise it.
- */
-export function runTurns(
-  firstPause: number,
-  turn: () => Promise<number | undefined> | number | undefined,
-): void {
-  const wait = (pause: number) => setTimeout(run, pause).unref();
-  const run = async () => {
-    const pause = await Promise.resolve()
-      .then(turn)
-      .catch(() => FAILED_PAUSE_MS);
-    if (pause !== undefined) wait(pause);
-  };
-  wait(firstPause);
 }

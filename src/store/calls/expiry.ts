@@ -1,6 +1,6 @@
 import { type Expiry, TIME_MAX } from '../../records/times.ts';
 import type { ExpiryOptions } from '../api.ts';
-import { checkOptions, invalid, shown } from '../arguments.ts';
+import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
 
 /** The longest time to live, some 4,000 years: with the time of day it still fits a record. */
 const TTL_MAX = TIME_MAX / 2;
@@ -77,6 +77,6 @@ function checkedTime(expiresAt: unknown): number {
 }
 
 function checkSliding(sliding: unknown, ttlMs: unknown): void {
-  if (typeof sliding !== 'boolean') throw invalid(`sliding is true or false: ${shown(sliding)}`);
+  checkFlag('sliding', sliding);
   if (sliding && ttlMs === undefined) throw invalid('sliding expiry needs ttlMs');
 }

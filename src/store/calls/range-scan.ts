@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import {
   type Index,
   type IndexScan,
@@ -18,6 +17,7 @@ import { isEmptyRange, rangeBehind, rangeFrom, rangeOf } from './key-range.ts';
 import type { Namespace } from './namespace.ts';
 import type { RecordAccess } from './record-access.ts';
 import { foundKey, type ResultBuilder } from './result-builders.ts';
+import { unsupported } from '../arguments.ts';
 
 /** The part of each record that a scan reads. */
 export type Part = 'records' | 'keys';
@@ -50,10 +50,7 @@ export function planScan<T>(
 export function orderedIndex(index: Index, store: string): OrderedIndex {
   if (isOrdered(index)) return index;
   const why = `store ${store} has the index ${index.manifest.name}, whose keys have no order`;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
-    `${why}; create it with the index chime or hstore for ranges`,
-  );
+  throw unsupported(`${why}; create it with the index chime or hstore for ranges`);
 }
 
 /**
@@ -149,26 +146,19 @@ export class RangeScan<T> {
     this.#at = end;
     if (from > 0 || end < met.length) return met.slice(from, end);
     // All of them: the list itself, which is not used again.
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     return met;
   }
 
   /** Reads the next records, maybe none. Only when all that was read has been taken. */
   *step(): Operation<void> {
     const { attachment, meter } = this.#access;
-    yield* attachment.enter();
-    try {
-      yield* this.#readNext();
-    } finally {
-      attachment.exit();
-    }
+    yield* inSection(attachment, () => this.#readNext());
     meter.countScanned(this.#met.length);
   }
 
   *#readNext(): Operation<void> {
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     if (this.#steps === undefined) return;
     this.#room = this.#left;
     this.#builder.begin();
@@ -199,9 +189,13 @@ export class RangeScan<T> {
   /** Goes on at `key`, or with the whole range where the key is before it. */
   seek(key: Uint8Array): void {
     if (this.#left === 0) return;
+    this.#forgetMet();
+    this.#steps = this.#begin(rangeFrom(this.#range, key));
+  }
+
+  #forgetMet(): void {
     this.#met = [];
     this.#at = 0;
-    this.#steps = this.#begin(rangeFrom(this.#range, key));
   }
 
   #begin(range: KeyRange): IndexScan | undefined {
@@ -212,8 +206,7 @@ export class RangeScan<T> {
   /** Nothing comes any more, also after a seek. */
   end(): void {
     this.#left = 0;
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     this.#steps = undefined;
   }
 }

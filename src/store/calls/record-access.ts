@@ -14,17 +14,17 @@ import type { Meter } from '../../pool/clients/meter.ts';
 import { bytesBound } from '../../records/codec.ts';
 import { type Expiry, NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Encoding, ExpiryOptions, Key, Value } from '../api.ts';
-import type { Attachment } from '../attachment.ts';
+import type { ExpiryOptions, Key, Value } from '../api.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import type { NearSettings } from '../near/near-cache.ts';
 import { NearReads } from '../near/near-reads.ts';
 import { provingIndex } from '../near/near-settings.ts';
-import { decodeValue, type Format } from '../values.ts';
+import { decodeValue } from '../values.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
 import { FullPool, ReclaimProgress } from './full-pool.ts';
-import type { Namespace } from './namespace.ts';
+import type { Coding } from './result-builders.ts';
 
 /** Idle requests: more than a gateway has in flight; making one takes longer than a read. */
 const KEPT_MAX = 1024;
@@ -36,14 +36,10 @@ const OTHERS_KEPT_BYTES = 256 * 1024;
 const SMALL_KEPT_BYTES = 8 * 1024;
 
 /** How a store was opened. */
-export interface CallSettings {
+export interface CallSettings extends Coding {
   name: string;
-  keys: Encoding;
-  values: Format;
-  /** The keys that the calls are about, if not all. */
-  namespace?: Namespace | undefined;
   /** Whether calls in flight on one key share verbs. */
-  delegation: boolean;
+  delegation?: boolean;
   /** Whether the calls may only read. */
   readOnly?: boolean | undefined;
   /** How long records live whose writes do not say. */
@@ -315,19 +311,10 @@ export class RecordAccess {
    * by one that is no longer; nor when its condition stores nothing.
    */
   *#refuses(request: Request, condition: Condition, evictor: Evictor): Operation<boolean> {
-    const isThere = yield* this.#hasRecord(request);
+    const isThere = yield* inSection(this.attachment, () => this.index.search(request));
     const isLive = isThere && !this.index.records.isExpired(request);
     if (isLive ? condition === IF_ABSENT : !addsKeys(condition)) return false;
     return yield* evictor.isStillShut(request, isThere);
-  }
-
-  *#hasRecord(request: Request): Operation<boolean> {
-    yield* this.attachment.enter();
-    try {
-      return yield* this.index.search(request);
-    } finally {
-      this.attachment.exit();
-    }
   }
 
   *#writeNow(

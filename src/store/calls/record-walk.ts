@@ -64,16 +64,12 @@ export class RecordWalk<V> {
     const { attachment, index, meter, settings } = this.#access;
     const { namespace } = settings;
     builder.begin();
-    yield* attachment.enter();
-    try {
-      yield* this.#walk.next((request, keyBytes) => {
-        if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
-        if (request.found.codec === CODEC_STATE) return;
-        if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
-      }, keysOnly);
-    } finally {
-      attachment.exit();
-    }
+    const visit = (request: Request, keyBytes: number) => {
+      if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
+      if (request.found.codec === CODEC_STATE) return;
+      if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
+    };
+    yield* inSection(attachment, () => this.#walk.next(visit, keysOnly));
     const group = builder.end();
     if (!clears) meter.countScanned(group.length);
     return group;

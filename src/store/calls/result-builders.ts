@@ -25,6 +25,7 @@ export interface ResultBuilder<T> {
 export interface Coding {
   keys: Encoding;
   values: Format;
+  /** The keys that the calls are about, if not all. */
   namespace?: Namespace | undefined;
 }
 

@@ -1,14 +1,13 @@
-import { publish, ResizeNews } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
-import { type Index, resizesOf } from '../../indexes/contract.ts';
+import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { Address, InPlace, Operation, TrafficCounters } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
-import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import type { OpenedPool, PoolIdentity, PoolPlace } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
@@ -150,15 +149,11 @@ export class LocalClient {
     const attachment = new LocalAttachment(this.pool, store);
     const evictor = bounded && new Evictor(bounded, index, attachment, store.name);
     const sweep = new ExpirySweep(attachment, index, evictor);
-    const resizes = new ResizeNews(store.name, () => resizesOf(index));
-    runTurns(sweep.pause, () => {
+    sweep.repeat(store.name, () => {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;
       try {
-        const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
-        if (records > 0) publish('expire', () => ({ store: store.name, records }));
-        resizes.look();
-        return sweep.pause;
+        return attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
       } finally {
         this.pool.rest();
       }

@@ -1,5 +1,4 @@
 import { type InspectOptions, inspect } from 'node:util';
-import type { Index } from '../../indexes/contract.ts';
 import type { LocalPool } from '../../pool/local-pool.ts';
 import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type {
@@ -57,7 +56,6 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #attachment: LocalAttachment;
   readonly #calls: StoreCalls<V>;
   readonly #settings: StoreSettings;
-  readonly #index: Index;
   readonly #opened: OpenedStore;
   readonly #closing: Closing;
   /** Each for all scans, whose steps end before the call that they are of. */
@@ -76,15 +74,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     this.#closing = closing;
     const { index, bounded } = opened;
     this.#opened = opened;
-    this.#index = index;
     this.#settings = settings;
     this.#attachment = attachment;
-    this.#calls = new StoreCalls<V>(
-      this.#attachment,
-      index,
-      { ...settings, delegation: false },
-      bounded,
-    );
+    this.#calls = new StoreCalls<V>(attachment, index, settings, bounded);
     this.#pairs = pairBuilder(settings);
     this.#keys = keyBuilder(settings);
     this.#values = valueBuilder(settings.values);
@@ -275,11 +267,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
 
   #scan<T>(range: ScanOptions, part: 'records' | 'keys', builder: ResultBuilder<T>): Scan<T> {
     this.#attachment.refuseClosed();
-    return new SharedScan(
-      this.#attachment,
-      this.#calls,
-      planScan(range, part, builder, this.#settings.namespace),
-    );
+    const plan = planScan(range, part, builder, this.#settings.namespace);
+    return new SharedScan(this.#attachment, this.#calls, plan);
   }
 
   scan(range: ScanOptions = {}): Scan<[Key, V]> {
@@ -356,7 +345,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    const { manifest } = this.#index;
+    const { manifest } = this.#opened.index;
     return inspected('Store', this, manifest.name, this.#attachment.closed, options);
   }
 }
@@ -526,7 +515,7 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 }
 
-forwardCalls(PromisedStore);
+forwardCalls(PromisedStore, StoreCalls);
 
 async function* promised<T>(
   items: Iterable<T>,

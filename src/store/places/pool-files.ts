@@ -38,6 +38,7 @@ import {
   type PoolPlace,
   writeSuperblock,
 } from './pool-place.ts';
+import { unsupported } from '../arguments.ts';
 
 /**
  * Pools take memory as they fill; these bounds only keep a mistake from filling the machine. That
@@ -192,7 +193,7 @@ export function filePlace(path: string, url: string): PoolPlace {
     const parameters = parseSuperblock(head.subarray(0, bytes), Number(size), url);
     if (parameters.nodes !== undefined) {
       const why = `holds a part of a pool over ${parameters.nodes} memory nodes`;
-      throw new StepwellError('SW_UNSUPPORTED', `${url} ${why}; open it as tcp://…`);
+      throw unsupported(`${url} ${why}; open it as tcp://…`);
     }
     return {
       identity: `${dev} ${ino} ${parameters.poolId}`,

@@ -6,6 +6,7 @@ import type { PoolParameters } from '../../pool/layout.ts';
 import { formatSuperblock, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { Batch, Scratch } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
+import { unsupported } from '../arguments.ts';
 
 type Place = string | PoolHandle;
 
@@ -49,7 +50,7 @@ export function parseUrl(url: unknown): Location {
   const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
   if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
     if (process.platform !== 'linux') {
-      throw new StepwellError('SW_UNSUPPORTED', 'shm: pools need Linux; use file: or memory:');
+      throw unsupported('shm: pools need Linux; use file: or memory:');
     }
     return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
   }
@@ -58,7 +59,7 @@ export function parseUrl(url: unknown): Location {
     return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
   }
   if (scheme === 'tcp' || scheme === 'tls' || scheme === 'ucx') {
-    throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
+    throw unsupported(`${url} is over a network: only open reaches it`);
   }
   throw new StepwellError(
     'SW_INVALID_URL',

@@ -1,9 +1,16 @@
 import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 import { kindNamed, kindOf } from '../../indexes/kinds.ts';
-import { checkSignal } from '../abortable.ts';
+import { checkSignal, refuseAborted } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
-import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
+import {
+  checkFlag,
+  checkFunction,
+  checkOptions,
+  invalid,
+  shown,
+  unsupported,
+} from '../arguments.ts';
 import { boundSettings } from '../eviction/bound-settings.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
@@ -110,15 +117,14 @@ interface Source {
 /** Raises what cannot be copied to. */
 function targetOf(to: string): FileLocation {
   if (isRemote(to)) {
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
+    throw unsupported(
       `${to}: a copy is made in a file, which a memory node then lends: copy to file:PATH on its ` +
         'machine, and start stepwell memory-node --file PATH',
     );
   }
   const location = parseUrl(to);
   if (location.kind === 'memory') {
-    throw new StepwellError('SW_UNSUPPORTED', 'a memory: pool ends with this process');
+    throw unsupported('a memory: pool ends with this process');
   }
   const path = guardIo(to, location.path, () => linkTarget(location.path), 'create');
   if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(to);
@@ -185,7 +191,7 @@ async function copyStore(
     });
     try {
       return await copyRecords(from, to, (records) => {
-        if (signal?.aborted) throw aborted(signal);
+        refuseAborted('the copy', signal);
         // So that no other creator takes the draft for one that was left.
         utimesSync(draft, new Date(), new Date());
         onProgress?.(name, records);
@@ -196,10 +202,6 @@ async function copyStore(
   } finally {
     await from.close();
   }
-}
-
-function aborted({ reason }: AbortSignal): StepwellError {
-  return new StepwellError('SW_ABORTED', 'the copy was aborted by its signal', { cause: reason });
 }
 
 async function copyRecords(

@@ -5,7 +5,7 @@ import { loadLibc } from '../../fabrics/shared/libc.ts';
 import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
 import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
-import { checkOptions } from '../arguments.ts';
+import { checkOptions, invalid, unsupported } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { attach } from '../open.ts';
 import { parseUrl } from '../places/pool-place.ts';
@@ -32,7 +32,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     const why = 'threads that have it would not get its new buffers';
-    throw new StepwellError('SW_UNSUPPORTED', `a memory: pool cannot grow: ${why}; make it larger`);
+    throw unsupported(`a memory: pool cannot grow: ${why}; make it larger`);
   }
   const { client } = attach(url, { create: false });
   const { pool } = client;
@@ -42,7 +42,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
     const regions = regionsForSize(options.size, parameters);
     if (regions <= pool.layout.regionsMax) {
       const why = `${url} may hold ${before} bytes already; a pool cannot be made smaller`;
-      throw new StepwellError('SW_INVALID_ARGUMENT', why);
+      throw invalid(why);
     }
     whileNotLent(location.path, url, { regions, regionBytes: parameters.regionBytes }, () => {
       pool.run(pool.chunks.raiseMaximum(regions));
@@ -60,8 +60,7 @@ export async function grow(url: string, options: { size: number }): Promise<Grow
 
 function refuseRemote(url: string): void {
   if (!isRemote(url)) return;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
+  throw unsupported(
     `${url} has the memory of its nodes: of one node that lends a file, stepwell grow file:PATH ` +
       'on its machine; else stepwell copy makes a larger pool of it',
   );
@@ -90,7 +89,7 @@ function whileNotLent(
     if (locks !== undefined && !libc.lock(fd)) {
       if (regions > NODE_REGIONS_MAX) {
         const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
-        throw new StepwellError('SW_INVALID_ARGUMENT', `${why}: ${url} cannot have ${regions}`);
+        throw invalid(`${why}: ${url} cannot have ${regions}`);
       }
       const errno = libc.allocate(fd, regions * regionBytes);
       if (errno !== 0) throw fileSystemRefused(path, errno);

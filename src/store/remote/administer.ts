@@ -6,12 +6,11 @@ import { ERASE, PAGES } from '../../fabrics/tcp/node-methods.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
-import { parseSuperblock } from '../../pool/superblock.ts';
 import { runRemote, waitFor } from '../../verbs/index.ts';
 import { type OwnClient, type PoolClient, taskNamed } from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
 import type { PoolReport } from '../reports.ts';
-import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
+import { clientName, namesStore, refuseUnlessBusy, refuseUnlessThere } from '../store-in-pool.ts';
 import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import {
   attachRemote,
@@ -24,13 +23,14 @@ import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './
 import {
   digestOf,
   headKind,
-  parseDraft,
   parseMark,
+  poolIn,
   readHead,
   readImages,
   refusalOf,
 } from './node-heads.ts';
 import { inFlight, RemoteClients } from './remote-clients.ts';
+import { invalid } from '../arguments.ts';
 
 /** Records that a check looks at together. */
 const CHECKED_AT_ONCE = 128;
@@ -40,7 +40,7 @@ export async function attachAlone(url: string, options: OpenOptions): Promise<Ow
   const location = parseRemote(url);
   const credentials = credentialsOf(location, options);
   const name = clientName(options);
-  const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
+  const { pool, fabric } = await attachRemote(location, credentials, options, name);
   const client: PoolClient = {
     pool,
     url: location.url,
@@ -92,39 +92,18 @@ function unlessUnknown(error: unknown): Uint8Array {
 export async function createRemote(url: string, options: OpenOptions): Promise<boolean> {
   const location = parseRemote(url);
   const wanted = { ...options, store: options.store ?? location.store };
-  const isNew = await makesPool(location, url, wanted);
+  const isNew = await createEmpty(location, url, wanted).then(
+    () => true,
+    (error: unknown) => refuseUnlessThere(error, wanted),
+  );
   if (!namesStore(wanted)) return isNew;
   try {
     const client = await attachAlone(url, { ...wanted, create: false });
     await Promise.resolve(client.perform('make', wanted)).finally(() => client.close());
     return isNew;
   } catch (error) {
-    if (isNew) await destroyUnused(location.url, options);
+    if (isNew) await destroyRemote(location.url, options).catch(refuseUnlessBusy);
     throw error;
-  }
-}
-
-/** False when there is a pool, and a store in it was asked for. */
-async function makesPool(
-  location: RemoteLocation,
-  url: string,
-  options: OpenOptions,
-): Promise<boolean> {
-  try {
-    await createEmpty(location, url, options);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
-    throw error;
-  }
-}
-
-/** A pool that another client has opened meanwhile stays. */
-async function destroyUnused(url: string, options: OpenOptions): Promise<void> {
-  try {
-    await destroyRemote(url, options);
-  } catch (error) {
-    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
   }
 }
 
@@ -136,10 +115,7 @@ async function createEmpty(
   await connected(location, options, async (fabric) => {
     const [{ regionBytes }] = fabric.welcomes;
     if ((options.regionSize ?? regionBytes) !== regionBytes) {
-      throw new StepwellError(
-        'SW_INVALID_ARGUMENT',
-        `the memory nodes of ${url} have regions of ${regionBytes} bytes`,
-      );
+      throw invalid(`the memory nodes of ${url} have regions of ${regionBytes} bytes`);
     }
     const parameters = newParameters(fabric, options, url);
     const head = await createOnNodes(fabric, parameters, location.url);
@@ -158,7 +134,7 @@ export async function destroyRemote(
   const location = parseRemote(url);
   if (location.store !== undefined) {
     const why = `names the store ${location.store}; a pool goes as a whole: ${location.url}`;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `${url} ${why}`);
+    throw invalid(`${url} ${why}`);
   }
   await connected(location, options, (fabric) => destroyOnNodes(fabric, location.url, force));
 }
@@ -203,18 +179,10 @@ export async function destroyOnNodes(
   }
 }
 
-/** The pool that this head belongs to, published or not; undefined when it is blank. */
-function poolOf(head: Uint8Array, url: string): PoolParameters | undefined {
-  const kind = headKind(head);
-  if (kind === 'blank') return undefined;
-  if (kind === 'draft') return parseDraft(head, url);
-  return parseSuperblock(head, Number.POSITIVE_INFINITY, url);
-}
-
 /** A pool that is damaged, or of another version, may be removed by force. */
 function poolByForce(head: Uint8Array, url: string): PoolParameters | undefined {
   try {
-    return poolOf(head, url);
+    return poolIn(head, url);
   } catch (error) {
     if (hasCode(error, 'SW_POOL_FOREIGN')) throw error;
     return undefined;
@@ -226,7 +194,7 @@ async function unusedPool(
   head: Uint8Array,
   url: string,
 ): Promise<PoolParameters | undefined> {
-  const pool = poolOf(head, url);
+  const pool = poolIn(head, url);
   if (pool === undefined) {
     await refuseLeftParts(fabric, url);
     return undefined;

@@ -22,37 +22,30 @@ import {
   readImages,
   refusalOf,
 } from './node-heads.ts';
+import { invalid } from '../arguments.ts';
 
-/** The session of a store before this one, and the pool that it was in. */
-export interface Former {
-  session: number;
-  poolId: number;
-}
-
-/** Connects to all nodes of a pool, makes the pool when it may, and takes a row as its client. */
+/**
+ * Connects to all nodes of a pool, makes the pool when it may, and takes a row as its client.
+ * `former` is the client of the store's session before this one.
+ */
 export async function attachRemote(
   location: RemoteLocation,
   credentials: Credentials,
   options: PoolOptions & { create?: boolean; readOnly?: boolean },
   client: string,
-  former: Former | undefined,
-): Promise<{ pool: RemotePool; fabric: TcpFabric; parameters: PoolParameters }> {
+  former?: { fabric: TcpFabric; poolId: number },
+): Promise<{ pool: RemotePool; fabric: TcpFabric }> {
   const fabric = await connectNodes(location, credentials);
   try {
     // So that the clean-up in joining finds this client's own former row.
-    if (former !== undefined && !options.readOnly) await revoke(fabric, former.session);
+    if (former !== undefined && !options.readOnly) await revoke(fabric, former.fabric.session);
     const parameters = await adopt(fabric, location.url, options);
     if (former !== undefined) refuseOtherPool(parameters.poolId, former.poolId, location.url);
     const registrar = new TcpRegistrar(fabric.nodes);
-    const pool = new RemotePool(
-      fabric,
-      parameters,
-      networkThread(fabric),
-      registrar,
-      options.readOnly,
-    );
+    const thread = networkThread(fabric);
+    const pool = new RemotePool(fabric, parameters, thread, registrar, options.readOnly);
     await pool.join(client);
-    return { pool, fabric, parameters };
+    return { pool, fabric };
   } catch (error) {
     fabric.close();
     throw error;
@@ -143,8 +136,7 @@ export function refuseOtherOrder(head: Uint8Array, url: string): void {
 export function sizeOf({ welcomes }: ConnectedNodes, url: string): number {
   const [{ regionBytes }] = welcomes;
   if (welcomes.some((one) => one.regionBytes !== regionBytes)) {
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
+    throw invalid(
       `memory nodes of ${url} have regions of different sizes; give all the same --region-size`,
     );
   }
@@ -161,7 +153,7 @@ export function newParameters(
   const { nodes, welcomes } = fabric;
   const [{ regionBytes }] = welcomes;
   if (options.size !== undefined && options.size > size) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `the memory nodes have ${size} bytes together`);
+    throw invalid(`the memory nodes have ${size} bytes together`);
   }
   const { maxClients } = options;
   return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
@@ -173,8 +165,7 @@ function refuseOtherRegions(
   url: string,
 ): void {
   if (regionBytes === welcomes[0].regionBytes) return;
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
+  throw invalid(
     `the pool at ${url} has regions of ${regionBytes} bytes: start its nodes with that size`,
   );
 }

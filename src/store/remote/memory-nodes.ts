@@ -1,11 +1,10 @@
-import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
 import { isPlaced, type NodePlacement, type PartMigration } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
+import { checkFunction, checkOptions, invalid, shown, unsupported } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import { RemoteClients, type Session } from './remote-clients.ts';
 
@@ -98,7 +97,7 @@ export async function memoryNodes(
         await session.runOne(() => index.placement.changeNodes(change));
       moved = await rebalance(session, index.placement, onProgress, signal);
     } else if (add.length + remove.length > 0) {
-      throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
+      throw unsupported(`${url} has nothing that is placed on nodes`);
     }
     const nodes = await report(session, location);
     return { store: name, index: index.manifest.name, moved, nodes };
@@ -118,7 +117,7 @@ function changeOf(
   return (nodes) => {
     const left = [...new Set([...nodes, ...added])].filter((node) => !removed.has(node));
     if (left.length > 0) return left;
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'one memory node at least has to be left');
+    throw invalid('one memory node at least has to be left');
   };
 }
 
@@ -129,7 +128,7 @@ function nodeNamed(text: string, { endpoints, url }: RemoteLocation): number {
     const node = endpoints.findIndex((endpoint) => isAddress(text, endpoint));
     if (node >= 0) return node;
   }
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${url} has no memory node ${text}`);
+  throw invalid(`${url} has no memory node ${text}`);
 }
 
 function isAddress(text: string, endpoint: Endpoint): boolean {

@@ -57,16 +57,8 @@ export function formatMark(parameters: PoolParameters, node: number, own: bigint
   return image;
 }
 
-export interface Mark {
-  poolId: number;
-  nodes: number;
-  /** From 0 on. */
-  node: number;
-  regionBytes: number;
-  regions: number;
-}
-
-export function parseMark(image: Uint8Array): Mark {
+/** The numbers in a mark; nodes are counted from 0 on. */
+export function parseMark(image: Uint8Array) {
   const view = new DataView(image.buffer, image.byteOffset);
   return {
     poolId: view.getFloat64(MARK.poolId, true),
@@ -89,11 +81,6 @@ export function draftOf(superblock: Uint8Array): Uint8Array {
   return withMagic(superblock, DRAFT_MAGIC);
 }
 
-/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
-export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
-  return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
-}
-
 function withMagic(head: Uint8Array, magic: bigint): Uint8Array {
   const image = Uint8Array.from(head);
   new DataView(image.buffer).setBigUint64(0, magic, true);
@@ -105,17 +92,27 @@ export function shapeIn(
   head: Uint8Array,
   url: string,
 ): { regionBytes: number; regions: number } | undefined {
-  const kind = headKind(head);
-  if (kind === 'blank') return undefined;
-  if (kind === 'mark') return parseMark(head);
-  // Unchecked against the memory's size, which the caller learns from this shape.
-  const { regionBytes, regionsMax, regionsRaised, nodes = 1 } = parseDraftOrPool(kind, head, url);
-  return { regionBytes, regions: (regionsRaised ?? regionsMax) / nodes };
+  if (headKind(head) === 'mark') return parseMark(head);
+  const pool = poolIn(head, url);
+  if (pool === undefined) return undefined;
+  const { regionBytes, regionsMax, regionsRaised = regionsMax, nodes = 1 } = pool;
+  return { regionBytes, regions: regionsRaised / nodes };
 }
 
-function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolParameters {
+/**
+ * The pool that a first node's head belongs to, published or not; undefined when it is blank.
+ * Unchecked against the memory's size. Raises what `parseSuperblock` raises.
+ */
+export function poolIn(head: Uint8Array, url: string): PoolParameters | undefined {
+  const kind = headKind(head);
+  if (kind === 'blank') return undefined;
   if (kind === 'draft') return parseDraft(head, url);
   return parseSuperblock(head, Number.POSITIVE_INFINITY, url);
+}
+
+/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
+export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
+  return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
 }
 
 /** Memory nodes that a client is connected with: verbs and calls. */

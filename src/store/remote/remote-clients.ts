@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { publish, ResizeNews } from '../../diagnostics.ts';
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
-import { type Index, resizesOf } from '../../indexes/contract.ts';
+import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
@@ -13,7 +12,7 @@ import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index
 import { refuseAborted } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
 import { type Attachment, inSection } from '../attachment.ts';
-import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
@@ -83,7 +82,12 @@ export class RemoteClients {
     const { delegation = false, readOnly = false, hotspots, lockTimeoutMs } = options;
     const own = { delegation, hotspots, lockTimeoutMs };
     const entrance = { endpoints, fabric, credentials, readOnly, ...own };
-    const attach = () => RemoteClient.attach(location, credentials, options, former?.client);
+    const attach = async () => {
+      const name = clientName(options);
+      return new RemoteClient(
+        await attachRemote(location, credentials, options, name, former?.client),
+      );
+    };
     const reopen = (last: Session) => this.open(location, credentials, given, last);
     // Else the connections of clients that have ended would stay in memory.
     this.#attached = this.#attached.filter(({ made }) => !made?.over);
@@ -144,28 +148,18 @@ async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undef
 export class RemoteClient {
   readonly fabric: TcpFabric;
   readonly pool: RemotePool;
-  readonly poolId: number;
   readonly #opened = new Map<OpenStore, OpenedStore>();
   #handles = 0;
   #closed = false;
 
-  private constructor(fabric: TcpFabric, pool: RemotePool, poolId: number) {
+  constructor({ fabric, pool }: { fabric: TcpFabric; pool: RemotePool }) {
     this.fabric = fabric;
     this.pool = pool;
-    this.poolId = poolId;
     pool.meter.tellEveryMs = TELL_EVERY_MS;
   }
 
-  static async attach(
-    location: RemoteLocation,
-    credentials: Credentials,
-    options: OpenOptions,
-    former: RemoteClient | undefined,
-  ): Promise<RemoteClient> {
-    const before = former && { session: former.fabric.session, poolId: former.poolId };
-    const name = clientName(options);
-    const attached = await attachRemote(location, credentials, options, name, before);
-    return new RemoteClient(attached.fabric, attached.pool, attached.parameters.poolId);
+  get poolId(): number {
+    return this.pool.layout.parameters.poolId;
   }
 
   /** Whether no store can be opened by it any more. */
@@ -373,28 +367,15 @@ export class Session implements Attachment {
     yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
   }
 
-  /** The pool's memory is elsewhere. */
-  window(): undefined {
-    return undefined;
-  }
-
-  get inPlace(): undefined {
-    return undefined;
-  }
-
   /** Takes expired records out as long as the store is open, in the sessions that follow, too. */
   sweepExpired(): void {
     this.#sweeps = true;
     const { name } = this.#store;
     const evictor = this.bounded && new Evictor(this.bounded, this.index, this, name);
     const sweep = new ExpirySweep(this, this.index, evictor);
-    const resizes = new ResizeNews(name, () => resizesOf(this.index));
-    runTurns(sweep.pause, async () => {
+    sweep.repeat(name, () => {
       if (this.#state.closed || this.#store.dropped || this.over) return undefined;
-      const records = await this.pool.run(sweep.turn());
-      if (records > 0) publish('expire', () => ({ store: name, records }));
-      resizes.look();
-      return sweep.pause;
+      return this.pool.run(sweep.turn());
     });
   }
 

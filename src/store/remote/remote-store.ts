@@ -5,7 +5,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
 import { eitherSignal, refuseAborted, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
-import { checkBatch, checkFunction } from '../arguments.ts';
+import { checkBatch, checkFunction, invalid, unsupported } from '../arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -46,10 +46,7 @@ export async function openRemote<V>(
   const location = parseRemote(url);
   const named = { ...options, store: options.store ?? location.store };
   if (location.store !== undefined && named.store !== location.store) {
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
-      `the URL names the store ${location.store}, the options ${named.store}`,
-    );
+    throw invalid(`the URL names the store ${location.store}, the options ${named.store}`);
   }
   const credentials = credentialsOf(location, options);
   const session = await clients.open(location, credentials, named);
@@ -108,7 +105,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   get sync(): Store<V, Key, Value> {
-    throw new StepwellError('SW_UNSUPPORTED', 'a store over a network has no synchronous calls');
+    throw unsupported('a store over a network has no synchronous calls');
   }
 
   /** A call begins at once when the session is there, so that it has the caller's bytes. */
@@ -300,7 +297,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 }
 
-forwardCalls(RemoteStore);
+forwardCalls(RemoteStore, StoreCalls);
 
 /** A scan whose steps are operations over the network; calls wait for one another. */
 class RemoteScan<T> implements AsyncScan<T> {
@@ -404,4 +401,4 @@ export class RemoteOperations implements CallForwarder {
   }
 }
 
-forwardCalls(RemoteOperations);
+forwardCalls(RemoteOperations, StoreCalls);

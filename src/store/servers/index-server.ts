@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { isHStore } from '../../indexes/hstore/hstore.ts';
 import type {
@@ -13,6 +12,7 @@ import { attach } from '../open.ts';
 import { credentialsOf, isRemote, parseRemote } from '../remote/address.ts';
 import { attachRemote } from '../remote/attach.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
+import { unsupported } from '../arguments.ts';
 
 /** Rounds with answers that follow one another before the event loop turns. */
 const ROUNDS_IN_A_ROW = 256;
@@ -75,7 +75,7 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
   const named = { ...options, store: options.store ?? location.store, create: false };
   const credentials = credentialsOf(location, named);
   const client = clientName(named);
-  const { pool, fabric } = await attachRemote(location, credentials, named, client, undefined);
+  const { pool, fabric } = await attachRemote(location, credentials, named, client);
   const leave = async () => {
     await pool.close().catch(() => {});
     fabric.close();
@@ -111,7 +111,7 @@ function serverOf(pool: Pool, index: Index, options: ServerOptions): PairServers
     return index.server({ role, pairs, coordinator, name, now: () => performance.now() });
   }
   const { name } = index.manifest;
-  throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+  throw unsupported(`the index ${name} has no servers; hstore has`);
 }
 
 /** Serves until the signal; awake while requests come, else looking once a millisecond. */

@@ -34,6 +34,7 @@ import { guardIo } from '../io-errors.ts';
 import { linkTarget } from '../places/pool-files.ts';
 import { secretFrom } from '../remote/address.ts';
 import { shapeIn } from '../remote/node-heads.ts';
+import { invalid, unsupported } from '../arguments.ts';
 
 const { O_CREAT, O_RDWR } = constants;
 const DEFAULT_NODE_BYTES = 2 ** 30;
@@ -144,7 +145,7 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
     if (cause instanceof StepwellError) throw cause;
     // The system refused: no machine has this address, the name is unknown, the port is not
     // allowed.
-    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
+    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, { cause });
   });
   const ended = thread.ended.finally(release);
   // A caller that waits for the end hears of a failure; none has to.
@@ -183,10 +184,6 @@ function ucxTransports(options: MemoryNodeOptions): Transports | undefined {
   return chosen;
 }
 
-function unsupported(message: string): StepwellError {
-  return new StepwellError('SW_UNSUPPORTED', message);
-}
-
 function limitsOf(options: MemoryNodeOptions) {
   const { leaseMs, maxConnections, outstandingBytesMax, bufferedBytesMax, frameBytesMax } = options;
   if (leaseMs !== undefined && !(leaseMs >= LEASE_MS_MIN && leaseMs <= 2 ** 31 - 1)) {
@@ -218,7 +215,7 @@ function refuseBadCertificate(tls: { cert: string; key: string }): void {
     createSecureContext(tls);
   } catch (cause) {
     const why = (cause as Error).message;
-    throw invalid(`certificate and key cannot be used: ${why}`, cause);
+    throw invalid(`certificate and key cannot be used: ${why}`, { cause });
   }
 }
 
@@ -304,8 +301,4 @@ function openFile(named: string): number {
 /** A node was killed while its memory was erased. */
 function isHalfErased(head: Uint8Array): boolean {
   return new DataView(head.buffer).getBigInt64(0, true) === ERASING;
-}
-
-function invalid(message: string, cause?: unknown): StepwellError {
-  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
 }

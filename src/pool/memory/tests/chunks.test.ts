@@ -38,7 +38,7 @@ test('a count of free blocks that goes below zero changes no other field', () =>
 test('fields from the lowest bit up', () => {
   const widths = [2, 16, 22, 22];
   const values = [3, 65_535, 4_194_303, 1];
-  const word = packFields(values.map((value, i) => [value, widths[i]] as const));
+  const word = packFields(values, widths);
   assert.deepEqual(unpackFields(word, widths), values);
   assert.equal(word & 3n, 3n);
 });

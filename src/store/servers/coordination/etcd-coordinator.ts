@@ -1,6 +1,7 @@
 import type { Etcd3 } from 'etcd3';
 import { StepwellError } from '../../../errors.ts';
 import { type Candidacy, type Coordinator, TOKEN_MAX } from '../../../indexes/hstore/election.ts';
+import { invalid, unsupported } from '../../arguments.ts';
 
 export interface EtcdOptions {
   /** `HOST:PORT`, or `https://HOST:PORT` for TLS; of all members of the cluster. */
@@ -37,7 +38,7 @@ export class EtcdCoordinator implements Coordinator {
   static async connect(options: EtcdOptions): Promise<EtcdCoordinator> {
     const { hosts, ttl = TTL_SECONDS } = options;
     if (!Number.isInteger(ttl) || ttl < 1 || ttl > 3600) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `a time to live is 1..3600 seconds: ${ttl}`);
+      throw invalid(`a time to live is 1..3600 seconds: ${ttl}`);
     }
     const client = await newClient(hosts, ttl);
     try {
@@ -173,8 +174,8 @@ async function newClient(hosts: readonly string[], ttl: number): Promise<Etcd3> 
     return new Etcd3({ hosts: [...hosts], dialTimeout: 500 * ttl });
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND';
-    if (!isMissing) throw new StepwellError('SW_INVALID_ARGUMENT', messageOf(cause), { cause });
-    throw new StepwellError('SW_UNSUPPORTED', 'the package etcd3 is missing: npm install etcd3', {
+    if (!isMissing) throw invalid(messageOf(cause), { cause });
+    throw unsupported('the package etcd3 is missing: npm install etcd3', {
       cause,
     });
   }
