@@ -1,9 +1,9 @@
 /** A day in the life of a pool: processes come and go, records expire, stores evict and resize. */
 import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import type { OwnClient } from '../../src/store/administration/tasks.ts';
 import { createSync, destroySync } from '../../src/store/open.ts';
 import { growSync } from '../../src/store/pools/grow.ts';
-import type { OwnClient } from '../../src/store/administration/tasks.ts';
 import { watchPool } from '../../src/store/watching/observer.ts';
 import { type CommandProcess, runCommand, startCommand } from '../gateway/gateway-process.ts';
 import { Cleanup } from '../support/cleanup.ts';

@@ -25,7 +25,7 @@ export function checkPositive(name: string, value: unknown, isWhole = false): vo
   throw invalid(`${name} is ${isWhole ? 'a whole number' : 'a number'} above 0: ${shown(value)}`);
 }
 
-/** Names of what helpers keep are text. Raises SW_INVALID_ARGUMENT. */
+/** The names of leases and the like are strings. Raises SW_INVALID_ARGUMENT. */
 export function checkName(name: unknown): void {
   if (typeof name === 'string') return;
   throw invalid(`a name is a string, not ${shown(name)}`);

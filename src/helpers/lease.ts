@@ -2,7 +2,7 @@ import { type ErrorCode, hasCode, StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
 import { checkFlag, checkOptions } from '../store/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
-import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
+import { givePermit, renewPermit, takePermit } from './permits.ts';
 import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
 
 /** A permit is renewed when this part of its time has passed. */
@@ -127,12 +127,10 @@ async function hold(
     for (;;) {
       // Before the verbs: what others count from is later.
       const asked = performance.now();
-      const wish: TakeOptions = { permits, ttlMs };
-      const taken = await host.changeState<Taken>(state, (found, look) =>
-        takePermit(found, look, wish),
+      const token = await host.changeState(state, (found, look) =>
+        takePermit(found, look, { permits, ttlMs }),
       );
-      if (taken.token !== undefined) {
-        const { token } = taken;
+      if (token !== undefined) {
         const held = new HeldPermit(host, state, name, token, ttlMs, asked + ttlMs, renew);
         // The caller never gets this lease, so others need not wait until its time has run out.
         if (signal?.aborted) await held.release();

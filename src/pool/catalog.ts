@@ -379,13 +379,11 @@ export class Catalog {
       const taken = yield* this.#lockWord.take();
       if (taken !== HELD) return taken === INHERITED;
       yield* control.pause(WAIT_MICROSECONDS);
-      if (waits % WAITS_PER_LOOK === 0 && (yield* this.#isMaking())) idle = 0;
+      if (waits % WAITS_PER_LOOK > 0) continue;
+      const isCreating = (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
+      if (isCreating) idle = 0;
     }
     throw new StepwellError('SW_TIMEOUT', 'another client has held the catalog for too long');
-  }
-
-  *#isMaking(): Operation<boolean> {
-    return (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
   }
 }
 

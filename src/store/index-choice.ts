@@ -2,12 +2,12 @@ import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
 import { kindNamed } from '../indexes/kinds.ts';
 import { WITHOUT } from '../indexes/substrates/parameters.ts';
 import type { IndexChoice, OpenOptions } from './api.ts';
-import { invalid, isRecord, shown } from './arguments.ts';
+import { checkFlag, invalid, isRecord, shown } from './arguments.ts';
 
 /** The index that the option `index` asks for. */
 export interface IndexWish {
   kind: IndexKind;
-  /** The parameters that it names, as the kind takes them. */
+  /** The parameters that it names, in the form that the kind takes. */
   wishes: Readonly<Record<string, number | undefined>>;
 }
 
@@ -49,14 +49,9 @@ function refuseUnknown({ manifest, parameterNames }: IndexKind, parameters: obje
 function wishesOf({ flags }: IndexKind, parameters: object): IndexWish['wishes'] {
   const wishes: Record<string, number | undefined> = {};
   for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && flags.includes(name) && typeof value !== 'boolean') {
-      throw invalid(`${name} is true or false: ${shown(value)}`);
-    }
-    wishes[name] = flags.includes(name) ? flagOf(value) : value;
+    const isFlag = value !== undefined && flags.includes(name);
+    if (isFlag) checkFlag(name, value);
+    wishes[name] = isFlag ? Number(value) : value;
   }
   return wishes;
-}
-
-function flagOf(value: boolean | undefined): number | undefined {
-  return value === undefined ? undefined : Number(value);
 }

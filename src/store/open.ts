@@ -20,6 +20,7 @@ import type {
   Store,
   Value,
 } from './api.ts';
+import { unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
@@ -56,7 +57,6 @@ import {
   refuseUnlessThere,
 } from './store-in-pool.ts';
 import { formatOf } from './values.ts';
-import { unsupported } from './arguments.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
@@ -91,7 +91,7 @@ export function openSync(url: string | PoolHandle, options: AnyOptions = {}): St
 }
 
 /**
- * As `openSync`, by a client of its own, whatever else this thread has open: for tests and tools
+ * As `openSync`, by a separate client even if this thread has the pool open: for tests and tools
  * that want several clients in a thread. Not part of the package.
  *
  * @internal
@@ -123,12 +123,12 @@ function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
   });
 }
 
-/** A reader finds what is there. */
+/** A handle for reading creates nothing. */
 function creatingNothing(options: OpenOptions): OpenOptions {
   return options.readOnly ? { ...options, create: false } : options;
 }
 
-/** It would do nothing but keep writes from their shortest way. */
+/** On shared memory it would only slow down writes. */
 function refuseDelegation({ delegation }: OpenOptions): void {
   if (!delegation) return;
   throw unsupported(
@@ -226,7 +226,7 @@ export function destroySync(url: string, options: { force?: boolean } = {}): voi
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
   }
   destroyFile(location.path, url, force);
-  // Clients of this thread find out at their next call.
+  // So that clients of this thread find out at their next call.
   ThreadClients.ofThread().lookAgain();
 }
 
@@ -332,7 +332,7 @@ export async function check(
   return perform(url, options, 'check', options);
 }
 
-/** Does something with a pool by a client of its own, which is gone afterwards. */
+/** Runs a task with a separate client, which then leaves the pool. */
 async function perform<N extends TaskName>(
   url: AnyPool,
   options: OpenOptions,
@@ -394,7 +394,7 @@ function ownLocalClient(url: AnyPool, options: OpenOptions): OwnClient {
 }
 
 /**
- * A client of its own, or the one that this thread's stores of the pool share.
+ * Attaches a separate client, or uses the one that this thread's stores of the pool share.
  *
  * @internal
  */

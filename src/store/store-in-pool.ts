@@ -26,7 +26,7 @@ import { nearSettingsOf, provingIndex } from './near/near-settings.ts';
 import { checkOpenOptions } from './open-options.ts';
 import { formatOf } from './values.ts';
 
-/** Each further one means that another client has dropped the store that was made. */
+/** An attempt fails only if another client drops the new store. */
 const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
 /**
@@ -76,7 +76,7 @@ export function clientName({ client }: OpenOptions): string {
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
 }
 
-/** A store that is open, until `pool.stores.close`. */
+/** An open store; `pool.stores.close` closes it. */
 export interface StoreInPool extends OpenedStore {
   store: OpenStore;
 }
@@ -102,16 +102,14 @@ export function* openStore(
   const wish = indexWish(options.index);
   const bound = boundSettings(options);
   const mayMake = options.create !== false && !options.readOnly;
-  const { entry, store } = yield* findOrMake(
-    pool,
-    name,
-    mayMake ? makerOf(pool, name, wish, options) : undefined,
-  );
+  const make = mayMake ? makerOf(pool, name, wish, options) : undefined;
+  const { entry, store } = yield* findOrMake(pool, name, make);
   try {
     if (wish) refuseOtherKind(entry, wish);
     const open = known(store);
-    const { index, bounded } = open ?? (yield* openBoth(pool, entry));
-    if (wish) refuseOtherShape(entry, wish);
+    const index = open ? open.index : yield* openIndex(pool, entry);
+    const bounded = open ? open.bounded : yield* BoundedStore.open(pool, index);
+    if (wish) refuseOtherParameters(entry, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseDelegation(options);
     if (nearSettingsOf(options)) provingIndex(entry.name, index, options);
@@ -123,12 +121,7 @@ export function* openStore(
   }
 }
 
-function* openBoth(pool: Pool, entry: CatalogEntry): Operation<OpenedStore> {
-  const index = yield* openIndex(pool, entry);
-  return { index, bounded: yield* BoundedStore.open(pool, index) };
-}
-
-/** Handles of one store share its index: what the last one asked for counts. */
+/** Handles of one store share its index, so the options of the last one opened count. */
 function configure(
   store: string,
   index: Index,
@@ -162,7 +155,7 @@ export function checkStoreName(name: unknown): string {
   return name;
 }
 
-/** Whether `create` is asked for a store, and not for a pool alone. */
+/** Whether the options of `create` ask for a store, not only for a pool. */
 export function namesStore({ store, index }: OpenOptions): boolean {
   return store !== undefined || index !== undefined;
 }
@@ -221,7 +214,7 @@ function* findOrMake(
   throw new StepwellError('SW_CONTENTION', `store ${name} is dropped again and again`);
 }
 
-/** Checks what a new store would be like, also when the store is there. */
+/** Checks the options of a new store, even if the store exists. */
 function makerOf(
   pool: Pool,
   name: string,
@@ -234,14 +227,11 @@ function makerOf(
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe, bytesMax } = pool.layout;
   const bytes = bytesFor(kind, bytesMax, bound);
-  const ownWishes = bound ? { ...wishes, ...wordsForEviction(kind) } : wishes;
+  // Evicting from an index whose items stand in it takes room there for when they were used.
+  const hasItems = bound !== undefined && kind.parameterNames.includes('accessWords');
+  const ownWishes = hasItems ? { ...wishes, accessWords: 1 } : wishes;
   const parameters = kind.parameters(ownWishes, bytes, seed, stripe);
   return () => findOrCreateStore(pool, name, kind, parameters, bound);
-}
-
-/** An index that has items of its own needs room in them for when they were used. */
-function wordsForEviction({ parameterNames }: IndexKind): { accessWords?: number } {
-  return parameterNames.includes('accessWords') ? { accessWords: 1 } : {};
 }
 
 /** An index that cannot resize online gets the size that its store's bound requires. */
@@ -257,16 +247,16 @@ export function bytesFor(
 }
 
 function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {
-  const { name } = kindOf(entry).manifest;
-  const wanted = kind.manifest.name;
-  if (wanted === name) return;
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    `store ${entry.name} exists with the index ${name}, not ${wanted}`,
-  );
+  const [is, wanted] = [kindOf(entry), kind].map(({ manifest }) => manifest.name);
+  if (wanted !== is) throw mismatch(entry.name, `the index ${is}`, wanted);
 }
 
-function refuseOtherShape({ name: store, parameters: packed }: CatalogEntry, wish: IndexWish) {
+function mismatch(store: string, is: string, wanted: unknown): StepwellError {
+  const message = `store ${store} exists with ${is}, not ${wanted}`;
+  return new StepwellError('SW_STORE_MISMATCH', message);
+}
+
+function refuseOtherParameters({ name: store, parameters: packed }: CatalogEntry, wish: IndexWish) {
   const { kind, wishes } = wish;
   const parameters = unpackParameters(kind, packed);
   const differs = (name: string) => wishes[name] !== undefined && wishes[name] !== parameters[name];
@@ -274,8 +264,5 @@ function refuseOtherShape({ name: store, parameters: packed }: CatalogEntry, wis
   if (name === undefined) return;
   const is = shownParameters(kind, parameters)[name];
   const wanted = shownParameters(kind, { [name]: Number(wishes[name]) })[name];
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    `store ${store} exists with ${name} ${is}, not ${wanted}`,
-  );
+  throw mismatch(store, `${name} ${is}`, wanted);
 }

@@ -20,13 +20,13 @@ export interface StoreSettings extends CallSettings {
 export interface RemoteSettings extends CallSettings {
   /** The pool, without the store. */
   url: string;
-  /** Whether the `close` of a view closes the store that it is a view of. */
+  /** Whether closing a view closes the store that it is a view of. */
   closesStore?: boolean;
-  /** Ends the calls of this handle. */
+  /** Aborts the calls of this handle. */
   signal?: AbortSignal | undefined;
 }
 
-/** Options of `namespace`, whichever values it has. */
+/** Options of `namespace`, for any type of values. */
 export type AnyNamespaceOptions = NamespaceOptions & {
   values?: Encoding | ValueFormat | AnyCodec;
 };

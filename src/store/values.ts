@@ -8,7 +8,7 @@ import type { Encoding, Value } from './api.ts';
 import { invalid, shown, unsupported } from './arguments.ts';
 import type { AnyCodec, AnyOptions } from './open-options.ts';
 
-/** How a store keeps values of any type. `reads` is what `decode` takes. */
+/** How a store keeps values of any type. `reads` says what `decode` takes. */
 export interface StoredFormat {
   readonly name: string;
   readonly reads: 'utf8' | 'bytes';
@@ -16,7 +16,7 @@ export interface StoredFormat {
   decode(data: Value): unknown;
 }
 
-/** How values are stored and come back: an encoding keeps the caller's text or bytes. */
+/** How values are stored and come back. With an encoding, values are the caller's text or bytes. */
 export type Format = Encoding | StoredFormat;
 
 /** A bundler leaves this `require` alone: a bundle needs msgpackr installed beside it. */
@@ -111,7 +111,7 @@ export function decodeValue(request: Request, as: Format): unknown {
   return decodeValueAt(found, contentAt, contentBytes, foundCodec, as);
 }
 
-/** The value that stands, without times, in one piece of memory. Raises SW_UNDECODABLE. */
+/** The value at `at`, without times, in contiguous memory. Raises SW_UNDECODABLE. */
 export function decodeValueAt(
   words: Scratch,
   at: number,
@@ -146,7 +146,7 @@ function refused(message: string, cause?: unknown): StepwellError {
   return new StepwellError('SW_INVALID_VALUE', message, { cause });
 }
 
-/** In one line, as every message is. */
+/** The first line: every message is one line. */
 function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return text.split('\n', 1)[0];

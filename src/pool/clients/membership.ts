@@ -205,7 +205,9 @@ export class Membership {
       );
       for (let i = 0; i < count; i++) {
         const at = i * CLIENT_ENTRY_BYTES;
-        if (all || stateAt(view, at) !== FREE) rows.push(this.#parse(first + i, view, at));
+        // The lowest of STATE_FIELDS.
+        const state = view.getUint8(at + STATE) & 3;
+        if (all || state !== FREE) rows.push(this.#parse(first + i, view, at));
       }
     }
     return rows;
@@ -293,11 +295,6 @@ export class Membership {
     return 'this system does not tell which threads are gone';
   }
 
-  /** Kills the process of a client that has stopped. Returns whether it could try. */
-  kill({ thread }: ClientRow): boolean {
-    return endProcess(thread, this.thread);
-  }
-
   /**
    * Makes sure, if possible, that a client that has stopped issues no more verbs. Revokes the
    * session of a network client; kills a process of this machine, if `mayBeKilled`. `isGone` then
@@ -308,7 +305,7 @@ export class Membership {
     const again = yield* this.#again(row);
     if (again === undefined) return;
     if (again.thread.namespace !== NETWORK_NAMESPACE) {
-      if (mayBeKilled) this.kill(again);
+      if (mayBeKilled) endProcess(again.thread, this.thread);
     } else if (this.#registrar) {
       yield* this.#registrar.revoke(again.thread.startTime);
     }
@@ -433,11 +430,6 @@ export class Membership {
       word,
     };
   }
-}
-
-/** The lowest of STATE_FIELDS. */
-function stateAt(view: DataView, at: number): number {
-  return view.getUint8(at + STATE) & 3;
 }
 
 function nameIn(bytes: Uint8Array): string {

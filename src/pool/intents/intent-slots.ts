@@ -10,7 +10,7 @@ import {
   INTENTS_PER_CLIENT,
   type PoolLayout,
 } from '../layout.ts';
-import { CHUNK_INTENTS, type ChunkWord, ownedWord } from '../memory/chunk-word.ts';
+import { CHUNK_INTENTS, ownedWord } from '../memory/chunk-word.ts';
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
@@ -123,7 +123,8 @@ export class IntentSlots {
     const word = this.#layout.intentChunkWord(group, node);
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
     if (isFirst) {
-      const isOwn = yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
+      const unowned = { ...own, owner: 0, incarnation: 0 };
+      const isOwn = yield* this.#chunks.handOver(chunk, own, unowned);
       invariant(isOwn, 'another client has taken a chunk of intent slots');
     } else yield* this.#chunks.release(chunk, own);
     const start = yield* this.#find(id, node);
@@ -152,8 +153,4 @@ function groupOf(id: number): number {
 function slotIn(start: Address, id: number, slot: number): Address {
   const slots = ((id - 1) % CLIENTS_PER_INTENT_CHUNK) * INTENTS_PER_CLIENT + slot;
   return start + slots * INTENT_BYTES;
-}
-
-function withoutOwner(word: ChunkWord): ChunkWord {
-  return { ...word, owner: 0, incarnation: 0 };
 }

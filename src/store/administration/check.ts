@@ -65,7 +65,7 @@ export function* checkStores(
   const blocks = yield* accounts.compare((catalog) => useOfStore(before, before, catalog));
   const after = yield* otherRows(pool);
   accounts.judge((catalog) => useOfStore(before, after, catalog));
-  if (options.sweep && problems.length === 0) yield* sweepAll(pool, accounts.walkedStores());
+  if (options.sweep && problems.length === 0) yield* sweepAll(pool, [...accounts.walked.values()]);
   // Kept open until now, so that no other client could be given the memory of a dropped store.
   for (const store of opened) pool.stores.close(store);
   const leftover = { blocks: 0, bytes: 0 };
@@ -73,7 +73,9 @@ export function* checkStores(
     leftover.blocks += store.leftover.blocks;
     leftover.bytes += store.leftover.bytes;
   }
-  const unfinished = yield* unfinishedStores(pool);
+  const unfinished = (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
+    return { index: kind || 'unknown', chunks, bytes: chunks * CHUNK_BYTES };
+  });
   return { url, stores, blocks, leftover, unreachable: lost.count, unfinished, problems };
 }
 
@@ -114,12 +116,6 @@ function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> 
   }
 }
 
-function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
-  return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
-    return { index: kind || 'unknown', chunks, bytes: chunks * CHUNK_BYTES };
-  });
-}
-
 /** A store that cannot be walked to its end is a problem. The other stores are still checked. */
 function* checkStore(
   entry: CatalogEntry,
@@ -145,7 +141,7 @@ function* checkStore(
       ...(each && { each }),
     });
     yield* accounts.reachBound(entry.id);
-    accounts.walked({ index, isSwept: unswept === 0, report: found });
+    accounts.walked.set(entry.id, { index, isSwept: unswept === 0, report: found });
   } catch (error) {
     if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
     problem(`the walk ends early: ${error.message}`);
@@ -176,8 +172,8 @@ class BlockAccounts {
   readonly #problem: (text: string) => void;
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
-  /** Stores that were walked to their end, by catalog entry. */
-  readonly #walked = new Map<number, WalkedStore>();
+  /** Stores whose indexes were walked to their end, by catalog entry. */
+  readonly walked = new Map<number, WalkedStore>();
   #spans = 0;
 
   constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
@@ -186,18 +182,9 @@ class BlockAccounts {
     this.#lost = lost;
   }
 
-  /** Notes that the store's index has been walked to its end. */
-  walked(store: WalkedStore): void {
-    this.#walked.set(store.index.records.catalog, store);
-  }
-
-  walkedStores(): WalkedStore[] {
-    return [...this.#walked.values()];
-  }
-
   /** Decides, store by store, whether unreached blocks are leftover or a problem. */
   judge(use: (catalog: number) => Use): void {
-    for (const { index, isSwept, report, unreached } of this.#walked.values()) {
+    for (const { index, isSwept, report, unreached } of this.walked.values()) {
       const others = use(index.records.catalog);
       if (unreached === undefined) continue;
       const { blocks, bytes } = unreached;
@@ -255,7 +242,7 @@ class BlockAccounts {
       untaken.delete(chunk);
       if (holdsBlocks(word.state)) {
         const unreached = yield* this.#compareChunk(chunk, word.units, totals);
-        const walked = this.#walked.get(word.catalog);
+        const walked = this.walked.get(word.catalog);
         if (walked === undefined) continue;
         const others = unreached.filter(({ address }) => !own.has(address));
         if (others.length > 0) {

@@ -8,10 +8,10 @@ import type { Decide, StateLook } from '../internal-calls.ts';
 import { storedValue } from '../values.ts';
 import { type RecordAccess, Unchanged } from './record-access.ts';
 
-/** Callers hardly have keys that begin so. */
+/** A prefix that callers' keys are unlikely to have. */
 const STATE_PREFIX = '\u0000stepwell:';
 
-/** Each further one means that a decision has asked about another client. */
+/** A new attempt follows only if a decision has asked about another client. */
 const QUESTIONS_MAX = 1000;
 
 /**
@@ -35,7 +35,7 @@ export function* changeState<T>(
   throw new StepwellError('SW_CONTENTION', `other clients change ${name} again and again`);
 }
 
-/** Undefined when it must be tried again, once it is known which of the `asked` are gone. */
+/** Undefined if it must be tried again after finding out which of the `asked` clients are gone. */
 function* tryToChange<T>(
   access: RecordAccess,
   key: string,
@@ -55,7 +55,7 @@ function* tryToChange<T>(
   const outcome: { result?: T } = {};
   let version = 0;
   let isRemoved = false;
-  // With an expiry, so that it is noted that the store may have records that expire.
+  // The expiry makes `modify` note that the store may have records that expire.
   yield* access.modify(request, NEVER, (present) => {
     asked.clear();
     version = request.found.version;

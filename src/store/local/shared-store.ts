@@ -58,7 +58,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #settings: StoreSettings;
   readonly #opened: OpenedStore;
   readonly #closing: Closing;
-  /** Each for all scans, whose steps end before the call that they are of. */
+  /** Shared by all scans: each step of a scan ends within one call. */
   readonly #pairs: ResultBuilder<[Key, V]>;
   readonly #keys: ResultBuilder<Key>;
   readonly #values: ResultBuilder<V>;
@@ -316,7 +316,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return new SharedStore(this.#attachment.view(), this.#opened, view, closing);
   }
 
-  /** Leaves out the verbs of the statistics themselves. */
+  /** Does not count the verbs of the statistics themselves. */
   stats(): StoreStats {
     return this.#attachment.traffic.uncounted(() => this.#pool.run(this.#calls.stats()));
   }
@@ -332,7 +332,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
 
   close(): void {
     if (this.#attachment.closed) return;
-    // Calls end where they begin, so nothing is left to wait for.
+    // No call is in flight, so there is nothing to wait for.
     this.#closing.announce();
     // A listener may have closed it.
     if (this.#attachment.closed) return;
@@ -420,7 +420,7 @@ export interface PromisedStore<V> extends PromisedCalls<V> {}
 export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly sync: Store<V, Key, Value>;
 
-  /** Aborted, it has calls refused: on shared memory none waits. */
+  /** Once it is aborted, calls are refused. On shared memory no call waits. */
   readonly #signal: AbortSignal | undefined;
 
   constructor(store: Store<V, Key, Value>, signal?: AbortSignal) {
@@ -528,7 +528,7 @@ async function* promised<T>(
   }
 }
 
-/** Records after which the event loop turns: a promise that is settled already never lets it. */
+/** After this many records the event loop turns: awaiting a settled promise does not let it. */
 const RECORDS_PER_TURN = 1024;
 
 /** A scan that runs at once, behind promises. */
@@ -541,7 +541,7 @@ class PromisedScan<T> implements AsyncScan<T> {
   }
 
   async next(): Promise<IteratorResult<T, undefined>> {
-    // Before the turn: calls that do not wait for one another get their records in order.
+    // Before the turn, so that overlapping calls get their records in order.
     const step = this.#scan.next();
     await this.#turn(1);
     return step;

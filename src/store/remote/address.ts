@@ -14,7 +14,7 @@ const SECRET_BYTES_MAX = 4096;
 /** Where a pool over the network is: `tcp://host:port,host:port/store`, `tls://…`, `ucx://…`. */
 export interface RemoteLocation {
   endpoints: Endpoint[];
-  /** The verbs that reach the nodes. */
+  /** How verbs reach the nodes. */
   fabric: 'tcp' | 'ucx';
   tls: boolean;
   store: string | undefined;
@@ -75,12 +75,8 @@ function notRemote(url: string): StepwellError {
   );
 }
 
-/** The credentials that the options and the environment give. */
-export function credentialsOf(
-  { tls }: RemoteLocation,
-  options: OpenOptions,
-  environment: NodeJS.ProcessEnv = process.env,
-): Credentials {
+/** The credentials in the options and the environment. */
+export function credentialsOf({ tls }: RemoteLocation, options: OpenOptions): Credentials {
   const { timeoutMs } = options;
   if (options.tls !== undefined && (typeof options.tls !== 'object' || options.tls === null)) {
     throw invalid('tls has options of node:tls');
@@ -89,7 +85,7 @@ export function credentialsOf(
     throw invalid(`timeoutMs is a positive number: ${timeoutMs}`);
   }
   return {
-    secret: secretFrom(options.secret, environment),
+    secret: secretFrom(options.secret, process.env),
     tls: options.tls ?? tls,
     name: options.client,
     timeoutMs,
@@ -97,8 +93,8 @@ export function credentialsOf(
 }
 
 /**
- * A secret as given, or in the file that is given; else from STEPWELL_SECRET, else from the file
- * that STEPWELL_SECRET_FILE names. What is given by name is not overruled by the environment.
+ * The given secret, or the one in the given file. Without either: STEPWELL_SECRET, or the contents
+ * of the file that STEPWELL_SECRET_FILE names.
  */
 export function secretFrom(
   given: string | Uint8Array | undefined,

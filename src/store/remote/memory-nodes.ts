@@ -1,5 +1,5 @@
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
-import { isPlaced, type NodePlacement, type PartMigration } from '../../indexes/contract.ts';
+import { isPlaced, type NodePlacement } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
@@ -8,7 +8,7 @@ import { checkFunction, checkOptions, invalid, shown, unsupported } from '../arg
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import { RemoteClients, type Session } from './remote-clients.ts';
 
-/** Parts of an index that are moved at a time. */
+/** How many parts of an index are moved at the same time. */
 const MOVES_AT_ONCE = 8;
 
 /** A store's parts on one memory node. */
@@ -21,9 +21,9 @@ export interface MemoryNodeReport {
   placed: boolean | undefined;
   /** Parts (SHARD: partitions) of the index on this node. */
   parts: number | undefined;
-  /** Bytes of the index's tables on this node, of an index that places them. */
+  /** Bytes of the index's tables on this node, if the index places them. */
   tables: number | undefined;
-  /** Bytes of chunks that the store has taken there: blocks of tables, of records, and spans. */
+  /** Bytes of chunks that the store has there: blocks of tables, blocks of records, and spans. */
   memory: { tables: number; records: number; spans: number };
 }
 
@@ -32,11 +32,11 @@ export interface MemoryNodesOptions
   extends Pick<OpenOptions, 'store' | 'secret' | 'tls' | 'timeoutMs' | 'client'> {
   /** Nodes to place parts on: numbers from 1 on, or addresses as in the URL. */
   add?: readonly string[];
-  /** Nodes to take parts from; they stay nodes of the pool, and keep records. */
+  /** Nodes to move parts away from. They remain nodes of the pool and keep records. */
   remove?: readonly string[];
-  /** Called after each part that has been looked after. */
+  /** Called after each part that has been checked and, if necessary, moved. */
   onProgress?: (done: number, total: number) => void;
-  /** Ends the moving between two steps. What has been moved stays; a later call goes on. */
+  /** Stops the moves between two steps. What has been moved stays; a later call continues. */
   signal?: AbortSignal;
 }
 
@@ -56,7 +56,7 @@ const OPTIONS: Readonly<Record<keyof MemoryNodesOptions, true>> = {
 export interface MemoryNodesReport {
   store: string;
   index: string;
-  /** Parts that were moved. */
+  /** How many parts were moved. */
   moved: number;
   nodes: MemoryNodeReport[];
 }
@@ -143,7 +143,7 @@ function addressOf({ host, port }: Endpoint): string {
   return `${urlHost(host)}:${port}`;
 }
 
-/** Each step of each move is an operation of its own, so that no client waits for an epoch. */
+/** Each step of a move is an operation of its own, so that no client waits for an epoch. */
 async function rebalance(
   session: Session,
   placement: NodePlacement,
@@ -151,23 +151,20 @@ async function rebalance(
   signal: AbortSignal | undefined,
 ): Promise<number> {
   const migrations = placement.rebalancing();
-  const waiting = [...migrations];
+  // All workers draw from one iterator.
+  const waiting = migrations.values();
   let done = 0;
   const moveSome = async () => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      await complete(session, next, signal);
+    for (const part of waiting) {
+      while (!part.done) {
+        signal?.throwIfAborted();
+        await session.runOne(() => part.next());
+      }
       onProgress?.(++done, migrations.length);
     }
   };
   await Promise.all(Array.from({ length: MOVES_AT_ONCE }, moveSome));
   return migrations.filter(({ moved }) => moved).length;
-}
-
-async function complete(session: Session, part: PartMigration, signal: AbortSignal | undefined) {
-  while (!part.done) {
-    signal?.throwIfAborted();
-    await session.runOne(() => part.next());
-  }
 }
 
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {

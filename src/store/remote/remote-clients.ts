@@ -22,7 +22,7 @@ import { attachRemote, refuseOtherPool } from './attach.ts';
 /** Not in the registry of symbols; see `ThreadClients`. */
 const CLIENTS = Symbol('stepwell.remoteClients');
 
-/** Each further one means that a client has ended since the last one. */
+/** An attempt fails only if a client has ended since the one before. */
 const ATTEMPTS_MAX = 10;
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
@@ -39,7 +39,7 @@ interface Entrance {
   delegation: boolean;
   hotspots: number | undefined;
   lockTimeoutMs: number | undefined;
-  /** Such a client cleans up after no other. */
+  /** A read-only client cleans up after no other client. */
   readOnly: boolean;
 }
 
@@ -51,8 +51,8 @@ interface Attached {
 }
 
 /**
- * The clients by which a thread's stores on memory nodes share connections and rows: one for each
- * pool, as its URL spells it, and way to be let in.
+ * The clients of a thread, one for each pool (as its URL spells it) and set of such options. They
+ * let stores on memory nodes share connections and rows.
  */
 export class RemoteClients {
   #attached: Attached[] = [];
@@ -67,9 +67,9 @@ export class RemoteClients {
   }
 
   /**
-   * Opens a store by the client of its entrance, which is made where there is none. With a former
-   * session nothing is created: a node that lost its memory is an error, and so is another pool in
-   * the place of the former session's.
+   * Opens a store through the client with these options, or a new one. After a former session this
+   * creates nothing: a node that lost its memory is an error, and so is another pool in place of
+   * the former session's.
    */
   async open(
     location: RemoteLocation,
@@ -89,7 +89,7 @@ export class RemoteClients {
       );
     };
     const reopen = (last: Session) => this.open(location, credentials, given, last);
-    // Else the connections of clients that have ended would stay in memory.
+    // Otherwise the connections of clients that have ended would stay in memory.
     this.#attached = this.#attached.filter(({ made }) => !made?.over);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const known = this.#attached.find((one) => isDeepStrictEqual(one.entrance, entrance));
@@ -122,7 +122,7 @@ export class RemoteClients {
     this.#attached = this.#attached.filter((one) => one.client !== client);
   }
 
-  /** Each lets go of stores that were closed, and finds out at once which were dropped. */
+  /** Each client lets go of closed stores, and finds out at once which stores were dropped. */
   async lookAgain(): Promise<void> {
     const clients = await Promise.allSettled(this.#attached.map(({ client }) => client));
     const found = clients.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
@@ -130,7 +130,7 @@ export class RemoteClients {
   }
 }
 
-/** The client of another store's opening; undefined if an option of that opening made it fail. */
+/** The client that another store attaches; undefined if an option of that store made it fail. */
 async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undefined> {
   try {
     return await client;
@@ -162,7 +162,7 @@ export class RemoteClient {
     return this.pool.layout.parameters.poolId;
   }
 
-  /** Whether no store can be opened by it any more. */
+  /** Whether it can open no more stores. */
   get over(): boolean {
     return this.#closed || this.fabric.failure !== undefined;
   }
@@ -208,7 +208,7 @@ export class RemoteClient {
     const bounded = opened?.bounded;
     if (opened === undefined || bounded === undefined || this.over) return;
     try {
-      // They count in their sections, but can evict no more after them.
+      // Waits for writes in flight, which count in their sections and evict nothing afterwards.
       await this.pool.exclusive(nothing);
       if (!bounded.ledger.isUnpublished && !bounded.ledger.hasChanged) return;
       const session = new Session(this, { ...opened, store });
@@ -238,8 +238,8 @@ export class RemoteClient {
 function* nothing(): Operation<void> {}
 
 /**
- * A store that a client has open, as one handle uses it. When the client ends, a session of the
- * next client follows: calls that were under way have failed, later ones go on in that.
+ * One handle's use of a store that a client has open. When the client ends, calls under way fail,
+ * and later calls use a session of the next client.
  */
 export class Session implements Attachment {
   readonly client: RemoteClient;
@@ -285,7 +285,7 @@ export class Session implements Attachment {
     return latest;
   }
 
-  /** The one that follows when this one is over. Raises what opening a store raises. */
+  /** The session that follows this one, which is over. Raises what opening a store raises. */
   follow(): Promise<Session> {
     this.#following ??= this.#begin().finally(() => {
       this.#following = undefined;
@@ -334,8 +334,8 @@ export class Session implements Attachment {
   }
 
   /**
-   * A client that finds at its quiescent point that it was declared dead is out, whatever its
-   * connections say.
+   * A client that learns at its quiescent point that it was declared dead is over, even if its
+   * connections still work.
    */
   async #passed(gate: Promise<void>): Promise<void> {
     try {
@@ -367,7 +367,7 @@ export class Session implements Attachment {
     yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
   }
 
-  /** Takes expired records out as long as the store is open, in the sessions that follow, too. */
+  /** Removes expired records as long as the store is open, also in later sessions. */
   sweepExpired(): void {
     this.#sweeps = true;
     const { name } = this.#store;
