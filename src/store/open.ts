@@ -38,7 +38,6 @@ import {
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
 import {
-  type FileLocation,
   type HandleObject,
   optionsFor,
   type PoolPlace,
@@ -403,31 +402,23 @@ export function attach(
   options: OpenOptions,
   isShared = false,
 ): { client: LocalClient; handle: HandleObject; text: string } {
-  const { place, ...named } = locate(url, options);
-  return { client: ThreadClients.ofThread().attach(place, options, isShared), ...named };
-}
-
-function locate(
-  url: AnyPool,
-  options: OpenOptions,
-): { place: PoolPlace; handle: HandleObject; text: string } {
+  const attachTo = (place: PoolPlace, handle: HandleObject, text: string) => ({
+    client: ThreadClients.ofThread().attach(place, options, isShared),
+    handle,
+    text,
+  });
   const pool = poolOf(url);
-  if (Array.isArray(pool)) {
-    return { place: memoryPlace(pool), handle: { memory: pool }, text: 'memory:' };
-  }
+  if (Array.isArray(pool)) return attachTo(memoryPlace(pool), { memory: pool }, 'memory:');
   const location = parseUrl(pool);
   if (location.kind === 'memory') {
     if (options.create === false) {
       throw new StepwellError('SW_POOL_NOT_FOUND', 'memory: names no existing pool; pass a handle');
     }
     const { place, handle } = newMemoryPlace(options);
-    return { place, handle, text: 'memory:' };
+    return attachTo(place, handle, 'memory:');
   }
-  const place = findOrCreate(location, options);
-  return { place, handle: { url: handleUrl(location) }, text: location.url };
-}
-
-/** Another process may have another working directory. */
-function handleUrl({ path, url }: FileLocation): string {
-  return url.startsWith('file:') ? `file:${path}` : url;
+  const { path, url: text } = location;
+  // Another process may have another working directory.
+  const elsewhere = text.startsWith('file:') ? `file:${path}` : text;
+  return attachTo(findOrCreate(location, options), { url: elsewhere }, text);
 }

@@ -28,7 +28,7 @@ import {
   CHUNK_SPAN,
   type ChunkWord,
   holdsBlocks,
-  isCarved,
+  isFor,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -491,26 +491,22 @@ export class ChunkTable {
 
   /** Whether the address, which may be any number, is that of a block of this size and store. */
   *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
-    if (!Number.isInteger(address) || address < 0 || units < 1) return false;
-    const chunk = this.chunkOf(address);
-    if (!(yield* this.isChunk(chunk))) return false;
-    const word = yield* this.wordOf(chunk);
-    if (!isCarved(word.state) || word.catalog !== catalog) return false;
-    const blocks = blocksPerChunk(units);
-    const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
-    const index = (address - first) / (units * UNIT_BYTES);
-    return word.units === units && Number.isInteger(index) && index >= 0 && index < blocks;
+    return units <= BLOCK_UNITS_MAX && (yield* this.holdsMemory(address, units, catalog));
   }
 
   /** As `holdsBlock`, also for spans. */
   *holdsMemory(address: Address, units: number, catalog: number): Operation<boolean> {
-    if (units <= BLOCK_UNITS_MAX) return yield* this.holdsBlock(address, units, catalog);
-    if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
+    if (!Number.isInteger(address) || address < 0 || units < 1) return false;
     const chunk = this.chunkOf(address);
     if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
-    const isFirst = address === this.#layout.chunkStart(chunk);
-    return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;
+    const start = this.#layout.chunkStart(chunk);
+    if (units > BLOCK_UNITS_MAX) {
+      return address === start && word.state === CHUNK_SPAN && word.catalog === catalog;
+    }
+    const blocks = blocksPerChunk(units);
+    const index = (address - start - stateMapBytes(blocks)) / (units * UNIT_BYTES);
+    return isFor(catalog, units, word) && Number.isInteger(index) && index >= 0 && index < blocks;
   }
 
   /** Changes a chunk's word if it is still `from`. */
