@@ -26,7 +26,6 @@ export interface ClientLook extends HeldMemory {
   id: number;
   name: string;
   pid: number;
-  thread: number;
   /** Whether it is attached over a network. */
   network: boolean;
   /** Whether it is the client that reads the rows. */
@@ -59,7 +58,6 @@ export interface PoolLook {
   sizeMax: number;
   bytesUsed: number;
   memory: MemoryReport;
-  epoch: number;
   clientsMax: number;
   clients: ClientLook[];
   stores: StoreLook[];
@@ -80,7 +78,6 @@ export function* lookAtPool(pool: Pool): Operation<PoolLook> {
     sizeMax: pool.layout.bytesMax,
     bytesUsed: memory.total - memory.freeChunks,
     memory,
-    epoch,
     clientsMax: pool.membership.clientsMax,
     clients: lookAtClients(pool, words, rows, epoch),
     stores: yield* lookAtStores(pool, words, entries),
@@ -99,7 +96,6 @@ function lookAtClients(
     id: row.id,
     name: row.name,
     pid: row.thread.pid,
-    thread: row.thread.tid,
     network: row.thread.namespace === NETWORK_NAMESPACE,
     self: row.id === pool.membership.id,
     alive: row.id === pool.membership.id || pool.membership.liveness(row) !== 'gone',
