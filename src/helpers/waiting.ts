@@ -10,9 +10,9 @@ export const TIMER_MAX_MS = 2_147_483_647;
 
 /** How long a helper waits for other clients. */
 export interface WaitOptions {
-  /** How long is waited at most, in milliseconds; 0 for not at all. Default: without an end. */
+  /** How long to wait, in milliseconds; 0 for not at all. Default: for ever. */
   waitMs?: number;
-  /** Ends the waiting: it raises SW_ABORTED with the signal's reason as `cause`. */
+  /** Ends the wait: it raises SW_ABORTED with the signal's reason as `cause`. */
   signal?: AbortSignal;
 }
 
@@ -34,7 +34,7 @@ export class Waiting {
     this.#end = performance.now() + waitMs;
   }
 
-  /** Until the next look, `soonestMs` from now at the most. Raises SW_TIMEOUT and SW_ABORTED. */
+  /** Waits until the next look, at most `soonestMs`. Raises SW_TIMEOUT and SW_ABORTED. */
   async pause(soonestMs: number = Number.POSITIVE_INFINITY): Promise<void> {
     const left = this.#end - performance.now();
     if (left <= 0) {

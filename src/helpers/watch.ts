@@ -7,7 +7,7 @@ import { type AnyStore, checkPositive, promised } from './host.ts';
 import { pauseFor } from './waiting.ts';
 
 const EVERY_MS = 100;
-/** Records that a look reads at a time. */
+/** How many records a look reads at a time. */
 const PAGE = 256;
 
 /** A key to watch, or a prefix whose keys to watch. */
@@ -17,7 +17,7 @@ export type Watched = { key: Key } | { prefix: Key };
 export interface WatchOptions {
   /** Milliseconds between two looks. Default 100. */
   everyMs?: number;
-  /** Whether what is there at the first look comes as changes, too. Default false. */
+  /** Whether the first look reports all records as changes. Default false. */
   initial?: boolean;
   /** Ends the watch: it raises SW_ABORTED. */
   signal?: AbortSignal;

@@ -26,9 +26,12 @@ import { expiryOf, type Lifetime } from './expiry.ts';
 import { FullPool, ReclaimProgress } from './full-pool.ts';
 import type { Coding } from './result-builders.ts';
 
-/** Idle requests: more than a gateway has in flight; making one takes longer than a read. */
+/**
+ * How many idle requests are kept: more than a gateway has in flight. Making one takes longer than
+ * a read.
+ */
 const KEPT_MAX = 1024;
-/** From this number on only small ones are kept. */
+/** Beyond this number only small ones are kept. */
 const LARGE_KEPT_MAX = 256;
 /** Scratch memory of the request that is kept for the next operation, and of further ones. */
 const FIRST_KEPT_BYTES = 1024 * 1024;
@@ -42,18 +45,18 @@ export interface CallSettings extends Coding {
   delegation?: boolean;
   /** Whether the calls may only read. */
   readOnly?: boolean | undefined;
-  /** How long records live whose writes do not say. */
+  /** How long records live by default. */
   lifetime?: Lifetime | undefined;
-  /** How many decoded values are kept, if any. */
+  /** The near cache, if any. */
   near?: NearSettings | undefined;
 }
 
-/** Receives the value of a record that a call replaces or removes. */
+/** Receives the value of the record that a call replaces or removes. */
 export interface Taken {
   value: unknown;
 }
 
-/** Ends a modification that leaves everything as it is. */
+/** Thrown to end a modification that changes nothing. */
 export class Unchanged {}
 
 /**
@@ -69,7 +72,7 @@ export class RecordAccess {
   readonly bounded: BoundedStore | undefined;
   /** Keeps the bound; a handle for reading has none, because it counts and evicts nothing. */
   readonly evictor: Evictor | undefined;
-  /** Undefined unless the handle keeps decoded values. */
+  /** Undefined unless the handle has a near cache. */
   readonly near: NearReads | undefined;
   /** Requests of operations that have ended, for the next ones. */
   readonly idle: Request[] = [];
@@ -158,7 +161,7 @@ export class RecordAccess {
     return request;
   }
 
-  /** The value that a search found: as it is kept, if this handle keeps any. */
+  /** The value that a search found; the near cache, if any, may keep it. */
   kept(key: Key, request: Request, value: unknown): unknown {
     return this.near === undefined ? value : this.near.keep(key, request, value);
   }
@@ -203,7 +206,7 @@ export class RecordAccess {
     return yield* this.isLive(request);
   }
 
-  /** False, for a key that is not there; a bounded store counts misses and hits. */
+  /** Counts a miss, and returns false. */
   isMiss(): false {
     this.meter.countMiss();
     this.evictor?.store.ledger.countMiss();
@@ -327,7 +330,7 @@ export class RecordAccess {
       try {
         yield* this.attachment.enter();
         try {
-          // In a bounded store also records that never expire have times.
+          // In a bounded store even records that never expire have times.
           if (request.record.expiry !== undefined && request.record.expiry !== NEVER)
             yield* this.#noteTimed();
           const outcome = yield* this.index.write(request, condition, expected);
