@@ -13,9 +13,12 @@ const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
   signal: true,
 };
 
+const OPTION_NAMES = Object.keys(OPTIONS);
+const BOUND_NAMES = ['gte', 'gt', 'lte', 'lt'];
+
 /** The range that the options mean. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
 export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
-  checkOptions(options, Object.keys(OPTIONS));
+  checkOptions(options, OPTION_NAMES);
   const { reverse = false, signal } = options;
   if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
     throw invalid('signal is an AbortSignal');
@@ -28,7 +31,7 @@ export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number 
 
 /** Checks the bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
 export function boundsOnly(bounds: RangeBounds): RangeBounds {
-  checkOptions(bounds, ['gte', 'gt', 'lte', 'lt']);
+  checkOptions(bounds, BOUND_NAMES);
   return bounds;
 }
 
