@@ -171,7 +171,7 @@ export function refuseUnlessThere(error: unknown, options: OpenOptions): false {
   throw error;
 }
 
-/** For a new pool that is destroyed, because its store cannot be made: others may have opened it. */
+/** For a new pool that is removed because its store cannot be made: others may have opened it. */
 export function refuseUnlessBusy(error: unknown): void {
   if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
 }
