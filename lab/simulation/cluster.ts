@@ -3,7 +3,7 @@ import { ALWAYS } from '../../src/indexes/contract.ts';
 import { RecordIo } from '../../src/indexes/substrates/record-io.ts';
 import type { CatalogEntry } from '../../src/pool/catalog.ts';
 import { currentThread } from '../../src/pool/clients/thread-identity.ts';
-import { CHUNK_BYTES, type PoolParameters } from '../../src/pool/layout.ts';
+import type { PoolParameters } from '../../src/pool/layout.ts';
 import { LocalPool } from '../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../src/pool/superblock.ts';
 import { SimulatedFabric } from '../simulated/fabric.ts';
@@ -64,7 +64,6 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
       regionBytes,
       regionsMax: regions,
       clientsMax: clients + 1,
-      chunkBytes: CHUNK_BYTES,
       createdAt: 0,
       poolId: 0,
     };
@@ -133,7 +132,7 @@ export class SimulatedCluster<I extends TimedIndex = TimedIndex> {
     const { membership } = pool;
     membership.liveness = () => 'alive';
     pool.run(membership.join(`client ${this.#joined++}`));
-    pool.allocator.own(membership.id, membership.incarnation);
+    pool.allocator.client = { owner: membership.id, incarnation: membership.incarnation };
     return pool;
   }
 }

@@ -1,9 +1,10 @@
 /** A day in the life of a pool: processes come and go, records expire, stores evict and resize. */
 import { writeFileSync } from 'node:fs';
 import { setTimeout } from 'node:timers/promises';
+import type { OwnClient } from '../../src/store/administration/tasks.ts';
 import { createSync, destroySync } from '../../src/store/open.ts';
 import { growSync } from '../../src/store/pools/grow.ts';
-import { type PoolWatch, watchPool } from '../../src/store/watching/observer.ts';
+import { watchPool } from '../../src/store/watching/observer.ts';
 import { type CommandProcess, runCommand, startCommand } from '../gateway/gateway-process.ts';
 import { Cleanup } from '../support/cleanup.ts';
 import { describeMachine } from '../support/machine.ts';
@@ -49,7 +50,7 @@ interface Day {
   clients: RedisClients;
   gateway: CommandProcess;
   /** Its client leaves at the end of the day, before the check. */
-  watch: PoolWatch;
+  watch: OwnClient;
   gatewaysKilled: number;
   samples: Sample[];
 }
@@ -129,7 +130,7 @@ async function samples(day: Day, pause: number, until: number): Promise<void> {
 }
 
 async function sampleOf({ begun, crew, gateway, watch }: Day): Promise<Sample> {
-  const { bytesUsed } = await watch.look();
+  const { bytesUsed } = await watch.perform('look');
   return {
     seconds: (performance.now() - begun) / 1000,
     pool: bytesUsed,

@@ -2,7 +2,6 @@ import { MemorySource } from '../../src/fabrics/shared/memory-source.ts';
 import { SharedFabric } from '../../src/fabrics/shared/shared-fabric.ts';
 import type { Index } from '../../src/indexes/contract.ts';
 import { createStore, kindNamed, openIndex } from '../../src/indexes/kinds.ts';
-import { CHUNK_BYTES } from '../../src/pool/layout.ts';
 import { LocalPool } from '../../src/pool/local-pool.ts';
 import { formatSuperblock } from '../../src/pool/superblock.ts';
 
@@ -27,7 +26,6 @@ export function ownIndex(
     regionBytes: REGION_BYTES,
     regionsMax: regions,
     clientsMax: 2,
-    chunkBytes: CHUNK_BYTES,
     createdAt: 0,
     poolId: 0,
   };

@@ -1,4 +1,3 @@
-import { StepwellError } from '../errors.ts';
 import type { AsyncStore, Key, Store } from '../store/api.ts';
 import { invalid, shown } from '../store/arguments.ts';
 
@@ -26,16 +25,8 @@ export function checkPositive(name: string, value: unknown, isWhole = false): vo
   throw invalid(`${name} is ${isWhole ? 'a whole number' : 'a number'} above 0: ${shown(value)}`);
 }
 
-/** Names of what helpers keep are text. Raises SW_INVALID_ARGUMENT. */
+/** The names of leases and the like are strings. Raises SW_INVALID_ARGUMENT. */
 export function checkName(name: unknown): void {
   if (typeof name === 'string') return;
   throw invalid(`a name is a string, not ${shown(name)}`);
-}
-
-/** Raises SW_ABORTED. */
-export function refuseAborted(signal: AbortSignal | undefined): void {
-  if (!signal?.aborted) return;
-  throw new StepwellError('SW_ABORTED', 'the wait was aborted by its signal', {
-    cause: signal.reason,
-  });
 }

@@ -2,10 +2,10 @@ import { type ErrorCode, hasCode, StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
 import { checkFlag, checkOptions } from '../store/arguments.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
-import { givePermit, renewPermit, type Taken, type TakeOptions, takePermit } from './permits.ts';
+import { givePermit, renewPermit, takePermit } from './permits.ts';
 import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
 
-/** A permit is renewed when this part of its time has passed. */
+/** How many times in its term a permit is renewed. */
 const RENEWALS = 3;
 
 const LEASE_OPTIONS = ['ttlMs', 'renew', 'waitMs', 'signal'] as const;
@@ -43,8 +43,8 @@ export interface Lease extends AsyncDisposable {
    */
   readonly signal: AbortSignal;
   /**
-   * Whether it is held, as far as can be told without a look: false when its time has run out, it
-   * was released or its store was closed.
+   * Whether it is held, as far as this client knows without asking the store: false if its time has
+   * run out, it was released or its store was closed.
    */
   readonly isHeld: boolean;
   /**
@@ -125,14 +125,12 @@ async function hold(
   const { signal } = options;
   return unlessAborted('the wait', signal, async () => {
     for (;;) {
-      // Before the verbs: what others count from is later.
+      // Read before the verbs, so it is earlier than the time from which other clients count.
       const asked = performance.now();
-      const wish: TakeOptions = { permits, ttlMs };
-      const taken = await host.changeState<Taken>(state, (found, look) =>
-        takePermit(found, look, wish),
+      const token = await host.changeState(state, (found, look) =>
+        takePermit(found, look, { permits, ttlMs }),
       );
-      if (taken.token !== undefined) {
-        const { token } = taken;
+      if (token !== undefined) {
         const held = new HeldPermit(host, state, name, token, ttlMs, asked + ttlMs, renew);
         // The caller never gets this lease, so others need not wait until its time has run out.
         if (signal?.aborted) await held.release();
@@ -201,7 +199,7 @@ class HeldPermit implements Lease {
     else this.#ending = setTimeout(() => this.#endInTime(), pauseOf(left)).unref();
   }
 
-  /** Tries again if a renewal fails. */
+  /** Renews again and again, also after a failure. */
   #renewInTime(): void {
     const act = async () => {
       await this.renew().catch(() => {});

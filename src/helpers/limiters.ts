@@ -7,11 +7,11 @@ import { Waiting, type WaitOptions } from './waiting.ts';
 
 /** A limiter's answer to a request. */
 export interface Verdict {
-  /** Whether it is within the limit; only then it was counted. */
+  /** Whether the request is within the limit. If not, it was not counted. */
   allowed: boolean;
   /** How much more would be allowed now. */
   remaining: number;
-  /** Milliseconds until as much as was asked for would be allowed; 0 when it was. */
+  /** Milliseconds until the same request would be allowed; 0 if it was allowed. */
   retryMs: number;
 }
 
@@ -81,7 +81,7 @@ export function takeInWindow(
 export interface TokenBucketOptions {
   /** How much is allowed at once. */
   capacity: number;
-  /** How much of it comes back in a second. */
+  /** How much of the capacity is refilled in a second. */
   refillPerSecond: number;
 }
 
@@ -140,12 +140,12 @@ interface Rule {
   readonly kind: string;
   /** A higher cost is never allowed. */
   readonly most: number;
-  /** When the time began of which a state tells. */
+  /** The time at which a state begins. */
   beginOf(state: readonly [number, number]): number;
   take(state: unknown, now: number, cost: number): StateChange<Verdict>;
 }
 
-/** Keys of which a limiter remembers that their states are ahead of its clock. */
+/** How many keys a limiter remembers whose states are ahead of its clock. */
 const AHEAD_MAX = 1000;
 
 /**
@@ -215,7 +215,7 @@ class StoreLimiter implements Limiter {
     return (state, { now }) => {
       const time = this.#timeOf(key, state, now);
       const change = this.#rule.take(state, time, cost);
-      // The state that it makes of one in the future begins now, not when it is seen again.
+      // A state that follows one in the future begins now, not when it is seen again.
       if (time > now) this.#timeOf(key, change.next, now);
       return change;
     };

@@ -41,21 +41,17 @@ export interface TakeOptions {
   ttlMs: number;
 }
 
-/** A token, or when the first holder's time runs out. */
-export type Taken = { token: number } | { token?: undefined; freeAt: number };
-
+/** The token of a permit; undefined while all permits are held. */
 export function takePermit(
   state: unknown,
   { now, self, isGone }: StateLook,
   { permits, ttlMs }: TakeOptions,
-): StateChange<Taken> {
+): StateChange<number | undefined> {
   const { last, holders } = permitsIn(state);
   const alive = holders.filter(([, client, until]) => until > now && !isGone(client));
-  if (alive.length >= permits) {
-    return { result: { freeAt: Math.min(...alive.map(([, , until]) => until)) } };
-  }
+  if (alive.length >= permits) return { result: undefined };
   const token = Math.max(last + 1, Math.floor(now));
-  return { result: { token }, ...stored(token, [...alive, [token, self, now + ttlMs]]) };
+  return { result: token, ...stored(token, [...alive, [token, self, now + ttlMs]]) };
 }
 
 /** Whether the permit is still the holder's, for another `ttlMs`. */

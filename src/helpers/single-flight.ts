@@ -1,11 +1,11 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { unlessAborted } from '../store/abortable.ts';
+import { refuseAborted, unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, ExpiryOptions, Key } from '../store/api.ts';
 import { checkFunction, checkOptions, isRecord } from '../store/arguments.ts';
 import { checkTtl } from '../store/calls/expiry.ts';
 import type { StateChange, StateLook } from '../store/internal-calls.ts';
 import { keyBytes } from '../store/keys.ts';
-import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
+import { type AnyStore, checkPositive, promised } from './host.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
 /** How long a load may take before another client begins one, when the caller does not say. */
@@ -156,9 +156,9 @@ class Caller<V, W extends V> {
       // Another leader may have stored the value and landed after this caller's last look.
       const found = await this.#store.get(this.#key);
       if (found !== undefined) return found;
-      refuseAborted(this.#options.signal);
+      refuseAborted('the wait', this.#options.signal);
       const value = await this.#load(this.#options.signal);
-      refuseAborted(this.#options.signal);
+      refuseAborted('the wait', this.#options.signal);
       const keptAt = await this.#keep();
       if (keptAt === undefined) return value;
       await this.#store.insert(this.#key, value, this.#lifetimeFrom(keptAt));

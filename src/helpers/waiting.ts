@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { StepwellError } from '../errors.ts';
+import { refuseAborted } from '../store/abortable.ts';
 import { invalid, shown } from '../store/arguments.ts';
-import { refuseAborted } from './host.ts';
 
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
@@ -10,9 +10,9 @@ export const TIMER_MAX_MS = 2_147_483_647;
 
 /** How long a helper waits for other clients. */
 export interface WaitOptions {
-  /** How long is waited at most, in milliseconds; 0 for not at all. Default: without an end. */
+  /** How long to wait, in milliseconds; 0 for not at all. Default: for ever. */
   waitMs?: number;
-  /** Ends the waiting: it raises SW_ABORTED with the signal's reason as `cause`. */
+  /** Ends the wait: it raises SW_ABORTED with the signal's reason as `cause`. */
   signal?: AbortSignal;
 }
 
@@ -28,13 +28,13 @@ export class Waiting {
     if (typeof waitMs !== 'number' || !(waitMs >= 0)) {
       throw invalid(`waitMs is 0 or more, in milliseconds: ${shown(waitMs)}`);
     }
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
     this.#what = what;
     this.#signal = signal;
     this.#end = performance.now() + waitMs;
   }
 
-  /** Until the next look, `soonestMs` from now at the most. Raises SW_TIMEOUT and SW_ABORTED. */
+  /** Waits until the next look, at most `soonestMs`. Raises SW_TIMEOUT and SW_ABORTED. */
   async pause(soonestMs: number = Number.POSITIVE_INFINITY): Promise<void> {
     const left = this.#end - performance.now();
     if (left <= 0) {
@@ -50,6 +50,6 @@ export async function pauseFor(ms: number, signal: AbortSignal | undefined): Pro
   try {
     await setTimeout(Math.min(ms, TIMER_MAX_MS), undefined, { signal });
   } catch {
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
   }
 }

@@ -1,13 +1,13 @@
-import { unlessAborted } from '../store/abortable.ts';
+import { refuseAborted, unlessAborted } from '../store/abortable.ts';
 import type { AsyncStore, Entry, Key } from '../store/api.ts';
 import { checkFlag, checkOptions, invalid } from '../store/arguments.ts';
 import { Namespace } from '../store/calls/namespace.ts';
 import { keyBytes } from '../store/keys.ts';
-import { type AnyStore, checkPositive, promised, refuseAborted } from './host.ts';
+import { type AnyStore, checkPositive, promised } from './host.ts';
 import { pauseFor } from './waiting.ts';
 
 const EVERY_MS = 100;
-/** Records that a look reads at a time. */
+/** How many records a look reads at a time. */
 const PAGE = 256;
 
 /** A key to watch, or a prefix whose keys to watch. */
@@ -17,7 +17,7 @@ export type Watched = { key: Key } | { prefix: Key };
 export interface WatchOptions {
   /** Milliseconds between two looks. Default 100. */
   everyMs?: number;
-  /** Whether what is there at the first look comes as changes, too. Default false. */
+  /** Whether the first look reports all records as changes. Default false. */
   initial?: boolean;
   /** Ends the watch: it raises SW_ABORTED. */
   signal?: AbortSignal;
@@ -54,7 +54,7 @@ export async function* watch<V>(
   const look = lookerOf(promised(store) as AsyncStore<V>, watched);
   let before: Seen = new Map();
   for (let first = true; ; first = false) {
-    refuseAborted(signal);
+    refuseAborted('the wait', signal);
     const entries = await unlessAborted('the watch', signal, look);
     const { changes, seen } = compare(before, entries);
     before = seen;

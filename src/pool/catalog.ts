@@ -12,8 +12,7 @@ import {
   STORE_WORDS_OFFSET,
   SUPERBLOCK,
 } from './layout.ts';
-import type { ChunkTable } from './memory/chunks.ts';
-import { chunksLeft, type LeftChunk } from './memory/left-chunks.ts';
+import type { ChunkTable, LeftChunk } from './memory/chunks.ts';
 
 const EMPTY = 0;
 const CREATING = 1;
@@ -75,7 +74,7 @@ export interface Made {
 }
 
 /** Memory of a store that does not exist: half created, or dropped. */
-export interface Unfinished {
+interface Unfinished {
   /** Its index kind; empty if the row no longer says so. */
   kind: string;
   chunks: number;
@@ -197,7 +196,7 @@ export class Catalog {
   /** Does nothing while a client's row names the store: that client may write to the chunks. */
   *#giveBack(id: number): Operation<void> {
     if ((yield* this.#membership.namedStores()).has(id)) return;
-    yield* this.#chunks.giveBack(yield* chunksLeft(this.#chunks, (catalog) => catalog !== id));
+    yield* this.#chunks.giveBack(yield* this.#chunks.left((catalog) => catalog !== id));
   }
 
   /**
@@ -207,9 +206,9 @@ export class Catalog {
     const found = new Map<number, Unfinished>();
     const left = yield* this.#whileNobodyMakes(() => this.#left());
     const kinds = new Map((yield* this.entries()).map(({ id, kind }) => [id, kind]));
-    for (const { word } of left ?? []) {
-      const { chunks } = found.get(word.catalog) ?? { chunks: 0 };
-      found.set(word.catalog, { kind: kinds.get(word.catalog) ?? '', chunks: chunks + 1 });
+    for (const { catalog } of left ?? []) {
+      const { chunks } = found.get(catalog) ?? { chunks: 0 };
+      found.set(catalog, { kind: kinds.get(catalog) ?? '', chunks: chunks + 1 });
     }
     return [...found.values()];
   }
@@ -236,12 +235,7 @@ export class Catalog {
     const there = new Set<number>();
     for (const { ready, id } of yield* this.entries()) if (ready) there.add(id);
     for (const id of yield* this.#membership.namedStores()) there.add(id);
-    return yield* chunksLeft(this.#chunks, (catalog) => there.has(catalog));
-  }
-
-  /** Whether a client may still touch the memory of a store that was dropped. */
-  *#isHeld({ dropped, id }: CatalogEntry): Operation<boolean> {
-    return dropped && (yield* this.#membership.holdersOf(id)).length > 0;
+    return yield* this.#chunks.left((catalog) => there.has(catalog));
   }
 
   /**
@@ -279,9 +273,9 @@ export class Catalog {
   }
 
   *#finishDrops(entries: readonly CatalogEntry[]): Operation<void> {
-    for (const entry of entries) {
-      if (!entry.dropped) continue;
-      if (yield* this.#isHeld(entry)) {
+    for (const entry of entries.filter(({ dropped }) => dropped)) {
+      // Some client may still touch its memory.
+      if ((yield* this.#membership.holdersOf(entry.id)).length > 0) {
         // Counts again, in case the dropper died before it did.
         yield* control.add(SUPERBLOCK.drops, 1n);
         continue;
@@ -385,13 +379,11 @@ export class Catalog {
       const taken = yield* this.#lockWord.take();
       if (taken !== HELD) return taken === INHERITED;
       yield* control.pause(WAIT_MICROSECONDS);
-      if (waits % WAITS_PER_LOOK === 0 && (yield* this.#isMaking())) idle = 0;
+      if (waits % WAITS_PER_LOOK > 0) continue;
+      const isCreating = (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
+      if (isCreating) idle = 0;
     }
     throw new StepwellError('SW_TIMEOUT', 'another client has held the catalog for too long');
-  }
-
-  *#isMaking(): Operation<boolean> {
-    return (yield* this.entries()).some(({ ready, dropped }) => !ready && !dropped);
   }
 }
 

@@ -65,14 +65,11 @@ export const control = {
 };
 
 /** Fields packed in a 64-bit word, from the lowest bit up. */
-export function packFields(fields: readonly (readonly [value: number, bits: number])[]): bigint {
-  let word = 0n;
-  let shift = 0n;
-  for (const [value, bits] of fields) {
-    word |= BigInt.asUintN(bits, BigInt(value)) << shift;
-    shift += BigInt(bits);
-  }
-  return word;
+export function packFields(values: readonly number[], bits: readonly number[]): bigint {
+  return values.reduceRight(
+    (word, value, i) => (word << BigInt(bits[i])) | BigInt.asUintN(bits[i], BigInt(value)),
+    0n,
+  );
 }
 
 export function unpackFields(word: bigint, bits: readonly number[]): number[] {

@@ -75,7 +75,6 @@ export interface PoolParameters {
   /** The maximum since `grow` raised it; by default that at creation. */
   regionsRaised?: number;
   clientsMax: number;
-  chunkBytes: number;
   createdAt: number;
   poolId: number;
   /** Memory nodes over which regions and chunks are striped; 1 by default. */
@@ -111,20 +110,20 @@ export class PoolLayout {
 
   constructor(parameters: PoolParameters) {
     this.parameters = parameters;
-    this.chunksPerRegion = parameters.regionBytes / parameters.chunkBytes;
+    this.chunksPerRegion = parameters.regionBytes / CHUNK_BYTES;
     this.#firstChunks = this.chunksPerRegion * parameters.regionsMax;
     this.#regionsMax = parameters.regionsRaised ?? parameters.regionsMax;
     this.chunkTable = CLIENTS_OFFSET + parameters.clientsMax * CLIENT_ENTRY_BYTES;
     this.stripe = parameters.nodes ?? 1;
     const addedWords = 8 * this.chunksPerRegion * this.stripe;
-    this.#addedTable = Math.ceil(addedWords / parameters.chunkBytes);
+    this.#addedTable = Math.ceil(addedWords / CHUNK_BYTES);
     this.#intentTable = this.chunkTable + 8 * this.#firstChunks;
     this.intentGroups = Math.ceil(parameters.clientsMax / CLIENTS_PER_INTENT_CHUNK);
     const end = this.#intentTable + 8 * this.intentGroups * this.stripe;
-    const reserved = Math.ceil(end / parameters.chunkBytes);
+    const reserved = Math.ceil(end / CHUNK_BYTES);
     this.reservedChunks = reserved * this.stripe;
     if (reserved + 3 > this.chunksPerRegion) {
-      const needed = (reserved + 3) * parameters.chunkBytes;
+      const needed = (reserved + 3) * CHUNK_BYTES;
       throw new StepwellError(
         'SW_POOL_TOO_SMALL',
         `a pool with these parameters needs regions of at least ${needed} bytes`,
@@ -193,12 +192,12 @@ export class PoolLayout {
     const inStripe = chunk % (this.chunksPerRegion * stripe);
     const firstRegion = ((chunk - inStripe) / this.chunksPerRegion) | 0;
     const inRegion = Math.floor(inStripe / stripe);
-    return addressOf(firstRegion + (inStripe % stripe), inRegion * this.parameters.chunkBytes);
+    return addressOf(firstRegion + (inStripe % stripe), inRegion * CHUNK_BYTES);
   }
 
   chunkAt(region: number, offset: number): number {
     const { stripe } = this;
-    const inRegion = Math.floor(offset / this.parameters.chunkBytes);
+    const inRegion = Math.floor(offset / CHUNK_BYTES);
     const node = region % stripe;
     return (region - node) * this.chunksPerRegion + inRegion * stripe + node;
   }

@@ -1,8 +1,7 @@
 import { StepwellError } from '../errors.ts';
 import { type Fabric, type Operation, run } from '../verbs/index.ts';
 import { currentThread, type ThreadIdentity } from './clients/thread-identity.ts';
-import { control } from './control.ts';
-import { type PoolParameters, SUPERBLOCK } from './layout.ts';
+import type { PoolParameters } from './layout.ts';
 import type { PoolMemory } from './memory/chunk-memory.ts';
 import { type OpenStore, storeDropped } from './open-stores.ts';
 import { Pool } from './pool.ts';
@@ -178,9 +177,5 @@ export class LocalPool extends Pool {
     clearTimeout(this.#idle);
     clearTimeout(this.#telling);
     this.run(this.departing());
-  }
-
-  regionCount(): number {
-    return Number(this.run(control.load(SUPERBLOCK.regionCount)));
   }
 }

@@ -96,7 +96,8 @@ export class Pool {
   *joining(name: string): Operation<void> {
     yield* this.recovering(() => true);
     yield* this.membership.join(name);
-    this.allocator.own(this.membership.id, this.membership.incarnation);
+    const { id: owner, incarnation } = this.membership;
+    this.allocator.client = { owner, incarnation };
     yield* this.recovering(() => true);
   }
 

@@ -37,30 +37,19 @@ export function poolParameters(
   defaults: { size: number; regionSize?: number },
 ): PoolParameters {
   const wanted = positiveInteger('size', size ?? defaults.size);
-  const clientsMax = positiveInteger('maxClients', maxClients ?? DEFAULT_CLIENTS);
-  if (clientsMax > CLIENTS_MAX) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `maxClients is at most ${CLIENTS_MAX}`);
-  }
-  const region = positiveInteger(
-    'regionSize',
-    regionSize ?? evenRegions(wanted, defaults.regionSize ?? DEFAULT_REGION_BYTES, nodes),
-  );
-  if (region > REGION_BYTES_MAX) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'regionSize is at most 2 GiB');
-  }
+  const clientsMax = positiveInteger('maxClients', maxClients ?? DEFAULT_CLIENTS, CLIENTS_MAX);
+  const even = evenRegions(wanted, defaults.regionSize ?? DEFAULT_REGION_BYTES, nodes);
+  const region = positiveInteger('regionSize', regionSize ?? even, REGION_BYTES_MAX);
   const regionBytes = Math.floor(Math.min(region, wanted) / CHUNK_BYTES) * CHUNK_BYTES;
   const regionsMax = regionBytes === 0 ? 0 : Math.floor(wanted / regionBytes / nodes) * nodes;
   if (regionsMax === 0) {
     throw new StepwellError('SW_POOL_TOO_SMALL', `a pool of ${wanted} bytes is too small`);
   }
-  if (regionsMax > REGIONS_MAX) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `a pool has at most ${REGIONS_MAX} regions`);
-  }
+  if (regionsMax > REGIONS_MAX) throw invalid(`a pool has at most ${REGIONS_MAX} regions`);
   const parameters = {
     regionBytes,
     regionsMax,
     clientsMax,
-    chunkBytes: CHUNK_BYTES,
     createdAt: Date.now(),
     poolId: Math.floor(Math.random() * 2 ** 52),
     ...(nodes > 1 ? { nodes } : {}),
@@ -78,10 +67,9 @@ function evenRegions(size: number, most: number, nodes: number): number {
 export function regionsForSize(size: number, { regionBytes, nodes = 1 }: PoolParameters): number {
   const regions = Math.ceil(positiveInteger('size', size) / regionBytes / nodes) * nodes;
   if (isRegionCount(regions, nodes)) return regions;
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `a pool has at most ${REGIONS_MAX} regions, and this one's have ${regionBytes} bytes: ` +
-      'stepwell copy makes a larger pool with larger regions',
+  const remedy = 'stepwell copy makes a larger pool with larger regions';
+  throw invalid(
+    `a pool has at most ${REGIONS_MAX} regions, here of ${regionBytes} bytes: ${remedy}`,
   );
 }
 
@@ -96,7 +84,7 @@ export function formatSuperblock(parameters: PoolParameters): Uint8Array {
   const nodes = parameters.nodes ?? 1;
   put(SUPERBLOCK.regionsMax, parameters.regionsMax + (nodes - 1) * NODES_SCALE);
   put(SUPERBLOCK.clientsMax, parameters.clientsMax);
-  put(SUPERBLOCK.chunkBytes, parameters.chunkBytes);
+  put(SUPERBLOCK.chunkBytes, CHUNK_BYTES);
   put(SUPERBLOCK.createdAt, parameters.createdAt);
   put(SUPERBLOCK.poolId, parameters.poolId);
   put(SUPERBLOCK.regionCount, nodes);
@@ -144,7 +132,6 @@ export function parseSuperblock(
     regionsMax: get(SUPERBLOCK.regionsMax) % NODES_SCALE,
     ...(raised > 0 ? { regionsRaised: raised } : {}),
     clientsMax: get(SUPERBLOCK.clientsMax),
-    chunkBytes: get(SUPERBLOCK.chunkBytes),
     createdAt: get(SUPERBLOCK.createdAt),
     poolId: get(SUPERBLOCK.poolId),
     ...(nodes > 1 ? { nodes } : {}),
@@ -155,7 +142,12 @@ export function parseSuperblock(
   }
   const { regionsMax, regionsRaised: regionsNow = regionsMax } = parameters;
   const isSound = regionsNow >= regionsMax && isRegionCount(regionsNow, nodes);
-  if (!isSound || regions < 1 || regions > regionsNow || parameters.chunkBytes !== CHUNK_BYTES) {
+  if (
+    !isSound ||
+    regions < 1 ||
+    regions > regionsNow ||
+    get(SUPERBLOCK.chunkBytes) !== CHUNK_BYTES
+  ) {
     throw fail('SW_POOL_CORRUPT', 'has a superblock that contradicts itself');
   }
   if (memoryBytes < regions * parameters.regionBytes) {
@@ -185,7 +177,14 @@ function checksum(bytes: Uint8Array): number {
   return hash >>> 0;
 }
 
-function positiveInteger(name: string, value: number): number {
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${name} must be a positive integer: ${value}`);
+function positiveInteger(name: string, value: number, most = Number.MAX_SAFE_INTEGER): number {
+  const isPositive = Number.isSafeInteger(value) && value > 0;
+  if (isPositive && value <= most) return value;
+  throw invalid(
+    `${name} must be ${isPositive ? `at most ${most}` : 'a positive integer'}: ${value}`,
+  );
+}
+
+function invalid(message: string): StepwellError {
+  return new StepwellError('SW_INVALID_ARGUMENT', message);
 }

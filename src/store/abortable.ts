@@ -10,8 +10,8 @@ export function checkSignal(signal: unknown): void {
 
 /**
  * Returns the result of `act`. Raises SW_ABORTED, with the signal's reason as cause, as soon as the
- * signal is aborted, even while `act` waits for a silent memory node. `act` then goes on, and its
- * outcome is dropped.
+ * signal is aborted, even while `act` waits for a silent memory node. Then `act` goes on, and its
+ * outcome is ignored.
  */
 export async function unlessAborted<T>(
   what: string,
@@ -43,25 +43,24 @@ export function refuseAborted(what: string, signal: AbortSignal | undefined): vo
 }
 
 /**
- * A signal of its own that is aborted when either is. Raises SW_INVALID_ARGUMENT for what is no
- * signal.
+ * A new signal, aborted when either one is. Raises SW_INVALID_ARGUMENT if an argument is no signal.
  */
 export function eitherSignal(one: AbortSignal, other: AbortSignal | undefined): AbortSignal {
   if (one === undefined) throw invalid('signal is an AbortSignal, and missing');
   checkSignal(one);
   checkSignal(other);
   const either = AbortSignal.any(other === undefined ? [one] : [one, other]);
-  // As many calls may listen as are in flight: none of them is a leak.
+  // Every call in flight listens: that is no leak.
   setMaxListeners(0, either);
   return either;
 }
 
-/** The options of a scan that ends with the signal, too. */
+/** The options of a scan that this signal ends, too. */
 export function untilAborted<O extends { signal?: AbortSignal }>(
   options: O,
   signal: AbortSignal | undefined,
 ): O {
-  // The call that reads the options refuses values that are no options.
+  // The scan itself refuses a value that is not an object.
   if (signal === undefined || typeof options !== 'object') return options;
   return { ...options, signal: eitherSignal(signal, options?.signal) };
 }

@@ -32,8 +32,8 @@ export interface Entry<V, K extends Key = Key> {
 }
 
 /**
- * When a record expires: from then on it is absent to every call of every client, by the clock of
- * that client. Clocks of machines differ: a record may expire as much earlier or later.
+ * When a record expires. From then on it is absent to every call of every client, by that client's
+ * clock. If the clocks of machines differ, a record expires earlier or later by as much.
  */
 export interface ExpiryOptions {
   /** Milliseconds from now on; Infinity for never. Default: that of `open`, else never. */
@@ -47,18 +47,18 @@ export interface ExpiryOptions {
   sliding?: boolean;
 }
 
-/** When a write stores its value: in any case, or only if the key is absent or present. */
+/** When a write stores its value: always, or only if the key is absent or present. */
 export type WriteCondition = 'always' | 'absent' | 'present';
 
 /** Options of `write`. */
 export interface WriteOptions extends ExpiryOptions {
   /** Default `always`. */
   when?: WriteCondition;
-  /** Whether the value is wanted that the write found. Default false. */
+  /** Whether to return the value that the write found. Default false. */
   previous?: boolean;
   /**
-   * Whether the record that is replaced says when the new one expires; `ttlMs` and the like are for
-   * a key that is absent. Default false.
+   * Whether the new record expires when the replaced one would have. Then `ttlMs` and the like
+   * apply only if the key is absent. Default false.
    */
   keepTtl?: boolean;
 }
@@ -69,7 +69,7 @@ export interface ReplaceOptions extends ExpiryOptions {
   keepTtl?: boolean;
 }
 
-/** A record's properties beside its value. */
+/** A record's properties, without its value. */
 export interface RecordMetadata {
   /** As in `Entry`. */
   version: number;
@@ -86,19 +86,19 @@ export interface WriteResult<V> {
 }
 
 /**
- * Options of `incrementWithin`; the times are for a counter that begins. The bounds are numbers if
- * the increment is one, and bigints if it is one.
+ * Options of `incrementWithin`. The times apply to a new counter. The bounds are the same kind of
+ * number as the increment: numbers or bigints.
  */
 export interface BoundedOptions<N extends number | bigint> extends ExpiryOptions {
-  /** The least that the counter may be. */
+  /** The lowest value that the counter may have. */
   min?: N;
-  /** The most that it may be. */
+  /** The highest value that it may have. */
   max?: N;
 }
 
 /** The outcome of `incrementWithin`. */
 export interface BoundedIncrement<N extends number | bigint> {
-  /** Whether it was added. */
+  /** Whether the increment was added. */
   applied: boolean;
   /** The counter afterwards. */
   value: N;
@@ -133,8 +133,8 @@ export interface RaceParameters {
 /** Parameters of the index `shard`, iceberg hashing resized lazily. */
 export interface ShardParameters {
   /**
-   * Tables that the keys are dealt out to, up to 1024, each on one memory node: 1 in a pool on one
-   * node, else 64.
+   * Tables over which the keys are spread, up to 1024, each on one memory node. Default: 1 in a
+   * pool on one node, else 64.
    */
   partitions?: number;
   /**
@@ -149,7 +149,7 @@ export interface ShardParameters {
   threshold?: number;
   /** Alpha of the adaptive frequency synchronisation in ten-thousandths (1000, the paper's 0.1). */
   alpha?: number;
-  /** How often the table may double; as often as entries can express when left out. */
+  /** How often the table may double. Default: as often as entries can express. */
   resizes?: number;
 }
 
@@ -173,16 +173,16 @@ export interface SepHashParameters {
 export interface ChimeParameters {
   /** Entries of a leaf, 2..1024 (64). */
   span?: number;
-  /** Entries from its home on in which a key may stand, 2..16 (8). */
+  /** How many entries, from its home on, may hold a key, 2..16 (8). */
   neighbourhood?: number;
   /**
-   * Bytes of a key and a value, each padded to 8, that stand in the leaf, 0..240 (48; with access
-   * words 64, because a value has 16 bytes of times then).
+   * The longest key and value together, each padded to 8 bytes, that the leaf itself holds: 0..240
+   * bytes (48; with access words 64, because a value then has 16 bytes of times).
    */
   inlineBytes?: number;
-  /** Children of an internal node at most, 2..1024 (64). */
+  /** Most children of an internal node, 2..1024 (64). */
   fanout?: number;
-  /** KiB of internal nodes that each client remembers, up to 2^24 (65536). */
+  /** KiB of internal nodes that each client caches, up to 2^24 (65536). */
   cacheKiB?: number;
   /** Whether entries have 8 bytes more for eviction; always of a store with a bound. */
   accessWords?: boolean;
@@ -192,11 +192,11 @@ export interface ChimeParameters {
 export interface HopscotchParameters {
   /** Entries of a segment, 2..1024 (64). */
   span?: number;
-  /** Entries from its home on in which a key may stand, 2..16 (8). */
+  /** How many entries, from its home on, may hold a key, 2..16 (8). */
   neighbourhood?: number;
   /**
-   * Bytes of a key and a value, each padded to 8, that stand in the segment, 0..240 (48; with
-   * access words 64, because a value has 16 bytes of times then).
+   * The longest key and value together, each padded to 8 bytes, that the segment itself holds:
+   * 0..240 bytes (48; with access words 64, because a value then has 16 bytes of times).
    */
   inlineBytes?: number;
   /** Suffix bits of the directory at creation (1). */
@@ -219,17 +219,20 @@ export interface HStoreParameters {
    * records.
    */
   bucketsMax?: number;
-  /** Requests that wait at once, at least one a client, 1..4096 (1024, in large pools more). */
+  /**
+   * Most requests that wait at the same time, at least one a client: 1..4096 (1024, in large pools
+   * more).
+   */
   rows?: number;
   /** Entries of a pair's log, a power of two up to 2^20 (4096). */
   log?: number;
   /** Partitions of a skiplist, 1..64 (4). */
   partitions?: number;
-  /** A write returns when the skiplist server has applied it too, or before (false). */
+  /** Whether a write returns only when the skiplist server has applied it, too (false). */
   sync?: boolean;
 }
 
-/** The parameters that each index has; those left out have their defaults. */
+/** The parameters of each index. Those left out have their defaults. */
 export interface ParametersOf {
   race: RaceParameters;
   sephash: SepHashParameters;
@@ -239,7 +242,7 @@ export interface ParametersOf {
   hopscotch: HopscotchParameters;
 }
 
-/** Name of an index; what each is for stands in docs/choosing-an-index.md. */
+/** Name of an index; docs/choosing-an-index.md compares them. */
 export type IndexName = keyof ParametersOf;
 
 /** An index with parameters of its own, such as `{ kind: 'shard', partitions: 64 }`. */
@@ -247,7 +250,9 @@ export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[In
 
 /** Sizes of a pool that is created; a pool that exists keeps its own. */
 export interface PoolOptions {
-  /** Upper bound of the pool's memory in bytes; memory is taken from the system as it is used. */
+  /**
+   * The most memory that the pool may take, in bytes. It takes memory from the system as it fills.
+   */
   size?: number;
   /** Bytes by which the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
   regionSize?: number;
@@ -255,14 +260,14 @@ export interface PoolOptions {
   maxClients?: number;
 }
 
-/** Which records of a store with a bound go when it is full; see `OpenOptions`. */
+/** Which records a store with a bound evicts when it is full; see `OpenOptions`. */
 export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 
-/** The bounds of a near cache, of which at least one is given, and what is done to its objects. */
+/** The bounds of a near cache, at least one of them, and whether its objects are frozen. */
 export interface NearCacheOptions {
-  /** Keys that it holds at most, up to 2^24. */
+  /** The most keys that it holds, up to 2^24. */
   maxEntries?: number;
-  /** Memory that it takes at most, in bytes, by estimate: twice the JSON of an object. */
+  /** The most memory that it takes, in bytes, by estimate: twice the JSON of an object. */
   maxBytes?: number;
   /** Whether the objects that are kept are frozen, all the way down. Default true. */
   freeze?: boolean;
@@ -275,55 +280,56 @@ export interface NearCacheStats {
   bytes: number;
   /** Keys that were read through the cache. */
   reads: number;
-  /** Those of them that it answered. */
+  /** Reads that it answered. */
   hits: number;
 }
 
 /** Options of `open` and `create`. */
 export interface OpenOptions extends PoolOptions {
-  /** How long records live that this handle writes, in milliseconds. Default: for ever. */
+  /** How long the records that this handle writes live, in milliseconds. Default: for ever. */
   ttlMs?: number;
   /** Whether each read restarts `ttlMs`. Default false. */
   sliding?: boolean;
   /**
-   * The time of day in milliseconds since 1970, by which records expire: for tests. All stores of
-   * the pool that this thread has open go by it. When it returns no such number, the call or the
-   * next one raises SW_INVALID_ARGUMENT. Default `Date.now`.
+   * Returns the time of day in milliseconds since 1970, by which records expire: for tests. All
+   * stores of the pool that this thread has open use it. If it returns anything else, that call or
+   * the next one raises SW_INVALID_ARGUMENT. Default `Date.now`.
    */
   clock?: () => number;
   /**
-   * Random numbers of [0, 1) for evictions; for tests. All stores of the pool that this thread has
-   * open use it. When it returns no such number, `Math.random` decides, and the write that evicts
-   * raises SW_INVALID_ARGUMENT after it has stored its record. Default `Math.random`.
+   * Returns random numbers of [0, 1) for evictions: for tests. All stores of the pool that this
+   * thread has open use it. If it returns anything else, `Math.random` decides instead, and the
+   * write that evicts raises SW_INVALID_ARGUMENT after it has stored its record. Default
+   * `Math.random`.
    */
   chance?: () => number;
   /**
-   * How many records a new store holds at most; from then on `eviction` says which go when others
-   * come. Those that have expired count until they are taken out. Operations in flight may exceed
-   * it by what they add. A store that is there keeps its own bound: another one raises
-   * SW_STORE_MISMATCH. Default: as many as the pool has room for.
+   * The most records that a new store holds. When it is full, `eviction` chooses which records make
+   * room for others. Expired records count until they are removed. Operations in flight may exceed
+   * the bound by what they add. An existing store keeps its own bound: asking for another one
+   * raises SW_STORE_MISMATCH. Default: as many as the pool has room for.
    */
   maxRecords?: number;
   /**
-   * Instead of `maxRecords`: bytes of the memory blocks that a new store's records take. A record
-   * that alone takes more is refused (SW_INVALID_VALUE).
+   * Instead of `maxRecords`: the most bytes that the memory blocks of a new store's records take. A
+   * record that alone takes more is refused (SW_INVALID_VALUE).
    */
   maxBytes?: number;
   /**
    * Which record a full store with `maxRecords` or `maxBytes` evicts from a sample: the least
    * recently used one (`lru`) or the least frequently used one (`lfu`). `adaptive` learns which of
-   * the two loses fewer keys that come back. With `none` a write of a further key raises
-   * SW_POOL_FULL, and with `maxBytes` one that makes a record longer, too. Default `lru`.
+   * the two loses fewer keys that come back. With `none`, writing another key raises SW_POOL_FULL,
+   * and so does a longer value with `maxBytes`. Default `lru`.
    */
   eviction?: Eviction;
   /**
-   * Name of the store inside the pool, at most 48 bytes. Default: the store that the `handle` is
-   * of, for a URL `default`.
+   * Name of the store inside the pool, at most 48 bytes. Default: the store of the `handle`; for a
+   * URL `default`.
    */
   store?: string;
   /**
-   * Create the pool and the store when they do not exist. Default true, but false for the store
-   * that a `handle` is of: it was there.
+   * Whether to create the pool and the store if they do not exist. Default true, but false for the
+   * store of a `handle`, which did exist.
    */
   create?: boolean;
   /**
@@ -337,53 +343,55 @@ export interface OpenOptions extends PoolOptions {
   values?: Encoding;
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
-   * those of `getMany` too: one READ answers searches, one CAS does writes. It pays with many calls
-   * on few hot keys. SW_UNSUPPORTED with other indexes than SHARD, and for a pool in memory: there
-   * no two calls are in flight at once. CHIME and hopscotch combine writes anyway. Default false.
+   * also those of `getMany`: one READ answers all searches, and one CAS does all writes. It pays
+   * with many calls on few hot keys. SW_UNSUPPORTED with other indexes than SHARD, and for a pool
+   * in memory, where no two calls are in flight at once. CHIME and hopscotch always combine writes.
+   * Default false.
    */
   delegation?: boolean;
   /**
-   * Keys whose places this client remembers, those that it reads most (a hotspot buffer, 17 bytes a
-   * key), at most 2^24. A read of one of them asks for its entry alone: fewer bytes, or, when the
-   * key stands elsewhere by now, one round trip more. 0 for none. Default: 65536 for `tcp:` and
+   * Size of the hotspot buffer, in which this client remembers where its most-read keys are: 17
+   * bytes a key, at most 2^24 keys, 0 for none. A read of such a key asks for its entry alone. That
+   * takes fewer bytes, or one more round trip if the key has moved. Default: 65536 for `tcp:` and
    * `tls:`, 0 for pools in memory. CHIME and hopscotch have it; other indexes raise SW_UNSUPPORTED.
-   * Handles of a thread that share the store share it.
+   * Handles of a thread that share the store share the buffer.
    */
   hotspots?: number;
   /**
    * How many values this handle keeps decoded; `NearCacheOptions` has other bounds. `get`,
-   * `getEntry`, `getMany` and `has` return such a value if its record is still the key's, which
-   * each call makes sure of in the pool: a value is never stale. Kept are text, numbers and, with
-   * `values: 'json'`, objects, of keys that are strings, from the second read on. Objects are
-   * frozen, because all callers of this handle share them. A namespace has a near cache of its own.
-   * SW_UNSUPPORTED with SepHash and with `delegation`. Default: none.
+   * `getEntry`, `getMany` and `has` use such a value if its record is still the key's. Each call
+   * checks that in the pool, so a value is never stale. The cache keeps text, numbers and, with
+   * `values: 'json'`, objects, from the second read of a key on, if the key is a string. Objects
+   * are frozen, because all callers of this handle share them. A namespace has a near cache of its
+   * own. SW_UNSUPPORTED with SepHash and with `delegation`. Default: none.
    */
   nearCache?: number | NearCacheOptions;
   /**
-   * How long a call waits, in milliseconds, while one and the same client holds a lock that is in
-   * its way. Then it raises SW_CONTENTION, which names that client, and nothing has happened. CHIME
-   * and hopscotch have locks. Handles of a thread that share the store share it. Default 1000.
+   * How long a call waits, in milliseconds, while the same client holds a lock that it needs. Then
+   * it raises SW_CONTENTION, which names that client, and has changed nothing. CHIME and hopscotch
+   * have locks. Handles of a thread that share the store share this setting. Default 1000.
    */
   lockTimeoutMs?: number;
   /**
-   * Calls that would write raise SW_READ_ONLY, and nothing is created. A read of a sliding record
-   * does not restart its time. The client still has a row in the pool, where it says what it may be
-   * reading. For `tcp:` and `tls:` memory nodes enforce it when `secret` is their secret for
-   * reading. Default false.
+   * Whether to raise SW_READ_ONLY for calls that would write, and create nothing. A read of a
+   * sliding record does not restart its time. The client still has a row in the pool, which says
+   * what it may be reading. For `tcp:` and `tls:` the memory nodes enforce this if `secret` is
+   * their secret for reading. Default false.
    */
   readOnly?: boolean;
   /** A name for this client in `stepwell inspect`, at most 32 bytes. Default: the script's name. */
   client?: string;
   /**
-   * For `tcp:` and `tls:`: what the memory nodes know too. Default: the environment's
-   * STEPWELL_SECRET, or what stands in the file that STEPWELL_SECRET_FILE names.
+   * For `tcp:` and `tls:`: the secret that the memory nodes were started with. Default:
+   * STEPWELL_SECRET in the environment, or the contents of the file that STEPWELL_SECRET_FILE
+   * names.
    */
   secret?: string | Uint8Array;
   /** For `tls:`: options of node:tls, such as `ca`. */
   tls?: ConnectionOptions;
-  /** Ends the waiting of `open`, which raises SW_ABORTED; afterwards it means nothing. */
+  /** Makes `open` raise SW_ABORTED; has no effect on the open store. */
   signal?: AbortSignal;
-  /** For `tcp:` and `tls:`: how long a memory node is waited for, in milliseconds (5000). */
+  /** For `tcp:` and `tls:`: how long to wait for a memory node, in milliseconds (5000). */
   timeoutMs?: number;
 }
 
@@ -450,18 +458,18 @@ export interface BoundStats {
   records: number;
   /** Bytes of the memory blocks of those. */
   bytes: number;
-  /** Records that had to go; those that had expired are not among them. */
+  /** Records that were evicted, without those that had expired. */
   evictions: number;
-  /** Keys that were read and found, and not found. */
+  /** Keys that reads found, and did not find. */
   hits: number;
   misses: number;
-  /** With `adaptive`: the share of evictions that this client has `lru` decide. */
+  /** With `adaptive`: the share of evictions that `lru` decides for this client. */
   lruWeight?: number;
 }
 
-/** Defaults of a namespace; what is left out is that of the store. */
+/** Defaults of a namespace. Those left out are the store's. */
 export interface NamespaceOptions {
-  /** How long records live that are written by this namespace, in milliseconds. */
+  /** How long the records that this namespace writes live, in milliseconds. */
   ttlMs?: number;
   /** Whether each read restarts `ttlMs`. */
   sliding?: boolean;
@@ -544,7 +552,7 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   incrementWithin(key: Key, by: number, options: BoundedOptions<number>): BoundedIncrement<number>;
   incrementWithin(key: Key, by: bigint, options: BoundedOptions<bigint>): BoundedIncrement<bigint>;
   /**
-   * Changes what a helper keeps beside the records; see calls/states.ts.
+   * Changes the state of a helper; see calls/states.ts.
    *
    * @internal
    */
@@ -554,8 +562,8 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   /** @internal */
   putCopies(copies: readonly CopiedRecord[]): void;
   /**
-   * The values of the keys, in their order. With `maxBytes` only the first ones: it ends before the
-   * value with which they would be more bytes together, but returns one at least.
+   * The values of the keys, in their order. With `maxBytes` only as many leading values as fit in
+   * that many bytes, but at least one.
    */
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): (V | undefined)[];
   /** Stores the records one by one: when it fails, those before it stay. */
@@ -625,11 +633,11 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   /** The counters alone, which cost no verb. */
   counters(): ClientCounters;
   /**
-   * The records whose keys begin with `prefix`, as a store: its calls put the prefix in front of
-   * each key and leave it out of each key that they return. It is a view of this store: it ends
-   * with it, `stats` and `handle` are the store's, and its own `close` ends the view alone. On an
-   * ordered index a walk goes to those keys only. On others `size`, `clear`, `keys` and the like
-   * read the whole store, since its keys have no order.
+   * The records whose keys begin with `prefix`, as a store. Its calls put the prefix in front of
+   * each key, and remove it from each key that they return. It is a view of this store: it ends
+   * with the store, `stats` and `handle` are the store's, and its own `close` ends only the view.
+   * On an ordered index a walk visits only those keys. On others `size`, `clear`, `keys` and the
+   * like read the whole store, since its keys have no order.
    *
    * @throws StepwellError SW_INVALID_KEY for a prefix that could not begin a key.
    */

@@ -1,39 +1,42 @@
 import type { Pool } from '../pool/pool.ts';
 import type { Address, InPlace, Operation, TrafficCounters } from '../verbs/index.ts';
 
-/** How the calls of a store get at its pool, whatever its verbs take. */
+/** How the calls of a store use its pool, on any fabric. */
 export interface Attachment {
   readonly pool: Pool;
   readonly traffic: TrafficCounters;
-  /** Operations of one call in flight together; 1 where each verb finishes at once. */
+  /** How many operations of one call are in flight together; 1 where verbs finish at once. */
   readonly width: number;
   /** Raises SW_CLOSED. */
   refuseClosed(): void;
   /**
-   * Begins an operation: from here to its `exit` nothing that it meets in the pool is used again.
-   * Raises SW_CLOSED, SW_STORE_DROPPED, and SW_REVOKED when this client was declared dead.
+   * Begins an operation. Until `exit`, no memory that it finds in the pool is reused. Raises
+   * SW_CLOSED, SW_STORE_DROPPED, and SW_REVOKED if this client was declared dead.
    */
   enter(): Operation<void>;
   exit(): void;
   /**
-   * Runs an operation while no other one of this client is in flight; undefined when that cannot
-   * be, because a callback inside an operation asks for it.
+   * Runs an operation while no other operation of this client is in flight; undefined if it is
+   * called from a callback inside an operation, where that is impossible.
    */
   exclusive<T>(operation: () => Operation<T>): Operation<T | undefined>;
   /**
-   * Does something with every item, at most `width` at a time. When one fails no more are begun,
-   * and the first error is raised when those in flight have ended.
+   * Calls `act` with every item, at most `width` at a time. After a failure it begins no more,
+   * waits for those in flight, and raises the first error.
    */
   each<T>(items: readonly T[], width: number, act: (item: T) => Operation<void>): Operation<void>;
-  /** As `each`, with all items at a time and in step: their operations share doorbells. */
+  /**
+   * As `each`, with all items at the same time and in step, so that their operations share
+   * doorbells.
+   */
   together<T>(items: readonly T[], act: (item: T) => Operation<void>): Operation<void>;
-  /** The pool's own memory, without a copy, where it is within reach. */
-  window(address: Address, bytes: number): Uint8Array | undefined;
-  /** The pool's words where they stand, where they are within reach. */
-  readonly inPlace: InPlace | undefined;
+  /** The pool's own memory, without a copy, if this thread can address it. */
+  window?(address: Address, bytes: number): Uint8Array;
+  /** The pool's own words, likewise. */
+  readonly inPlace?: InPlace | undefined;
 }
 
-/** Runs an operation in a section of its own: nothing that it meets is used again meanwhile. */
+/** Runs an operation in a section of its own: no memory that it finds is reused meanwhile. */
 export function* inSection<T>(
   attachment: Pick<Attachment, 'enter' | 'exit'>,
   operation: () => Operation<T>,

@@ -1,4 +1,4 @@
-/** Gives back what it holds in the store; never rejects. */
+/** Gives back what a helper holds in the store; never rejects. */
 export type CloseListener = () => Promise<void>;
 
 /**
@@ -15,7 +15,10 @@ export class Closing {
     this.#parent = parent;
   }
 
-  /** Until the function is called that it returns. Too late, it is told at once. */
+  /**
+   * Listens until the returned function is called. If the handle is closed already, tells it at
+   * once.
+   */
   listen(listener: CloseListener): () => void {
     const forget = this.#parent?.listen(listener);
     this.#listeners.add(listener);
@@ -26,7 +29,7 @@ export class Closing {
     };
   }
 
-  /** Tells all listeners. Settles when what they began has ended; undefined if none listens. */
+  /** Tells all listeners. Settles when they have finished; undefined if there are none. */
   announce(): Promise<unknown> | undefined {
     this.#isOver = true;
     if (this.#listeners.size === 0) return undefined;

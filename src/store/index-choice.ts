@@ -1,14 +1,13 @@
-import { StepwellError } from '../errors.ts';
 import type { IndexKind, IndexParameters } from '../indexes/contract.ts';
 import { kindNamed } from '../indexes/kinds.ts';
 import { WITHOUT } from '../indexes/substrates/parameters.ts';
 import type { IndexChoice, OpenOptions } from './api.ts';
-import { invalid, isRecord, shown } from './arguments.ts';
+import { checkFlag, invalid, isRecord, shown } from './arguments.ts';
 
 /** The index that the option `index` asks for. */
 export interface IndexWish {
   kind: IndexKind;
-  /** The parameters that it names, as the kind takes them. */
+  /** The parameters that it names, in the form that the kind takes. */
   wishes: Readonly<Record<string, number | undefined>>;
 }
 
@@ -44,23 +43,15 @@ function refuseUnknown({ manifest, parameterNames }: IndexKind, parameters: obje
   const unknown = Object.keys(parameters).find((name) => !known.includes(name));
   if (unknown === undefined) return;
   const names = known.filter((name) => name !== 'seed').join(', ');
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `the index ${manifest.name} has no parameter ${unknown}; there is ${names}`,
-  );
+  throw invalid(`the index ${manifest.name} has no parameter ${unknown}; there is ${names}`);
 }
 
 function wishesOf({ flags }: IndexKind, parameters: object): IndexWish['wishes'] {
   const wishes: Record<string, number | undefined> = {};
   for (const [name, value] of Object.entries(parameters)) {
-    if (value !== undefined && flags.includes(name) && typeof value !== 'boolean') {
-      throw invalid(`${name} is true or false: ${shown(value)}`);
-    }
-    wishes[name] = flags.includes(name) ? flagOf(value) : value;
+    const isFlag = value !== undefined && flags.includes(name);
+    if (isFlag) checkFlag(name, value);
+    wishes[name] = isFlag ? Number(value) : value;
   }
   return wishes;
-}
-
-function flagOf(value: boolean | undefined): number | undefined {
-  return value === undefined ? undefined : Number(value);
 }

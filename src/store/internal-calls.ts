@@ -1,4 +1,4 @@
-/** A record as it stands in a store, of whatever kind; for copying stores. */
+/** A record of any kind, as a store holds it; for copying stores. */
 export interface CopiedRecord {
   key: Uint8Array;
   value: Uint8Array;
@@ -7,13 +7,13 @@ export interface CopiedRecord {
   expiry: { deadline: number; sliding: boolean } | undefined;
 }
 
-/** What a decision may depend on, beside the state that was found. */
+/** What a decision may depend on, besides the state that was found. */
 export interface StateLook {
   /** The time of day by this client's clock, in milliseconds. */
   readonly now: number;
   /** Names this client for as long as it is attached. */
   readonly self: number;
-  /** Whether a client can issue verbs no more. */
+  /** Whether the client can no longer issue verbs. */
   isGone(client: number): boolean;
 }
 

@@ -90,7 +90,7 @@ const EXPLAINED: Readonly<Record<string, Explained>> = {
   ETXTBSY: ['SW_POOL_BUSY', (what) => `${what} is being run as a program`],
 };
 
-/** Runs what may fail in the system, and raises a StepwellError for that. */
+/** Runs an action, and turns the system's error, if any, into a StepwellError. */
 export function guardIo<T>(
   what: string,
   path: string,

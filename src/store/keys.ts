@@ -4,13 +4,13 @@ import type { RangeBounds } from './ordered-api.ts';
 
 const LOOP_CHARACTERS_MAX = 48;
 
-/** A copy of the key's bytes: a scan outlives the call that it was begun with. */
+/** A copy of the key's bytes: a scan outlives the call that begins it. */
 export function keyBytes(key: Key): Uint8Array {
   checkKey(key);
   return typeof key === 'string' ? textBytes(key) : new Uint8Array(key);
 }
 
-/** Short ASCII in a loop: the native way takes as long as reading a leaf. */
+/** Encodes short ASCII in a loop: the native encoder takes as long as reading a leaf. */
 function textBytes(text: string): Uint8Array {
   const { length } = text;
   if (length > LOOP_CHARACTERS_MAX) return new Uint8Array(Buffer.from(text));

@@ -30,12 +30,12 @@ export interface CodecOptions<V, K extends Key> extends Omit<OpenOptions, 'value
 // biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
 export type AnyCodec = ValueCodec<any>;
 
-/** Those options with a near cache, whose objects callers share. */
+/** The same with a near cache, whose objects callers share. */
 export interface NearOptions<V, K extends Key> extends CodecOptions<V, K> {
   nearCache: NonNullable<OpenOptions['nearCache']>;
 }
 
-/** The options of `open`, whichever they are. */
+/** Any options of `open`. */
 // biome-ignore lint/suspicious/noExplicitAny: of whatever type the caller's values are
 export type AnyOptions = OpenOptions | CodecOptions<any, Key>;
 
@@ -43,7 +43,7 @@ type EncodingOf<T extends Value> = string | Uint8Array extends T
   ? Encoding
   : 'auto' | (T extends string ? 'utf8' : 'bytes');
 
-/** A list in which the compiler finds what is missing. */
+/** The compiler finds what is missing in this list. */
 const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
   size: true,
   regionSize: true,
@@ -75,7 +75,7 @@ const OPEN: Readonly<Record<keyof OpenOptions, true>> = {
 /** Option names of `open`, `create` and `inspect`. */
 export const OPEN_OPTIONS: readonly string[] = Object.keys(OPEN);
 
-/** Raises SW_INVALID_ARGUMENT for what is no options, and for a name that none of them has. */
+/** Raises SW_INVALID_ARGUMENT for a value that is not an object, and for an unknown option. */
 export function checkOpenOptions(options: unknown): void {
   checkOptions(options, OPEN_OPTIONS);
 }

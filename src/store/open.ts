@@ -1,5 +1,5 @@
 import { publish } from '../diagnostics.ts';
-import { hasCode, StepwellError } from '../errors.ts';
+import { StepwellError } from '../errors.ts';
 import { abortable, checkSignal } from './abortable.ts';
 import {
   type OwnClient,
@@ -20,6 +20,7 @@ import type {
   Store,
   Value,
 } from './api.ts';
+import { unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { LocalAttachment, type LocalClient, ThreadClients } from './local/local-client.ts';
 import { SharedStore } from './local/shared-store.ts';
@@ -37,7 +38,6 @@ import {
 import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
 import {
-  type FileLocation,
   type HandleObject,
   optionsFor,
   type PoolPlace,
@@ -48,7 +48,13 @@ import { isRemote } from './remote/address.ts';
 import { attachAlone, createRemote, destroyRemote } from './remote/administer.ts';
 import { openRemote, type RemoteStore } from './remote/remote-store.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from './reports.ts';
-import { checkClientOptions, checkStoreName, mayBeThere, namesStore } from './store-in-pool.ts';
+import {
+  checkClientOptions,
+  checkStoreName,
+  namesStore,
+  refuseUnlessBusy,
+  refuseUnlessThere,
+} from './store-in-pool.ts';
 import { formatOf } from './values.ts';
 
 /**
@@ -84,7 +90,7 @@ export function openSync(url: string | PoolHandle, options: AnyOptions = {}): St
 }
 
 /**
- * As `openSync`, by a client of its own, whatever else this thread has open: for tests and tools
+ * As `openSync`, by a separate client even if this thread has the pool open: for tests and tools
  * that want several clients in a thread. Not part of the package.
  *
  * @internal
@@ -116,16 +122,15 @@ function openBy(place: AnyPool, given: OpenOptions, isShared: boolean): Store {
   });
 }
 
-/** A reader finds what is there. */
+/** A handle for reading creates nothing. */
 function creatingNothing(options: OpenOptions): OpenOptions {
   return options.readOnly ? { ...options, create: false } : options;
 }
 
-/** It would do nothing but keep writes from their shortest way. */
+/** On shared memory it would only slow down writes. */
 function refuseDelegation({ delegation }: OpenOptions): void {
   if (!delegation) return;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
+  throw unsupported(
     'delegation is for tcp: and tls: pools: in memory each call ends before the next one begins, ' +
       'so none is in flight to share verbs with; leave the option out',
   );
@@ -185,7 +190,12 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   if (location.kind === 'memory') {
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool exists only while a store is open');
   }
-  const isNew = makesPool(location, options);
+  let isNew = true;
+  try {
+    createNew(location, options);
+  } catch (error) {
+    isNew = refuseUnlessThere(error, options);
+  }
   if (!namesStore(options)) return isNew;
   try {
     performSync(url, 'make', options);
@@ -196,23 +206,11 @@ export function createSync(url: string, options: OpenOptions = {}): boolean {
   }
 }
 
-/** False when there is a pool, and a store in it was asked for. */
-function makesPool(location: FileLocation, options: OpenOptions): boolean {
-  try {
-    createNew(location, options);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
-    throw error;
-  }
-}
-
-/** A pool that another client has opened meanwhile stays. */
 function destroyUnused(url: string): void {
   try {
     destroySync(url);
   } catch (error) {
-    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
+    refuseUnlessBusy(error);
   }
 }
 
@@ -227,7 +225,7 @@ export function destroySync(url: string, options: { force?: boolean } = {}): voi
     throw new StepwellError('SW_INVALID_URL', 'a memory: pool ends with its last thread');
   }
   destroyFile(location.path, url, force);
-  // Clients of this thread find out at their next call.
+  // So that clients of this thread find out at their next call.
   ThreadClients.ofThread().lookAgain();
 }
 
@@ -333,7 +331,7 @@ export async function check(
   return perform(url, options, 'check', options);
 }
 
-/** Does something with a pool by a client of its own, which is gone afterwards. */
+/** Runs a task with a separate client, which then leaves the pool. */
 async function perform<N extends TaskName>(
   url: AnyPool,
   options: OpenOptions,
@@ -394,48 +392,33 @@ function ownLocalClient(url: AnyPool, options: OpenOptions): OwnClient {
   };
 }
 
-/** @internal */
-export interface Attachment {
-  client: LocalClient;
-  handle: HandleObject;
-  text: string;
-}
-
 /**
- * A client of its own, or the one that this thread's stores of the pool share.
+ * Attaches a separate client, or uses the one that this thread's stores of the pool share.
  *
  * @internal
  */
 export function attach(
-  url: string | PoolHandle,
+  url: AnyPool,
   options: OpenOptions,
   isShared = false,
-): Attachment {
-  const { place, ...named } = locate(url, options);
-  return { client: ThreadClients.ofThread().attach(place, options, isShared), ...named };
-}
-
-function locate(
-  url: string | PoolHandle,
-  options: OpenOptions,
-): { place: PoolPlace; handle: HandleObject; text: string } {
+): { client: LocalClient; handle: HandleObject; text: string } {
+  const attachTo = (place: PoolPlace, handle: HandleObject, text: string) => ({
+    client: ThreadClients.ofThread().attach(place, options, isShared),
+    handle,
+    text,
+  });
   const pool = poolOf(url);
-  if (Array.isArray(pool)) {
-    return { place: memoryPlace(pool), handle: { memory: pool }, text: 'memory:' };
-  }
+  if (Array.isArray(pool)) return attachTo(memoryPlace(pool), { memory: pool }, 'memory:');
   const location = parseUrl(pool);
   if (location.kind === 'memory') {
     if (options.create === false) {
       throw new StepwellError('SW_POOL_NOT_FOUND', 'memory: names no existing pool; pass a handle');
     }
     const { place, handle } = newMemoryPlace(options);
-    return { place, handle, text: 'memory:' };
+    return attachTo(place, handle, 'memory:');
   }
-  const place = findOrCreate(location, options);
-  return { place, handle: { url: handleUrl(location) }, text: location.url };
-}
-
-/** Another process may have another working directory. */
-function handleUrl({ path, url }: FileLocation): string {
-  return url.startsWith('file:') ? `file:${path}` : url;
+  const { path, url: text } = location;
+  // Another process may have another working directory.
+  const elsewhere = text.startsWith('file:') ? `file:${path}` : text;
+  return attachTo(findOrCreate(location, options), { url: elsewhere }, text);
 }

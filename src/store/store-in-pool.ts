@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { StepwellError } from '../errors.ts';
+import { hasCode, StepwellError } from '../errors.ts';
 import type { ClientSettings, Index, IndexKind } from '../indexes/contract.ts';
 import {
   findOrCreateStore,
@@ -17,7 +17,7 @@ import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
 import type { OpenOptions } from './api.ts';
-import { checkFlag, checkFunction, invalid, shown } from './arguments.ts';
+import { checkFlag, checkFunction, invalid, shown, unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundSettings, refuseDelegation, refuseOtherBound } from './eviction/bound-settings.ts';
 import { BoundedStore } from './eviction/bounded-store.ts';
@@ -26,7 +26,7 @@ import { nearSettingsOf, provingIndex } from './near/near-settings.ts';
 import { checkOpenOptions } from './open-options.ts';
 import { formatOf } from './values.ts';
 
-/** Each further one means that another client has dropped the store that was made. */
+/** An attempt fails only if another client drops the new store. */
 const MAKES_MAX = 10;
 const HOTSPOTS_MAX = 2 ** 24;
 /**
@@ -70,13 +70,13 @@ function checkWaits({ hotspots = 0, lockTimeoutMs = 1 }: OpenOptions): void {
 
 export function clientName({ client }: OpenOptions): string {
   if (client !== undefined && typeof client !== 'string') {
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'a client name is a string');
+    throw invalid('a client name is a string');
   }
   const name = client ?? basename(process.argv[1] ?? 'node');
   return Buffer.from(name).subarray(0, CLIENT_NAME_BYTES).toString('utf8');
 }
 
-/** A store that is open, until `pool.stores.close`. */
+/** An open store; `pool.stores.close` closes it. */
 export interface StoreInPool extends OpenedStore {
   store: OpenStore;
 }
@@ -102,16 +102,14 @@ export function* openStore(
   const wish = indexWish(options.index);
   const bound = boundSettings(options);
   const mayMake = options.create !== false && !options.readOnly;
-  const { entry, store } = yield* findOrMake(
-    pool,
-    name,
-    mayMake ? makerOf(pool, name, wish, options) : undefined,
-  );
+  const make = mayMake ? makerOf(pool, name, wish, options) : undefined;
+  const { entry, store } = yield* findOrMake(pool, name, make);
   try {
     if (wish) refuseOtherKind(entry, wish);
     const open = known(store);
-    const { index, bounded } = open ?? (yield* openBoth(pool, entry));
-    if (wish) refuseOtherShape(entry, wish);
+    const index = open ? open.index : yield* openIndex(pool, entry);
+    const bounded = open ? open.bounded : yield* BoundedStore.open(pool, index);
+    if (wish) refuseOtherParameters(entry, wish);
     if (bound) refuseOtherBound(entry.name, bounded?.bound, bound);
     if (bounded) refuseDelegation(options);
     if (nearSettingsOf(options)) provingIndex(entry.name, index, options);
@@ -123,12 +121,7 @@ export function* openStore(
   }
 }
 
-function* openBoth(pool: Pool, entry: CatalogEntry): Operation<OpenedStore> {
-  const index = yield* openIndex(pool, entry);
-  return { index, bounded: yield* BoundedStore.open(pool, index) };
-}
-
-/** Handles of one store share its index: what the last one asked for counts. */
+/** Handles of one store share its index, so the options of the last one opened count. */
 function configure(
   store: string,
   index: Index,
@@ -150,27 +143,37 @@ function refuseWithout(what: 'delegation' | 'hotspots', store: string, { manifes
   const why = `store ${store} has the index ${manifest.name}, which has no ${what}`;
   const others = INDEX_KINDS.filter((kind) => kind.manifest[what]);
   const names = others.map((kind) => kind.manifest.name).join(', ');
-  throw new StepwellError('SW_UNSUPPORTED', `${why}: ${names} have`);
+  throw unsupported(`${why}: ${names} have`);
 }
 
 /** Raises SW_INVALID_ARGUMENT. */
 export function checkStoreName(name: unknown): string {
   const valid = typeof name === 'string' && name !== '' && name.isWellFormed();
   if (!valid || Buffer.byteLength(name) > STORE_NAME_BYTES) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `a store name has 1..${STORE_NAME_BYTES} bytes`);
+    throw invalid(`a store name has 1..${STORE_NAME_BYTES} bytes`);
   }
   return name;
 }
 
-/** Whether `create` is asked for a store, and not for a pool alone. */
+/** Whether the options of `create` ask for a store, not only for a pool. */
 export function namesStore({ store, index }: OpenOptions): boolean {
   return store !== undefined || index !== undefined;
 }
 
-/** Whether `create` may use a pool that is there: for a store, if nothing is said of its sizes. */
-export function mayBeThere(options: OpenOptions): boolean {
+/**
+ * Raises an error of `create`, unless there is a pool that it may use: it makes a store, and the
+ * options name no sizes. Returns that the pool is not new.
+ */
+export function refuseUnlessThere(error: unknown, options: OpenOptions): false {
   const { size, regionSize, maxClients } = options;
-  return namesStore(options) && (size ?? regionSize ?? maxClients) === undefined;
+  const mayBeThere = namesStore(options) && (size ?? regionSize ?? maxClients) === undefined;
+  if (mayBeThere && hasCode(error, 'SW_POOL_EXISTS')) return false;
+  throw error;
+}
+
+/** For a new pool that is removed because its store cannot be made: others may have opened it. */
+export function refuseUnlessBusy(error: unknown): void {
+  if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
 }
 
 /**
@@ -211,7 +214,7 @@ function* findOrMake(
   throw new StepwellError('SW_CONTENTION', `store ${name} is dropped again and again`);
 }
 
-/** Checks what a new store would be like, also when the store is there. */
+/** Checks the options of a new store, even if the store exists. */
 function makerOf(
   pool: Pool,
   name: string,
@@ -224,14 +227,11 @@ function makerOf(
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe, bytesMax } = pool.layout;
   const bytes = bytesFor(kind, bytesMax, bound);
-  const ownWishes = bound ? { ...wishes, ...wordsForEviction(kind) } : wishes;
+  // Evicting from an index whose items stand in it takes room there for when they were used.
+  const hasItems = bound !== undefined && kind.parameterNames.includes('accessWords');
+  const ownWishes = hasItems ? { ...wishes, accessWords: 1 } : wishes;
   const parameters = kind.parameters(ownWishes, bytes, seed, stripe);
   return () => findOrCreateStore(pool, name, kind, parameters, bound);
-}
-
-/** An index that has items of its own needs room in them for when they were used. */
-function wordsForEviction({ parameterNames }: IndexKind): { accessWords?: number } {
-  return parameterNames.includes('accessWords') ? { accessWords: 1 } : {};
 }
 
 /** An index that cannot resize online gets the size that its store's bound requires. */
@@ -247,16 +247,16 @@ export function bytesFor(
 }
 
 function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {
-  const { name } = kindOf(entry).manifest;
-  const wanted = kind.manifest.name;
-  if (wanted === name) return;
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    `store ${entry.name} exists with the index ${name}, not ${wanted}`,
-  );
+  const [is, wanted] = [kindOf(entry), kind].map(({ manifest }) => manifest.name);
+  if (wanted !== is) throw mismatch(entry.name, `the index ${is}`, wanted);
 }
 
-function refuseOtherShape({ name: store, parameters: packed }: CatalogEntry, wish: IndexWish) {
+function mismatch(store: string, is: string, wanted: unknown): StepwellError {
+  const message = `store ${store} exists with ${is}, not ${wanted}`;
+  return new StepwellError('SW_STORE_MISMATCH', message);
+}
+
+function refuseOtherParameters({ name: store, parameters: packed }: CatalogEntry, wish: IndexWish) {
   const { kind, wishes } = wish;
   const parameters = unpackParameters(kind, packed);
   const differs = (name: string) => wishes[name] !== undefined && wishes[name] !== parameters[name];
@@ -264,8 +264,5 @@ function refuseOtherShape({ name: store, parameters: packed }: CatalogEntry, wis
   if (name === undefined) return;
   const is = shownParameters(kind, parameters)[name];
   const wanted = shownParameters(kind, { [name]: Number(wishes[name]) })[name];
-  throw new StepwellError(
-    'SW_STORE_MISMATCH',
-    `store ${store} exists with ${name} ${is}, not ${wanted}`,
-  );
+  throw mismatch(store, `${name} ${is}`, wanted);
 }

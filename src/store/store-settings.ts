@@ -1,26 +1,15 @@
 import { type InspectOptions, inspect } from 'node:util';
 import type { Encoding, Key, NamespaceOptions, PoolHandle, ValueFormat } from './api.ts';
 import { checkOptions } from './arguments.ts';
-import { type Lifetime, lifetimeOf } from './calls/expiry.ts';
+import { lifetimeOf } from './calls/expiry.ts';
 import { Namespace } from './calls/namespace.ts';
-import type { NearSettings } from './near/near-cache.ts';
+import type { CallSettings } from './calls/record-access.ts';
 import { nearSettingsOf } from './near/near-settings.ts';
 import type { AnyCodec } from './open-options.ts';
-import { type Format, formatOf } from './values.ts';
-
-/** Settings of the calls of a store or of a namespace. */
-interface Defaults {
-  keys: Encoding;
-  values: Format;
-  lifetime: Lifetime | undefined;
-  readOnly?: boolean | undefined;
-  near?: NearSettings | undefined;
-  namespace?: Namespace | undefined;
-}
+import { formatOf } from './values.ts';
 
 /** How a store in memory was opened. */
-export interface StoreSettings extends Defaults {
-  name: string;
+export interface StoreSettings extends CallSettings {
   url: string;
   handle: PoolHandle;
   /** Called once, when the store is closed. */
@@ -28,18 +17,16 @@ export interface StoreSettings extends Defaults {
 }
 
 /** How a store over a network was opened. */
-export interface RemoteSettings extends Defaults {
-  name: string;
+export interface RemoteSettings extends CallSettings {
   /** The pool, without the store. */
   url: string;
-  delegation: boolean;
-  /** Whether the `close` of a view closes the store that it is a view of. */
+  /** Whether closing a view closes the store that it is a view of. */
   closesStore?: boolean;
-  /** Ends the calls of this handle. */
+  /** Aborts the calls of this handle. */
   signal?: AbortSignal | undefined;
 }
 
-/** Options of `namespace`, whichever values it has. */
+/** Options of `namespace`, for any type of values. */
 export type AnyNamespaceOptions = NamespaceOptions & {
   values?: Encoding | ValueFormat | AnyCodec;
 };
@@ -48,7 +35,7 @@ export type AnyNamespaceOptions = NamespaceOptions & {
  * The settings of a namespace in the store of these settings. Raises SW_INVALID_ARGUMENT and
  * SW_INVALID_KEY.
  */
-export function inNamespace<S extends Defaults>(
+export function inNamespace<S extends CallSettings>(
   settings: S,
   prefix: Key,
   options: AnyNamespaceOptions = {},
@@ -64,15 +51,10 @@ export function inNamespace<S extends Defaults>(
   };
 }
 
-interface Inspected {
-  readonly url: string;
-  readonly name: string;
-}
-
 /** The output of `console.log(store)`: facts that need no look at the pool. */
 export function inspected(
   kind: string,
-  { url, name }: Inspected,
+  { url, name }: { url: string; name: string },
   index: string,
   closed: boolean,
   options: InspectOptions,

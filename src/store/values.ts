@@ -5,10 +5,10 @@ import type { Request } from '../indexes/substrates/request.ts';
 import { CODEC_ASCII, CODEC_BYTES, CODEC_UTF8, decodeFrom } from '../records/codec.ts';
 import type { Scratch } from '../verbs/index.ts';
 import type { Encoding, Value } from './api.ts';
-import { invalid, shown } from './arguments.ts';
+import { invalid, shown, unsupported } from './arguments.ts';
 import type { AnyCodec, AnyOptions } from './open-options.ts';
 
-/** How a store keeps values of any type. `reads` is what `decode` takes. */
+/** How a store keeps values of any type. `reads` says what `decode` takes. */
 export interface StoredFormat {
   readonly name: string;
   readonly reads: 'utf8' | 'bytes';
@@ -16,7 +16,7 @@ export interface StoredFormat {
   decode(data: Value): unknown;
 }
 
-/** How values are stored and come back: an encoding keeps the caller's text or bytes. */
+/** How values are stored and come back. With an encoding, values are the caller's text or bytes. */
 export type Format = Encoding | StoredFormat;
 
 /** A bundler leaves this `require` alone: a bundle needs msgpackr installed beside it. */
@@ -84,11 +84,7 @@ function loadMsgpackr(): { Packr: new (options: object) => Packr } {
     return createRequire(HERE)('msgpackr');
   } catch (cause) {
     const remedy = 'run npm install msgpackr beside the program, or use values: json or v8';
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
-      `values: 'msgpack' needs the package msgpackr: ${remedy}`,
-      { cause },
-    );
+    throw unsupported(`values: 'msgpack' needs the package msgpackr: ${remedy}`, { cause });
   }
 }
 
@@ -115,7 +111,7 @@ export function decodeValue(request: Request, as: Format): unknown {
   return decodeValueAt(found, contentAt, contentBytes, foundCodec, as);
 }
 
-/** The value that stands, without times, in one piece of memory. Raises SW_UNDECODABLE. */
+/** The value at `at`, without times, in contiguous memory. Raises SW_UNDECODABLE. */
 export function decodeValueAt(
   words: Scratch,
   at: number,
@@ -150,7 +146,7 @@ function refused(message: string, cause?: unknown): StepwellError {
   return new StepwellError('SW_INVALID_VALUE', message, { cause });
 }
 
-/** In one line, as every message is. */
+/** The first line: every message is one line. */
 function messageOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error);
   return text.split('\n', 1)[0];

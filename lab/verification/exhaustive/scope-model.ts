@@ -47,7 +47,6 @@ const PARAMETERS: PoolParameters = {
   regionBytes: CHUNKS * CHUNK_BYTES,
   regionsMax: 1,
   clientsMax: 8,
-  chunkBytes: CHUNK_BYTES,
   createdAt: 0,
   poolId: 0,
 };

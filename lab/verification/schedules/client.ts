@@ -274,7 +274,7 @@ export class SimulatedClient {
     return new ExpirySweep(section, this.#index as Index);
   }
 
-  /** Leaves records that it cannot remove to the next sweep, as `runTurns` does. */
+  /** Leaves records that it cannot remove to the next sweep, as `repeat` does. */
   *#removing(sweeping: Operation<number>): Operation<void> {
     try {
       yield* this.#patiently(sweeping);

@@ -155,7 +155,6 @@ class Simulation {
       regionsMax: nodes,
       ...(nodes > 1 ? { nodes } : {}),
       clientsMax: CLIENTS_MAX,
-      chunkBytes: CHUNK_BYTES,
       createdAt: 0,
       poolId: 0,
     };

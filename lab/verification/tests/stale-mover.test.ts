@@ -15,7 +15,6 @@ const PARAMETERS = {
   regionBytes: 64 * CHUNK_BYTES,
   regionsMax: 1,
   clientsMax: 8,
-  chunkBytes: CHUNK_BYTES,
   createdAt: 0,
   poolId: 0,
 };

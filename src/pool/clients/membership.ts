@@ -205,7 +205,9 @@ export class Membership {
       );
       for (let i = 0; i < count; i++) {
         const at = i * CLIENT_ENTRY_BYTES;
-        if (all || stateAt(view, at) !== FREE) rows.push(this.#parse(first + i, view, at));
+        // The lowest of STATE_FIELDS.
+        const state = view.getUint8(at + STATE) & 3;
+        if (all || state !== FREE) rows.push(this.#parse(first + i, view, at));
       }
     }
     return rows;
@@ -293,11 +295,6 @@ export class Membership {
     return 'this system does not tell which threads are gone';
   }
 
-  /** Kills the process of a client that has stopped. Returns whether it could try. */
-  kill({ thread }: ClientRow): boolean {
-    return endProcess(thread, this.thread);
-  }
-
   /**
    * Makes sure, if possible, that a client that has stopped issues no more verbs. Revokes the
    * session of a network client; kills a process of this machine, if `mayBeKilled`. `isGone` then
@@ -308,7 +305,7 @@ export class Membership {
     const again = yield* this.#again(row);
     if (again === undefined) return;
     if (again.thread.namespace !== NETWORK_NAMESPACE) {
-      if (mayBeKilled) this.kill(again);
+      if (mayBeKilled) endProcess(again.thread, this.thread);
     } else if (this.#registrar) {
       yield* this.#registrar.revoke(again.thread.startTime);
     }
@@ -386,8 +383,8 @@ export class Membership {
 
   #stateWord(state: number, incarnation: number, row: number): bigint {
     const { namespace, tid } = this.thread;
-    const fields = [state, incarnation, namespace, tid, this.#locked.has(row) ? 1 : 0];
-    return packFields(fields.map((value, i) => [value, STATE_FIELDS[i]] as const));
+    const lock = this.#locked.has(row) ? 1 : 0;
+    return packFields([state, incarnation, namespace, tid, lock], STATE_FIELDS);
   }
 
   /** Writes the row except epoch, floor and stores, which are 0 in a free row. */
@@ -435,11 +432,6 @@ export class Membership {
   }
 }
 
-/** The lowest of STATE_FIELDS. */
-function stateAt(view: DataView, at: number): number {
-  return view.getUint8(at + STATE) & 3;
-}
-
 function nameIn(bytes: Uint8Array): string {
   const end = bytes.indexOf(0);
   return new TextDecoder().decode(end === -1 ? bytes : bytes.subarray(0, end));
@@ -453,10 +445,7 @@ function lockedElsewhere(): StepwellError {
 }
 
 function freeWord(incarnation: number): bigint {
-  return packFields([
-    [FREE, 2],
-    [incarnation, 16],
-  ]);
+  return packFields([FREE, incarnation], STATE_FIELDS);
 }
 
 /** The stores that a row's word names. */

@@ -48,14 +48,15 @@ export function askPs(pid: number): Stat | 'unreadable' {
 }
 
 /** `readProcess` with a cache; still notices at once that a process has ended. */
-export function rememberingProcesses(now = () => performance.now()): StatOf {
+export function rememberingProcesses(): StatOf {
   const known = new Map<number, { stat: Stat | 'unreadable'; at: number }>();
   return (pid) => {
     const one = known.get(pid);
-    if (one !== undefined && now() - one.at < FRESH_MS && exists(pid)) return one.stat;
+    const now = performance.now();
+    if (one !== undefined && now - one.at < FRESH_MS && exists(pid)) return one.stat;
     const stat = readProcess(pid);
     if (stat === undefined) known.delete(pid);
-    else known.set(pid, { stat, at: now() });
+    else known.set(pid, { stat, at: now });
     return stat;
   };
 }

@@ -4,12 +4,13 @@ import { clientWord } from '../clients/client-word.ts';
 import type { Membership } from '../clients/membership.ts';
 import { control } from '../control.ts';
 import {
+  CHUNK_BYTES,
   CLIENTS_PER_INTENT_CHUNK,
   INTENT_BYTES,
   INTENTS_PER_CLIENT,
   type PoolLayout,
 } from '../layout.ts';
-import { CHUNK_INTENTS, type ChunkWord, ownedWord } from '../memory/chunk-word.ts';
+import { CHUNK_INTENTS, ownedWord } from '../memory/chunk-word.ts';
 import type { ChunkTable } from '../memory/chunks.ts';
 import { lockedHigh, lockedLow } from './lock-word.ts';
 
@@ -118,11 +119,12 @@ export class IntentSlots {
     const group = groupOf(id);
     const { incarnation } = this.#membership;
     const own = ownedWord(CHUNK_INTENTS, 0, group, { owner: id, incarnation });
-    const chunk = yield* this.#chunks.takeSpan(own, 1, this.#layout.parameters.chunkBytes, node);
+    const chunk = yield* this.#chunks.takeSpan(own, 1, CHUNK_BYTES, node);
     const word = this.#layout.intentChunkWord(group, node);
     const isFirst = yield* control.swap(word, 0n, BigInt(chunk));
     if (isFirst) {
-      const isOwn = yield* this.#chunks.handOver(chunk, own, withoutOwner(own));
+      const unowned = { ...own, owner: 0, incarnation: 0 };
+      const isOwn = yield* this.#chunks.handOver(chunk, own, unowned);
       invariant(isOwn, 'another client has taken a chunk of intent slots');
     } else yield* this.#chunks.release(chunk, own);
     const start = yield* this.#find(id, node);
@@ -151,8 +153,4 @@ function groupOf(id: number): number {
 function slotIn(start: Address, id: number, slot: number): Address {
   const slots = ((id - 1) % CLIENTS_PER_INTENT_CHUNK) * INTENTS_PER_CLIENT + slot;
   return start + slots * INTENT_BYTES;
-}
-
-function withoutOwner(word: ChunkWord): ChunkWord {
-  return { ...word, owner: 0, incarnation: 0 };
 }

@@ -144,7 +144,7 @@ export class Intent {
   }
 
   /** Adds the WRITEs themselves. */
-  postWrites(batch: Batch, isGuarded: (leaf: number) => boolean = always): void {
+  postWrites(batch: Batch, isGuarded: (leaf: number) => boolean = () => true): void {
     const { memory } = this;
     for (let at = HEAD_BYTES; at < this.#end; ) {
       const bytes = memory.i32[(at + 8) >> 2];
@@ -209,8 +209,4 @@ export class Intent {
   #word(at: number): Word {
     return { low: this.memory.i32[at >> 2], high: this.memory.i32[(at >> 2) + 1] };
   }
-}
-
-function always(): boolean {
-  return true;
 }

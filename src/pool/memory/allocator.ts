@@ -1,4 +1,4 @@
-import { hasCode, invariant, type StepwellError } from '../../errors.ts';
+import { invariant, type StepwellError } from '../../errors.ts';
 import {
   type Address,
   Batch,
@@ -11,10 +11,12 @@ import {
 import { control } from '../control.ts';
 import { BLOCK_UNITS_MAX, type PoolLayout } from '../layout.ts';
 import { BLOCK_FREE, claimedIn, isCurrentState } from './block-state.ts';
+import { fullError } from './chunk-memory.ts';
 import {
   blocksWord,
   CHUNK_BLOCKS,
   CHUNK_PREPARING,
+  type ChunkOwner,
   freeBlocks,
   holdsBlocks,
   isCarved,
@@ -77,8 +79,8 @@ export class Allocator {
   freed = 0;
   /** Whether this client has emptied a chunk since it last looked for empty chunks. */
   hasEmptied = false;
-  #owner = 0;
-  #incarnation = 0;
+  /** This client as the words of chunks name it. */
+  client: ChunkOwner = { owner: 0, incarnation: 0 };
   /** Whether this client may claim: it has announced an epoch. */
   #isOnline = false;
   /** The phase of sweeps that it read when it announced the epoch. */
@@ -101,18 +103,8 @@ export class Allocator {
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
     this.#chunks = chunks;
-    this.spans = new Spans(layout, chunks);
+    this.spans = new Spans(layout, chunks, this);
     this.#returning = new FreedBlocks(layout, chunks);
-  }
-
-  own(owner: number, incarnation: number): void {
-    this.#owner = owner;
-    this.#incarnation = incarnation;
-    this.spans.own(owner, incarnation);
-  }
-
-  get client(): { owner: number; incarnation: number } {
-    return { owner: this.#owner, incarnation: this.#incarnation };
   }
 
   /**
@@ -192,7 +184,13 @@ export class Allocator {
    * others have room: only the caller knows whether another node would do.
    */
   *allocate(catalog: number, units: number, node: number = ANY_NODE): Operation<Address> {
-    if (units > BLOCK_UNITS_MAX) return yield* this.#allocateSpan(catalog, units, node);
+    if (units > BLOCK_UNITS_MAX) {
+      try {
+        return yield* this.spans.allocate(catalog, units, undefined, node);
+      } catch (error) {
+        throw this.#noteLack(fullError(error), catalog, units);
+      }
+    }
     const sizeClass =
       node === ANY_NODE ? this.sizeClass(catalog, units) : this.#classOn(node, catalog, units);
     while (sizeClass.cache.length === 0) yield* this.refill(sizeClass);
@@ -208,8 +206,7 @@ export class Allocator {
     try {
       while (sizeClass.cache.length < count) yield* this.refill(sizeClass);
     } catch (error) {
-      if (hasCode(error, 'SW_POOL_FULL')) this.#noteLack(error, catalog, units, count);
-      throw error;
+      throw this.#noteLack(fullError(error), catalog, units, count);
     }
     return Array.from({ length: count }, () => sizeClass.take());
   }
@@ -221,18 +218,10 @@ export class Allocator {
     return has ? Array.from({ length: count }, () => sizeClass.take()) : [];
   }
 
-  *#allocateSpan(catalog: number, units: number, node: number): Operation<Address> {
-    try {
-      return yield* this.spans.allocate(catalog, units, undefined, node);
-    } catch (error) {
-      if (hasCode(error, 'SW_POOL_FULL')) this.#noteLack(error, catalog, units);
-      throw error;
-    }
-  }
-
-  #noteLack(error: unknown, catalog: number, units: number, count = 1): void {
+  #noteLack(error: StepwellError, catalog: number, units: number, count = 1): StepwellError {
     this.#lacking = { catalog, units, count };
-    this.#lackedBy.set(error as object, this.#lacking);
+    this.#lackedBy.set(error, this.#lacking);
+    return error;
   }
 
   /** The memory that an operation lacked when it failed with this error, as far as is known. */
@@ -300,7 +289,7 @@ export class Allocator {
     try {
       yield* this.refill(sizeClass, true);
     } catch (error) {
-      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+      fullError(error);
     } finally {
       sizeClass.batch = batch;
     }
@@ -364,9 +353,7 @@ export class Allocator {
       // When this client announced its epoch, no chunks but the reserve were unused.
       if (this.#frontier + spared >= this.#layout.chunksMax) {
         if (isAhead) return undefined;
-        const error = this.#chunks.fullOn(node);
-        this.#noteLack(error, catalog, units);
-        throw error;
+        throw this.#noteLack(this.#chunks.fullOn(node), catalog, units);
       }
     }
     try {
@@ -374,9 +361,8 @@ export class Allocator {
       sizeClass.isScarce = false;
       return taken;
     } catch (error) {
-      if (!hasCode(error, 'SW_POOL_FULL')) throw error;
+      this.#noteLack(fullError(error), catalog, units);
       this.isTight = true;
-      this.#noteLack(error, catalog, units);
       const any = yield* this.#chunks.partlyFree(use, 1, node, true);
       if (any === undefined) throw error;
       return this.#enteredBeside(sizeClass, any);
@@ -385,7 +371,8 @@ export class Allocator {
 
   /** Clients that choose the same chunk begin claiming at different blocks. */
   #enteredBeside(sizeClass: SizeClass, chunk: number): { chunk: number; next: number } {
-    return { chunk, next: (Math.imul(this.#owner, 0x9e3779b1) >>> 8) % sizeClass.blocks };
+    const start = Math.imul(this.client.owner, 0x9e3779b1) >>> 8;
+    return { chunk, next: start % sizeClass.blocks };
   }
 
   *#takeChunk(sizeClass: SizeClass, spared: number): Operation<{ chunk: number; next: number }> {

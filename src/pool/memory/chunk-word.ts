@@ -19,15 +19,18 @@ export const CHUNK_EMPTIED = 6;
  */
 export const CHUNK_DRAINING = 7;
 
-export interface ChunkWord {
+/** The client that owns a chunk; owner 0 for chunks of blocks, which none owns. */
+export interface ChunkOwner {
+  owner: number;
+  incarnation: number;
+}
+
+export interface ChunkWord extends ChunkOwner {
   state: number;
   /** Row of the catalog whose store the chunk serves. */
   catalog: number;
   /** Lines of a block; for a span, of which kind it is; for intent slots, their group. */
   units: number;
-  /** The client that owns the chunk; 0 for CHUNK_BLOCKS and CHUNK_DRAINING, which none owns. */
-  owner: number;
-  incarnation: number;
   /**
    * How many of its blocks are free. A client that dies leaves this hint too high by the
    * blocks that it was about to claim or to free.
@@ -35,8 +38,8 @@ export interface ChunkWord {
   free: number;
 }
 
-/** Bits of state, catalog, units and owner; the last 8 are unused. */
-const FIELDS = [4, 8, 16, 12, 8] as const;
+/** Bits of state, catalog, units and owner; 8 unused ones follow. */
+const FIELDS = [4, 8, 16, 12] as const;
 /**
  * The highest bits are the owner's incarnation or, for chunks of blocks, the count of free blocks.
  * The count is the highest field, so that clients can change it by FAA: a carry is lost.
@@ -47,7 +50,7 @@ export function packChunk(word: ChunkWord): bigint {
   const { state, catalog, units, owner, incarnation, free } = word;
   const fits = owner < 2 ** FIELDS[3] && catalog < 2 ** FIELDS[1] && units < 2 ** FIELDS[2];
   invariant(fits, 'the word of a chunk has no room for its owner, store or block size');
-  const low = packFields([state, catalog, units, owner].map((value, i) => [value, FIELDS[i]]));
+  const low = packFields([state, catalog, units, owner], FIELDS);
   const top = isCarved(state) ? free : incarnation;
   return low | (BigInt.asUintN(16, BigInt(top)) << TOP_SHIFT);
 }
@@ -66,6 +69,11 @@ export function unpackChunk(word: bigint): ChunkWord {
     incarnation: counts ? 0 : high >>> 16,
     free: counts ? high >> 16 : 0,
   };
+}
+
+/** Whether clients write this state, or damage has. */
+export function isKnownState(state: number): boolean {
+  return state >= CHUNK_FREE && state <= CHUNK_DRAINING;
 }
 
 /** Whether blocks of such a chunk may be in use. */
@@ -111,7 +119,7 @@ export function ownedWord(
   state: number,
   catalog: number,
   units: number,
-  client: { owner: number; incarnation: number },
+  client: ChunkOwner,
 ): ChunkWord {
   // Recovery looks for chunks by owner, so a chunk of owner 0 would never be recovered.
   invariant(state === CHUNK_FREE || client.owner > 0, 'a client without a row owns a chunk');

@@ -14,6 +14,7 @@ import { control } from '../control.ts';
 import {
   BLOCK_UNITS_MAX,
   blocksPerChunk,
+  CHUNK_BYTES,
   type PoolLayout,
   SUPERBLOCK,
   stateMapBytes,
@@ -26,7 +27,8 @@ import {
   CHUNK_PREPARING,
   CHUNK_SPAN,
   type ChunkWord,
-  isCarved,
+  holdsBlocks,
+  isFor,
   packChunk,
   RECYCLED,
   unpackChunk,
@@ -44,6 +46,11 @@ export interface ChunkSwap {
   chunk: number;
   from: bigint;
   to: bigint;
+}
+
+/** How to free a chunk of a store that does not exist. */
+export interface LeftChunk extends ChunkSwap {
+  catalog: number;
 }
 
 export type ChunkOrigin = 'recycled' | 'fresh';
@@ -98,8 +105,7 @@ export class ChunkTable {
     node: number = ANY_NODE,
     spared = 0,
   ): Operation<{ chunk: number; origin: ChunkOrigin }> {
-    const bytes = this.#layout.parameters.chunkBytes;
-    const demand: Demand = { word, owner: owned.owner, node, bytes };
+    const demand: Demand = { word, owner: owned.owner, node, bytes: CHUNK_BYTES };
     yield* this.survey.refresh(false);
     if (spared > 0 && !(yield* this.hasMoreThan(spared))) throw this.#full(demand);
     const recycled = yield* this.#takeRecycled(demand, owned);
@@ -149,8 +155,7 @@ export class ChunkTable {
   *takeSpan(word: ChunkWord, count: number, bytes: number, node = ANY_NODE): Operation<number> {
     const { chunksPerRegion, parameters } = this.#layout;
     if (count > chunksPerRegion) {
-      const { chunkBytes, regionBytes } = parameters;
-      const sizes = `${count * chunkBytes} bytes, a region has ${regionBytes}`;
+      const sizes = `${count * CHUNK_BYTES} bytes, a region has ${parameters.regionBytes}`;
       throw new StepwellError('SW_POOL_FULL', `no contiguous room for ${sizes}`);
     }
     const demand: Demand = { word, owner: word.owner, node, bytes };
@@ -188,9 +193,9 @@ export class ChunkTable {
   /** A run of contiguous recycled chunks, cleared. */
   *#takeRecycledRun(demand: Demand, count: number): Operation<number | undefined> {
     const { word, node } = demand;
-    const { chunksPerRegion, stripe, parameters } = this.#layout;
+    const { chunksPerRegion, stripe } = this.#layout;
     // All of it will be written, so the system must have memory for all of it.
-    const whole = { ...demand, bytes: parameters.chunkBytes };
+    const whole = { ...demand, bytes: CHUNK_BYTES };
     const free = new Set<number>();
     for (const [chunk, packed] of yield* this.words()) if (packed === RECYCLED) free.add(chunk);
     for (const first of free) {
@@ -218,7 +223,7 @@ export class ChunkTable {
   *#clear(first: number, count: number): Operation<number> {
     const zeros = new Scratch(CLEARED_BYTES);
     const start = this.#layout.chunkStart(first);
-    const bytes = count * this.#layout.parameters.chunkBytes;
+    const bytes = count * CHUNK_BYTES;
     for (let at = 0; at < bytes; at += CLEARED_BYTES) {
       yield new Batch().write(start + at, CLEARED_BYTES, zeros, 0);
     }
@@ -429,10 +434,23 @@ export class ChunkTable {
     if (isReleased) yield* this.announceNews();
   }
 
+  /**
+   * Spans and chunks of blocks of stores that do not exist: only their creators knew of them. A
+   * store exists, too, while a client's row names it.
+   */
+  *left(exists: (catalog: number) => boolean): Operation<LeftChunk[]> {
+    const left: LeftChunk[] = [];
+    for (const [chunk, from] of yield* this.words()) {
+      const { state, catalog } = unpackChunk(from);
+      if (state !== CHUNK_SPAN && !holdsBlocks(state)) continue;
+      if (!exists(catalog)) left.push({ chunk, from, to: RECYCLED, catalog });
+    }
+    return left;
+  }
+
   /** Makes chunks that no client knows any more free for any use; returns how many. */
-  *giveBack(left: readonly { chunk: number; word: ChunkWord }[]): Operation<number> {
-    const swaps = left.map(({ chunk, word }) => ({ chunk, from: packChunk(word), to: RECYCLED }));
-    const { length } = yield* this.swapMany(swaps);
+  *giveBack(left: readonly LeftChunk[]): Operation<number> {
+    const { length } = yield* this.swapMany(left);
     if (length > 0) yield* this.announceNews();
     return length;
   }
@@ -473,31 +491,27 @@ export class ChunkTable {
 
   /** Whether the address, which may be any number, is that of a block of this size and store. */
   *holdsBlock(address: Address, units: number, catalog: number): Operation<boolean> {
-    if (!Number.isInteger(address) || address < 0 || units < 1) return false;
-    const chunk = this.chunkOf(address);
-    if (!(yield* this.isChunk(chunk))) return false;
-    const word = yield* this.wordOf(chunk);
-    if (!isCarved(word.state) || word.catalog !== catalog) return false;
-    const blocks = blocksPerChunk(units);
-    const first = this.#layout.chunkStart(chunk) + stateMapBytes(blocks);
-    const index = (address - first) / (units * UNIT_BYTES);
-    return word.units === units && Number.isInteger(index) && index >= 0 && index < blocks;
+    return units <= BLOCK_UNITS_MAX && (yield* this.holdsMemory(address, units, catalog));
   }
 
   /** As `holdsBlock`, also for spans. */
   *holdsMemory(address: Address, units: number, catalog: number): Operation<boolean> {
-    if (units <= BLOCK_UNITS_MAX) return yield* this.holdsBlock(address, units, catalog);
-    if (!(address >= 0) || address % UNIT_BYTES !== 0) return false;
+    if (!Number.isInteger(address) || address < 0 || units < 1) return false;
     const chunk = this.chunkOf(address);
     if (!(yield* this.isChunk(chunk))) return false;
     const word = yield* this.wordOf(chunk);
-    const isFirst = address === this.#layout.chunkStart(chunk);
-    return isFirst && word.state === CHUNK_SPAN && word.catalog === catalog;
+    const start = this.#layout.chunkStart(chunk);
+    if (units > BLOCK_UNITS_MAX) {
+      return address === start && word.state === CHUNK_SPAN && word.catalog === catalog;
+    }
+    const blocks = blocksPerChunk(units);
+    const index = (address - start - stateMapBytes(blocks)) / (units * UNIT_BYTES);
+    return isFor(catalog, units, word) && Number.isInteger(index) && index >= 0 && index < blocks;
   }
 
   /** Changes a chunk's word if it is still `from`. */
   *handOver(chunk: number, from: ChunkWord, to: ChunkWord): Operation<boolean> {
-    return yield* control.swap(this.#layout.chunkWord(chunk), packChunk(from), packChunk(to));
+    return yield* this.swap(chunk, packChunk(from), to);
   }
 
   /**

@@ -9,7 +9,14 @@ import {
   UNIT_BYTES,
 } from '../../verbs/index.ts';
 import { CHUNK_BYTES, type PoolLayout, SUPERBLOCK } from '../layout.ts';
-import { CHUNK_SPAN, type ChunkWord, ownedWord, packChunk, RECYCLED } from './chunk-word.ts';
+import {
+  CHUNK_SPAN,
+  type ChunkOwner,
+  type ChunkWord,
+  ownedWord,
+  packChunk,
+  RECYCLED,
+} from './chunk-word.ts';
 import { ANY_NODE, type ChunkTable } from './chunks.ts';
 
 /**
@@ -19,17 +26,12 @@ import { ANY_NODE, type ChunkTable } from './chunks.ts';
 export class Spans {
   readonly #layout: PoolLayout;
   readonly #chunks: ChunkTable;
-  #owner = 0;
-  #incarnation = 0;
+  readonly #self: { readonly client: ChunkOwner };
 
-  constructor(layout: PoolLayout, chunks: ChunkTable) {
+  constructor(layout: PoolLayout, chunks: ChunkTable, self: { readonly client: ChunkOwner }) {
     this.#layout = layout;
     this.#chunks = chunks;
-  }
-
-  own(owner: number, incarnation: number): void {
-    this.#owner = owner;
-    this.#incarnation = incarnation;
+    this.#self = self;
   }
 
   /**
@@ -94,8 +96,7 @@ export class Spans {
   }
 
   #word(catalog: number): ChunkWord {
-    const [owner, incarnation] = [this.#owner, this.#incarnation];
-    return ownedWord(CHUNK_SPAN, catalog, 0, { owner, incarnation });
+    return ownedWord(CHUNK_SPAN, catalog, 0, this.#self.client);
   }
 }
 

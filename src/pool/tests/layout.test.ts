@@ -20,7 +20,6 @@ const PARAMETERS: PoolParameters = {
   regionBytes: 8 * 2 ** 20,
   regionsMax: 4,
   clientsMax: 16,
-  chunkBytes: CHUNK_BYTES,
   createdAt: 0,
   poolId: 0,
 };

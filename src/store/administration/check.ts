@@ -8,20 +8,9 @@ import { blockOfBound } from '../../pool/bound.ts';
 import type { CatalogEntry } from '../../pool/catalog.ts';
 import { type ClientRow, storesIn } from '../../pool/clients/membership.ts';
 import { control } from '../../pool/control.ts';
-import { BLOCK_UNITS_MAX, blocksPerChunk, stateMapBytes } from '../../pool/layout.ts';
+import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { BLOCK_FREE, isCurrentState } from '../../pool/memory/block-state.ts';
-import {
-  CHUNK_BLOCKS,
-  CHUNK_DRAINING,
-  CHUNK_EMPTIED,
-  CHUNK_FREE,
-  CHUNK_INTENTS,
-  CHUNK_PREPARING,
-  CHUNK_SPAN,
-  holdsBlocks,
-  isFor,
-  unpackChunk,
-} from '../../pool/memory/chunk-word.ts';
+import { holdsBlocks, isFor, isKnownState, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import type { OpenStore } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import {
@@ -35,16 +24,6 @@ import {
 } from '../../records/layout.ts';
 import { type Address, Batch, type Operation, Scratch, UNIT_BYTES } from '../../verbs/index.ts';
 import type { CheckOptions, CheckReport } from '../reports.ts';
-
-const CHUNK_STATES = [
-  CHUNK_BLOCKS,
-  CHUNK_DRAINING,
-  CHUNK_EMPTIED,
-  CHUNK_FREE,
-  CHUNK_INTENTS,
-  CHUNK_PREPARING,
-  CHUNK_SPAN,
-];
 
 /** Maximum number of problems to report; any others are left out. */
 const PROBLEMS_LISTED_MAX = 1000;
@@ -86,7 +65,7 @@ export function* checkStores(
   const blocks = yield* accounts.compare((catalog) => useOfStore(before, before, catalog));
   const after = yield* otherRows(pool);
   accounts.judge((catalog) => useOfStore(before, after, catalog));
-  if (options.sweep && problems.length === 0) yield* sweepAll(pool, accounts.walkedStores());
+  if (options.sweep && problems.length === 0) yield* sweepAll(pool, [...accounts.walked.values()]);
   // Kept open until now, so that no other client could be given the memory of a dropped store.
   for (const store of opened) pool.stores.close(store);
   const leftover = { blocks: 0, bytes: 0 };
@@ -94,7 +73,9 @@ export function* checkStores(
     leftover.blocks += store.leftover.blocks;
     leftover.bytes += store.leftover.bytes;
   }
-  const unfinished = yield* unfinishedStores(pool);
+  const unfinished = (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
+    return { index: kind || 'unknown', chunks, bytes: chunks * CHUNK_BYTES };
+  });
   return { url, stores, blocks, leftover, unreachable: lost.count, unfinished, problems };
 }
 
@@ -135,13 +116,6 @@ function* sweepAll(pool: Pool, stores: readonly WalkedStore[]): Operation<void> 
   }
 }
 
-function* unfinishedStores(pool: Pool): Operation<CheckReport['unfinished']> {
-  const { chunkBytes } = pool.layout.parameters;
-  return (yield* pool.catalog.unfinished()).map(({ kind, chunks }) => {
-    return { index: kind || 'unknown', chunks, bytes: chunks * chunkBytes };
-  });
-}
-
 /** A store that cannot be walked to its end is a problem. The other stores are still checked. */
 function* checkStore(
   entry: CatalogEntry,
@@ -167,7 +141,7 @@ function* checkStore(
       ...(each && { each }),
     });
     yield* accounts.reachBound(entry.id);
-    accounts.walked({ index, isSwept: unswept === 0, report: found });
+    accounts.walked.set(entry.id, { index, isSwept: unswept === 0, report: found });
   } catch (error) {
     if (!(error instanceof StepwellError && DAMAGE.includes(error.code))) throw error;
     problem(`the walk ends early: ${error.message}`);
@@ -175,7 +149,11 @@ function* checkStore(
   return found;
 }
 
-interface WalkedStore extends Walked {
+/** A store whose reachable blocks have all been visited. */
+interface WalkedStore {
+  index: Index;
+  /** Whether dead clients cannot have left unreachable blocks. */
+  isSwept: boolean;
   report: CheckReport['stores'][number];
   /** Blocks in use that no key reaches and that this client does not hold. */
   unreached?: { blocks: number; bytes: number };
@@ -194,8 +172,8 @@ class BlockAccounts {
   readonly #problem: (text: string) => void;
   readonly #lost: UnreachableRecords;
   readonly #reached = new Map<number, Reached>();
-  /** Stores that were walked to their end, by catalog entry. */
-  readonly #walked = new Map<number, WalkedStore>();
+  /** Stores whose indexes were walked to their end, by catalog entry. */
+  readonly walked = new Map<number, WalkedStore>();
   #spans = 0;
 
   constructor(pool: Pool, problem: (text: string) => void, lost: UnreachableRecords) {
@@ -204,18 +182,9 @@ class BlockAccounts {
     this.#lost = lost;
   }
 
-  /** Notes that the store's index has been walked to its end. */
-  walked(store: WalkedStore): void {
-    this.#walked.set(store.index.records.catalog, store);
-  }
-
-  walkedStores(): WalkedStore[] {
-    return [...this.#walked.values()];
-  }
-
   /** Decides, store by store, whether unreached blocks are leftover or a problem. */
   judge(use: (catalog: number) => Use): void {
-    for (const { index, isSwept, report, unreached } of this.#walked.values()) {
+    for (const { index, isSwept, report, unreached } of this.walked.values()) {
       const others = use(index.records.catalog);
       if (unreached === undefined) continue;
       const { blocks, bytes } = unreached;
@@ -273,13 +242,17 @@ class BlockAccounts {
       untaken.delete(chunk);
       if (holdsBlocks(word.state)) {
         const unreached = yield* this.#compareChunk(chunk, word.units, totals);
-        const walked = this.#walked.get(word.catalog);
+        const walked = this.walked.get(word.catalog);
         if (walked === undefined) continue;
         const others = unreached.filter(({ address }) => !own.has(address));
-        if (others.length > 0) noteUnreached(walked, others.length, word.units);
+        if (others.length > 0) {
+          walked.unreached ??= { blocks: 0, bytes: 0 };
+          walked.unreached.blocks += others.length;
+          walked.unreached.bytes += others.length * word.units * UNIT_BYTES;
+        }
         if (use(word.catalog) === 'none') yield* this.#lost.look(walked, word.units, others);
       }
-      if (!CHUNK_STATES.includes(word.state)) {
+      if (!isKnownState(word.state)) {
         this.#problem(`chunk ${chunk} is in unknown state ${word.state}`);
       }
     }
@@ -332,12 +305,6 @@ class BlockAccounts {
   }
 }
 
-function noteUnreached(store: WalkedStore, blocks: number, units: number): void {
-  store.unreached ??= { blocks: 0, bytes: 0 };
-  store.unreached.blocks += blocks;
-  store.unreached.bytes += blocks * units * UNIT_BYTES;
-}
-
 const HEADERS_AT_ONCE = 256;
 /** In a damaged index each search may fail slowly. After this many failures, stop searching. */
 const FAILED_SEARCHES_MAX = 8;
@@ -346,13 +313,6 @@ const FAILED_SEARCHES_MAX = 8;
 interface UnreachedBlock {
   address: Address;
   state: number;
-}
-
-/** A store whose reachable blocks have all been visited. */
-interface Walked {
-  index: Index;
-  /** Whether dead clients cannot have left unreachable blocks. */
-  isSwept: boolean;
 }
 
 /**
@@ -377,7 +337,7 @@ class UnreachableRecords {
   }
 
   /** Looks for lost records in the store's blocks of one size. */
-  *look(store: Walked, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
+  *look(store: WalkedStore, units: number, blocks: readonly UnreachedBlock[]): Operation<void> {
     const { index } = store;
     const request = index.newRequest();
     const headers = new Scratch(HEADER_BYTES * HEADERS_AT_ONCE);
@@ -396,7 +356,7 @@ class UnreachableRecords {
   }
 
   *#lookAt(
-    { index, isSwept }: Walked,
+    { index, isSwept }: WalkedStore,
     request: Request,
     units: number,
     { address, state }: UnreachedBlock,

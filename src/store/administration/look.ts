@@ -21,15 +21,14 @@ import {
   readChunkWords,
 } from './statistics.ts';
 
-/** A client as its row tells of it. */
+/** A client as its row shows it. */
 export interface ClientLook extends HeldMemory {
   id: number;
   name: string;
   pid: number;
-  thread: number;
-  /** Over the network, or by memory of its own machine. */
+  /** Whether it is attached over a network. */
   network: boolean;
-  /** Whether it is the one that looks. */
+  /** Whether it is the client that reads the rows. */
   self: boolean;
   /** False when this machine knows that it is gone. */
   alive: boolean;
@@ -40,7 +39,7 @@ export interface ClientLook extends HeldMemory {
   figures: ClientFigures | undefined;
 }
 
-/** A store as the tables of the pool tell of it, without a walk of its index. */
+/** A store as the pool's tables show it, without a walk of its index. */
 export interface StoreLook {
   name: string;
   index: string;
@@ -55,16 +54,16 @@ export interface PoolLook {
   /** Milliseconds since 1970. */
   at: number;
   createdAt: number;
+  /** Maximum size of the pool, and size of the chunks in use, in bytes. */
   sizeMax: number;
   bytesUsed: number;
   memory: MemoryReport;
-  epoch: number;
   clientsMax: number;
   clients: ClientLook[];
   stores: StoreLook[];
 }
 
-/** Reads the tables of a pool: a few round trips, whatever it holds. */
+/** Reads the tables of a pool: a few round trips, however much it holds. */
 export function* lookAtPool(pool: Pool): Operation<PoolLook> {
   yield* pool.chunks.learnMaximum();
   const { parameters } = pool.layout;
@@ -79,7 +78,6 @@ export function* lookAtPool(pool: Pool): Operation<PoolLook> {
     sizeMax: pool.layout.bytesMax,
     bytesUsed: memory.total - memory.freeChunks,
     memory,
-    epoch,
     clientsMax: pool.membership.clientsMax,
     clients: lookAtClients(pool, words, rows, epoch),
     stores: yield* lookAtStores(pool, words, entries),
@@ -98,7 +96,6 @@ function lookAtClients(
     id: row.id,
     name: row.name,
     pid: row.thread.pid,
-    thread: row.thread.tid,
     network: row.thread.namespace === NETWORK_NAMESPACE,
     self: row.id === pool.membership.id,
     alive: row.id === pool.membership.id || pool.membership.liveness(row) !== 'gone',

@@ -34,19 +34,17 @@ export interface PoolClient extends Pick<CheckSink, 'each'> {
   enter(): Operation<void>;
   exit(): void;
   /** Properties of the pool's memory, which the pool itself does not know. */
-  memory(): Operation<PlaceReport>;
+  memory(): Operation<Pick<PoolReport, 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>>;
   /** Clients by which this thread has stores open find out at once what was closed or dropped. */
   lookAgain(): Operation<void>;
 }
-
-type PlaceReport = Pick<PoolReport, 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>;
 
 /**
  * Tasks on a whole pool, for every fabric. They are listed by name because each driver has its own
  * form of each operation (scripts/derive.ts).
  */
 const TASKS = {
-  inspect: (client: PoolClient) => inSection(client, () => inspectPool(client)),
+  inspect: (client: PoolClient) => inSection(client, () => reportPool(client)),
   check: (client: PoolClient, options: CheckOptions) =>
     inSection(client, () => checkPool(client, options)),
   drop: dropStore,
@@ -76,10 +74,6 @@ export interface OwnClient {
   close(): void | Promise<void>;
 }
 
-function* inspectPool(client: PoolClient): Operation<PoolReport> {
-  return yield* reportPool(client.pool, { url: client.url, ...(yield* client.memory()) });
-}
-
 function checkPool({ pool, url, each }: PoolClient, options: CheckOptions): Operation<CheckReport> {
   const open = (entry: CatalogEntry) => openIndex(pool, entry);
   return checkStores(pool, url, open, each ? { ...options, each } : options);
@@ -93,11 +87,9 @@ function* dropStore(client: PoolClient, store: string, force: boolean): Operatio
   return yield* freeDropped(client.pool, dropped);
 }
 
-/** Describes a pool to a client of it, on any fabric. */
-function* reportPool(
-  pool: Pool,
-  place: Pick<PoolReport, 'url' | 'path' | 'hugePages' | 'whyNoHugePages' | 'fabric'>,
-): Operation<PoolReport> {
+function* reportPool(client: PoolClient): Operation<PoolReport> {
+  const { pool, url } = client;
+  const { path, hugePages, whyNoHugePages, fabric } = yield* client.memory();
   yield* pool.chunks.learnMaximum();
   const { parameters, chunksMax, bytesMax, tableChunks } = pool.layout;
   const epoch = yield* pool.reclamation.readEpoch();
@@ -107,8 +99,8 @@ function* reportPool(
   const used = tableChunks + words.filter(({ state }) => state !== CHUNK_FREE).length;
   const stores = yield* reportStores(pool, words);
   return {
-    url: place.url,
-    path: place.path,
+    url,
+    path,
     layoutVersion: LAYOUT_VERSION,
     createdAt: new Date(parameters.createdAt).toISOString(),
     sizeMax: bytesMax,
@@ -119,10 +111,10 @@ function* reportPool(
     chunks: { total: chunksMax, used, free: chunksMax - used },
     memory,
     epoch,
-    hugePages: place.hugePages,
-    ...(place.whyNoHugePages && { whyNoHugePages: place.whyNoHugePages }),
+    hugePages,
+    ...(whyNoHugePages && { whyNoHugePages }),
     maxClients: parameters.clientsMax,
-    ...(place.fabric && { fabric: place.fabric }),
+    ...(fabric && { fabric }),
     // After the walk of the stores, which gives a busy client time to move on.
     clients: yield* reportClients(pool, heldByClients(words, rows), laggards(rows, epoch)),
     stores,
@@ -141,15 +133,20 @@ function* reportClients(
     const self = row.id === pool.membership.id;
     const alive = self || !(yield* pool.membership.isGone(row));
     const lags = lagging.has(row.id) && lagging.get(row.id) === lagged.get(row.id);
-    const { claimed, waiting } = held.get(row.id) ?? { claimed: 0, waiting: 0 };
-    clients.push({ ...describeClient(row), self, alive, claimed, waiting, lags });
+    clients.push({
+      id: row.id,
+      name: row.name,
+      pid: row.thread.pid,
+      thread: row.thread.tid,
+      attachedAt: new Date(row.attachedAt).toISOString(),
+      epoch: row.epoch,
+      self,
+      alive,
+      ...(held.get(row.id) ?? { claimed: 0, waiting: 0 }),
+      lags,
+    });
   }
   return clients;
-}
-
-function describeClient({ id, name, thread, epoch, attachedAt }: ClientRow) {
-  const attached = new Date(attachedAt).toISOString();
-  return { id, name, pid: thread.pid, thread: thread.tid, attachedAt: attached, epoch };
 }
 
 function* reportStores(pool: Pool, words: readonly ChunkWord[]): Operation<PoolReport['stores']> {
@@ -238,7 +235,7 @@ export function* markDropped(
   const words = yield* pool.chunks.words();
   const chunks = words.filter(([, word]) => unpackChunk(word).catalog === entry.id).length;
   if (!(yield* pool.catalog.drop(entry))) throw notFound(url, name);
-  return { entry, bytes: chunks * pool.layout.parameters.chunkBytes };
+  return { entry, bytes: chunks * CHUNK_BYTES };
 }
 
 /** Gives the memory back, after a short wait for clients that have it open. */

@@ -1,44 +1,11 @@
 import type { AsyncStore, Key, Value } from '../api.ts';
+import type { StoreCalls } from './store-calls.ts';
 
-/** The calls of a store that end with one result: by name, for drivers that forward them all. */
-export const CALL_NAMES = [
-  'get',
-  'getEntry',
-  'has',
-  'read',
-  'set',
-  'insert',
-  'update',
-  'write',
-  'expire',
-  'ttl',
-  'metadata',
-  'compareAndSet',
-  'compareAndDelete',
-  'delete',
-  'take',
-  'increment',
-  'incrementWithin',
-  'swap',
-  'append',
-  'changeState',
-  'copyPage',
-  'putCopies',
-  'getMany',
-  'setMany',
-  'deleteMany',
-  'scanPage',
-  'scanKeys',
-  'first',
-  'last',
-  'count',
-  'size',
-  'clear',
-  'stats',
-  'counters',
-] as const;
+/** Members of `StoreCalls` that no driver forwards. */
+const OTHERS = ['name', 'newWalk', 'newScan', 'keysIn', 'loadSorted'] as const;
 
-export type CallName = (typeof CALL_NAMES)[number];
+/** The calls of a store that end with one result. */
+export type CallName = Exclude<keyof StoreCalls<unknown>, (typeof OTHERS)[number]>;
 
 /** A store whose calls all go through one method. */
 export interface CallForwarder {
@@ -46,12 +13,15 @@ export interface CallForwarder {
 }
 
 /** Gives a class the calls that it lacks, each of which forwards to its `call`. */
-export function forwardCalls(forwarder: { prototype: CallForwarder }): void {
-  for (const name of CALL_NAMES) {
-    if (Object.hasOwn(forwarder.prototype, name)) continue;
-    Object.defineProperty(forwarder.prototype, name, {
+export function forwardCalls(
+  { prototype: forwarder }: { prototype: CallForwarder },
+  { prototype: calls }: { prototype: StoreCalls<unknown> },
+): void {
+  for (const name of Object.getOwnPropertyNames(calls)) {
+    if (Object.hasOwn(forwarder, name) || (OTHERS as readonly string[]).includes(name)) continue;
+    Object.defineProperty(forwarder, name, {
       value(this: CallForwarder, ...args: unknown[]) {
-        return this.call(name, args);
+        return this.call(name as CallName, args);
       },
       writable: true,
       configurable: true,

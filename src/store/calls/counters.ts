@@ -8,10 +8,10 @@ import { type RecordAccess, Unchanged } from './record-access.ts';
 
 const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
-/** A number holds any so many digits exactly. */
+/** A number holds every integer of so many digits exactly. */
 const EXACT_DIGITS = 15;
 const DIGIT_ZERO = 48;
-/** Bytes of a counter in decimal digits, with room. */
+/** Room for a counter in decimal digits. */
 const COUNTER_BYTES = 32;
 
 /** The bounds that a counter must stay within. */
@@ -28,9 +28,9 @@ interface Added {
 }
 
 /**
- * Adds to a counter, which keeps its expiry. Leaves one that would leave its bounds what it is;
- * `sum` is what it is afterwards. Raises SW_OVERFLOW beyond 64 bits, or beyond what a number holds
- * exactly when `safe`.
+ * Adds to a counter, which keeps its expiry. Does not change a counter that would leave its bounds;
+ * `sum` is its value afterwards. Raises SW_OVERFLOW beyond 64 bits or, if `safe`, beyond the
+ * integers that a number holds exactly.
  */
 export function* addTo(
   access: RecordAccess,
@@ -63,7 +63,9 @@ function expiresAt(expiry: Expiry | undefined, now: () => number): number {
   return expiry.deadline + (expiry.sliding ? now() : 0);
 }
 
-/** Decimal 64-bit integers as `increment` (and Redis) understand them: no sign but -, no zeros. */
+/**
+ * Decimal 64-bit integers as `increment` (and Redis) reads them: no + sign and no leading zeros.
+ */
 function parseInteger(text: string): bigint {
   const integer = /^-?(0|[1-9][0-9]{0,18})$/.test(text) && text !== '-0' ? BigInt(text) : undefined;
   if (integer === undefined || integer > INT64_MAX || integer < INT64_MIN) {
@@ -89,7 +91,7 @@ function integerIn(request: Request, format: Format): bigint {
   throw new StepwellError('SW_NOT_INTEGER', 'the value is not an integer');
 }
 
-/** Reads the form that most counters have without making a string; -1 for any other. */
+/** Reads the form that most counters have, without making a string; -1 for any other form. */
 function shortNatural({ contentAt, contentBytes, memory }: FoundRecord): number {
   const { u8 } = memory;
   if (contentBytes === 0 || contentBytes > EXACT_DIGITS) return -1;

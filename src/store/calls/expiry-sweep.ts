@@ -1,14 +1,15 @@
+import { publish, ResizeNews } from '../../diagnostics.ts';
 import { hasCode } from '../../errors.ts';
-import type { Index, IndexWalk } from '../../indexes/contract.ts';
+import { type Index, type IndexWalk, resizesOf } from '../../indexes/contract.ts';
 import { walkOf } from '../../indexes/traversal/walk.ts';
 import type { Operation } from '../../verbs/index.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import type { Evictor } from '../eviction/evictor.ts';
 import { foundKey } from './result-builders.ts';
 
-/** Between two turns at a store, of whatever client. */
+/** Time between two turns at a store, of any clients. */
 export const TURN_MS = 100;
-/** As long as a turn finds at least this share of the records that it visits expired. */
+/** The same while at least this share of the records that a turn visits has expired. */
 const BUSY_TURN_MS = 10;
 const BUSY_SHARE = 0.1;
 /** In a store without records that expire: how soon the first one is noticed. */
@@ -18,7 +19,7 @@ const FAILED_PAUSE_MS = 1000;
 /** Steps of the walk in one turn: some hundred records, less than a millisecond. */
 const STEPS = 16;
 
-/** In a full pool: each but the first after room was made. */
+/** Attempts in a full pool; before each but the first, room is made. */
 const REMOVALS_MAX = 4;
 
 /** The parts of a store's handle that a sweep needs. */
@@ -30,13 +31,13 @@ interface Expired {
   readonly version: number;
 }
 
-/** 'kept': another record had taken its place; 'held': another client holds a lock there. */
+/** 'kept': the record was replaced meanwhile; 'held': another client holds a lock there. */
 type Removal = 'removed' | 'kept' | 'held';
 
 /**
- * Takes expired records out of a store, so that their memory comes back although no client asks for
- * their keys. The clients of the store take turns: a word in the pool says when the last turn was,
- * another one where it ended. A client that dies in its turn leaves the same records to the next.
+ * Removes expired records from a store, so that their memory can be reused even if no client asks
+ * for their keys. The clients of the store take turns: one word in the pool says when the last turn
+ * was, another where it ended. If a client dies in its turn, the next turn finds the same records.
  * In a store without records that expire a turn is one READ.
  */
 export class ExpirySweep {
@@ -65,12 +66,33 @@ export class ExpirySweep {
     return this.#areMostExpired;
   }
 
-  /** A turn, if one is due; returns how many records it took out. */
+  /**
+   * Has `run` run a turn again and again, until it returns undefined. The timers do not keep the
+   * process alive. A failure is ignored: the store's calls meet the same trouble, and raise it.
+   */
+  repeat(store: string, run: () => Promise<number | undefined> | number | undefined): void {
+    const resizes = new ResizeNews(store, () => resizesOf(this.#index));
+    const wait = (pause: number) => setTimeout(runTurn, pause).unref();
+    const runTurn = async () => {
+      try {
+        const records = await run();
+        if (records === undefined) return;
+        if (records > 0) publish('expire', () => ({ store, records }));
+        resizes.look();
+        wait(this.pause);
+      } catch {
+        wait(FAILED_PAUSE_MS);
+      }
+    };
+    wait(this.pause);
+  }
+
+  /** Takes a turn, if one is due; returns how many records it removed. */
   *turn(): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.records.catalog;
     yield* this.#tell();
-    // In a section, as each verb on the store's words: outside they may be another store's by now.
+    // In a section, as every verb on the store's words: outside of one they may be another store's.
     const start = yield* inSection(this.#attachment, () => this.#begin());
     if (start === undefined) return 0;
     const walk = this.#walkFrom(start);
@@ -97,15 +119,15 @@ export class ExpirySweep {
   }
 
   /**
-   * Takes so many out, if there are any, for a client that needs their memory now. `makeRoom` is
-   * for an index that needs memory to remove.
+   * Removes at least `enough` expired records, or all of them, for a client that needs memory now.
+   * `makeRoom` is for an index that needs memory to remove a record.
    */
   *removeSome(enough: number, makeRoom: () => Operation<boolean>): Operation<number> {
     const { catalog } = this.#attachment.pool;
     const id = this.#index.records.catalog;
     if (!(yield* inSection(this.#attachment, () => catalog.isTimed(id)))) return 0;
     let removed = 0;
-    // From where the last turn ended, and once more from the beginning.
+    // Walks from where the last turn ended, then once more from the beginning.
     for (const start of [yield* inSection(this.#attachment, () => catalog.turnCursor(id)), 0]) {
       if (removed >= enough) break;
       const walk = this.#walkFrom(start);
@@ -124,8 +146,8 @@ export class ExpirySweep {
   }
 
   /**
-   * Tells the other clients of a bounded store what this one has counted since: hits and misses,
-   * and what was taken out. A store that is full without eviction takes keys again then.
+   * Publishes what this client of a bounded store has counted since: hits, misses and removals.
+   * Then a full store without eviction accepts keys again.
    */
   *#tell(): Operation<void> {
     const evictor = this.#evictor;
@@ -146,7 +168,7 @@ export class ExpirySweep {
     return 'no room';
   }
 
-  /** From the beginning when the place is none of this store. */
+  /** Begins at the cursor, or at the beginning if it is not a cursor of this store. */
   #walkFrom(cursor: number): IndexWalk {
     try {
       return walkOf(this.#index, cursor);
@@ -173,7 +195,9 @@ export class ExpirySweep {
     return expired;
   }
 
-  /** A client that stands still with a lock keeps its neighbours, and no record behind them. */
+  /**
+   * A client that has stopped with a lock keeps records near it from being removed, but no others.
+   */
   *#removeUnheld(record: Expired): Operation<Removal> {
     try {
       return (yield* this.#remove(record)) ? 'removed' : 'kept';
@@ -183,7 +207,7 @@ export class ExpirySweep {
     }
   }
 
-  /** Unless another record has taken its place; whether it was removed. */
+  /** Removes the record unless it was replaced meanwhile; returns whether it did. */
   *#remove({ key, version }: Expired): Operation<boolean> {
     const request = this.#index.newRequest();
     request.setKey(key, this.#index.records.seed);
@@ -191,23 +215,4 @@ export class ExpirySweep {
     this.#evictor?.removed(request);
     return request.displaced;
   }
-}
-
-/**
- * Runs a turn again and again. Each turn returns the pause before the next one, or undefined to
- * stop. The timers do not keep the process alive. A failure is ignored: the store's calls meet the
- * same trouble, and raise it.
- */
-export function runTurns(
-  firstPause: number,
-  turn: () => Promise<number | undefined> | number | undefined,
-): void {
-  const wait = (pause: number) => setTimeout(run, pause).unref();
-  const run = async () => {
-    const pause = await Promise.resolve()
-      .then(turn)
-      .catch(() => FAILED_PAUSE_MS);
-    if (pause !== undefined) wait(pause);
-  };
-  wait(firstPause);
 }

@@ -1,19 +1,19 @@
 import { type Expiry, TIME_MAX } from '../../records/times.ts';
 import type { ExpiryOptions } from '../api.ts';
-import { checkOptions, invalid, shown } from '../arguments.ts';
+import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
 
-/** The longest time to live, some 4,000 years: with the time of day it still fits a record. */
+/** The longest time to live, some 4,000 years: added to the time of day, it still fits a record. */
 const TTL_MAX = TIME_MAX / 2;
 
 export const EXPIRY_OPTIONS = ['ttlMs', 'expiresAt', 'sliding'] as const;
 
-/** How long the records of a handle live if their writes do not say. */
+/** How long the records that a handle writes live by default. */
 export interface Lifetime {
   readonly ttlMs: number;
   readonly sliding: boolean;
 }
 
-/** The lifetime that the options of `open` name. Raises SW_INVALID_ARGUMENT. */
+/** The lifetime in the options of `open`. Raises SW_INVALID_ARGUMENT. */
 export function lifetimeOf({
   ttlMs,
   sliding = false,
@@ -24,9 +24,7 @@ export function lifetimeOf({
   return ttlMs === Number.POSITIVE_INFINITY ? undefined : { ttlMs, sliding };
 }
 
-/**
- * When a record that is written `now` expires; undefined for never. Raises SW_INVALID_ARGUMENT.
- */
+/** When a record that is written now expires; undefined for never. Raises SW_INVALID_ARGUMENT. */
 export function expiryOf(
   options: ExpiryOptions | undefined,
   lifetime: Lifetime | undefined,
@@ -37,7 +35,7 @@ export function expiryOf(
   return expiryIn(options, lifetime, now);
 }
 
-/** As `expiryOf`, of options with other names beside these. */
+/** As `expiryOf`, for options that include others. */
 export function expiryIn(
   options: ExpiryOptions,
   lifetime: Lifetime | undefined,
@@ -77,6 +75,6 @@ function checkedTime(expiresAt: unknown): number {
 }
 
 function checkSliding(sliding: unknown, ttlMs: unknown): void {
-  if (typeof sliding !== 'boolean') throw invalid(`sliding is true or false: ${shown(sliding)}`);
+  checkFlag('sliding', sliding);
   if (sliding && ttlMs === undefined) throw invalid('sliding expiry needs ttlMs');
 }

@@ -152,7 +152,7 @@ export class FullPool {
     }
     if (!tried.anew) {
       tried.anew = true;
-      if (yield* this.#reclaimAnew()) return;
+      if (yield* this.#alone(() => this.#attachment.pool.reclaimingAnew())) return;
     }
     publish('full', () => ({ store: this.#store, write: tried.kind }));
     throw (yield* this.#heldBack(error)) ?? error;
@@ -175,7 +175,7 @@ export class FullPool {
     const { pool } = this.#attachment;
     // Another operation of this client has already waited for this epoch.
     if (pool.reclamation.announced >= epoch) return true;
-    return (yield* this.#attachment.exclusive(() => pool.reaching(epoch))) ?? false;
+    return yield* this.#alone(() => pool.reaching(epoch));
   }
 
   /** The error that names the clients that hold back this one's retired blocks. */
@@ -194,8 +194,8 @@ export class FullPool {
   }
 
   *#take(step: Step, tried: ReclaimProgress): Operation<boolean> {
-    const { kind, request } = tried;
-    if (step === 'ripen') return yield* this.#ripen(tried);
+    const { kind, lacking, request } = tried;
+    if (step === 'ripen') return yield* this.#ripenFor(lacking);
     if (step === 'reclaim') return yield* this.#reclaim();
     if (step === 'sweep') return (yield* this.#hasLost()) && (yield* this.#sweep(kind));
     if (step === 'evict') return (yield* this.#mayFit(request)) && (yield* this.#evict(tried));
@@ -265,8 +265,7 @@ export class FullPool {
   }
 
   *#ripened(): Operation<boolean> {
-    const ripening = () => this.#attachment.pool.ripening();
-    return (yield* this.#attachment.exclusive(ripening)) ?? false;
+    return yield* this.#alone(() => this.#attachment.pool.ripening());
   }
 
   /**
@@ -333,9 +332,8 @@ export class FullPool {
 
   /** Has the index free evicted records that wait for a merge, until the write has a block. */
   *#release(lacking: Lacking): Operation<boolean> {
-    const releasing = () => this.#releaseSome();
     for (let releases = 0; releases < RELEASES_MAX; releases++) {
-      if (!(yield* this.#attachment.exclusive(releasing))) return false;
+      if (!(yield* this.#alone(() => this.#releaseSome()))) return false;
       if (yield* this.#ripenFor(lacking)) return true;
     }
     return false;
@@ -393,17 +391,12 @@ export class FullPool {
     return reclamation.lagging.length === 0;
   }
 
-  *#ripen({ lacking }: ReclaimProgress): Operation<boolean> {
-    if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
-    return yield* this.#ripenFor(lacking);
-  }
-
   /** Frees what this client has retired. Returns whether the write now finds what it lacks. */
-  *#ripenFor({ catalog, units, count }: Lacking): Operation<boolean> {
+  *#ripenFor(lacking: Lacking | undefined): Operation<boolean> {
+    if (lacking === undefined || lacking.units > BLOCK_UNITS_MAX) return false;
+    const { catalog, units, count } = lacking;
     const { pool } = this.#attachment;
-    if (pool.reclamation.waitingOf(catalog, units) > 0) {
-      yield* this.#attachment.exclusive(() => pool.ripening());
-    }
+    if (pool.reclamation.waitingOf(catalog, units) > 0) yield* this.#ripened();
     return pool.allocator.sizeClass(catalog, units).cache.length >= count;
   }
 
@@ -412,13 +405,12 @@ export class FullPool {
   }
 
   *#reclaim(): Operation<boolean> {
-    const { pool } = this.#attachment;
-    return (yield* this.#attachment.exclusive(() => pool.reclaiming())) ?? false;
+    return yield* this.#alone(() => this.#attachment.pool.reclaiming());
   }
 
-  *#reclaimAnew(): Operation<boolean> {
-    const { pool } = this.#attachment;
-    return (yield* this.#attachment.exclusive(() => pool.reclaimingAnew())) ?? false;
+  /** Runs a step between this client's operations; false inside a callback, where it cannot be. */
+  *#alone(step: () => Operation<boolean>): Operation<boolean> {
+    return (yield* this.#attachment.exclusive(step)) ?? false;
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { KeyBound, KeyRange } from '../../indexes/contract.ts';
-import { invalid, isRecord, shown } from '../arguments.ts';
+import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
 import { keyBytes } from '../keys.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
@@ -13,41 +13,26 @@ const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
   signal: true,
 };
 
+const OPTION_NAMES = Object.keys(OPTIONS);
+const BOUND_NAMES = ['gte', 'gt', 'lte', 'lt'];
+
 /** The range that the options mean. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
 export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
-  refuseUnknown(options);
-  const { reverse = false } = options;
-  if (typeof reverse !== 'boolean') throw invalid(`reverse is true or false: ${shown(reverse)}`);
+  checkOptions(options, OPTION_NAMES);
+  const { reverse = false, signal } = options;
+  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
+    throw invalid('signal is an AbortSignal');
+  }
+  checkFlag('reverse', reverse);
   const lower = boundOf(options, 'gte', 'gt');
   const upper = boundOf(options, 'lte', 'lt');
   return { range: { lower, upper, reverse }, limit: limitOf(options) };
 }
 
-/** A mistyped option would otherwise mean a scan of everything. */
-function refuseUnknown(options: ScanOptions): void {
-  if (!isRecord(options)) {
-    const what = 'a range is an object with gte, gt, lte, lt, reverse, limit';
-    throw invalid(`${what}, not ${shown(options)}`);
-  }
-  const { signal } = options;
-  if (signal !== undefined && typeof signal?.aborted !== 'boolean') {
-    throw invalid('signal is an AbortSignal');
-  }
-  for (const name of Object.keys(options)) {
-    if (Object.hasOwn(OPTIONS, name)) continue;
-    throw invalid(`a range has no option ${name}; there is ${Object.keys(OPTIONS).join(', ')}`);
-  }
-}
-
-/** The bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
+/** Checks the bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
 export function boundsOnly(bounds: RangeBounds): RangeBounds {
-  if (!isRecord(bounds)) {
-    throw invalid(`bounds are an object with gte, gt, lte, lt, not ${shown(bounds)}`);
-  }
-  const { gte, gt, lte, lt, ...rest } = bounds;
-  const [name] = Object.keys(rest);
-  if (name === undefined) return { gte, gt, lte, lt };
-  throw invalid(`there is gte, gt, lte and lt here, not ${name}`);
+  checkOptions(bounds, BOUND_NAMES);
+  return bounds;
 }
 
 function boundOf(

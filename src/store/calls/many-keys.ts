@@ -7,11 +7,11 @@ import { UNPROVEN } from '../near/near-reads.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
-/** Keys that one operation searches for with shared doorbells. */
+/** How many keys one operation searches for with shared doorbells. */
 const KEYS_PER_SEARCH = 32;
 /** A call has at most width / SEARCHES_SHARE searches in flight. */
 const SEARCHES_SHARE = 4;
-/** Idle searches kept for later calls. */
+/** How many idle searches are kept for later calls. */
 const KEPT_SEARCHES = 32;
 
 /** Reusable state of a search for some keys of a call. */

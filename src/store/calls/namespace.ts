@@ -6,7 +6,7 @@ import type { Key } from '../api.ts';
 import { keyBytes, prefixRange } from '../keys.ts';
 import { rangeOf } from './key-range.ts';
 
-/** The keys that begin with a prefix, without which their callers know them. */
+/** The keys of a store that begin with a prefix. Callers see them without it. */
 export class Namespace {
   readonly bytes: Uint8Array;
   readonly #text: string | undefined;

@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import {
   type Index,
   type IndexScan,
@@ -11,6 +10,7 @@ import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Key } from '../api.ts';
+import { unsupported } from '../arguments.ts';
 import { inSection } from '../attachment.ts';
 import { keyBytes } from '../keys.ts';
 import type { ScanOptions } from '../ordered-api.ts';
@@ -26,7 +26,7 @@ export type Part = 'records' | 'keys';
 export interface ScanPlan<T> {
   readonly signal: AbortSignal | undefined;
   begin(access: RecordAccess): RangeScan<T>;
-  /** The bytes of a key to go on at. Raises SW_INVALID_KEY. */
+  /** The bytes of a key at which to go on. Raises SW_INVALID_KEY. */
   place(key: Key): Uint8Array;
 }
 
@@ -50,15 +50,12 @@ export function planScan<T>(
 export function orderedIndex(index: Index, store: string): OrderedIndex {
   if (isOrdered(index)) return index;
   const why = `store ${store} has the index ${index.manifest.name}, whose keys have no order`;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
-    `${why}; create it with the index chime or hstore for ranges`,
-  );
+  throw unsupported(`${why}; create it with the index chime or hstore for ranges`);
 }
 
 /**
- * A scan of a range, whatever fabric runs its steps: records are read by `step`, an operation, and
- * then taken one by one or together. Between two steps nothing of the pool is held.
+ * A scan of a range, on any fabric. `step`, an operation, reads records; the caller then takes them
+ * one by one or together. Between two steps the scan holds nothing of the pool.
  */
 export class RangeScan<T> {
   readonly #access: RecordAccess;
@@ -72,11 +69,11 @@ export class RangeScan<T> {
   #steps: IndexScan | undefined;
   /** Records that may still be taken. */
   #left: number;
-  /** Records of the step in progress that may still be taken. */
+  /** Records that may still be taken from the step in progress. */
   #room = 0;
-  /** Whether expired or hidden records were left out, which the index counts towards the limit. */
+  /** Whether it left out expired or hidden records, which the index counts towards the limit. */
   #skipped = false;
-  /** Since then: the key that was met last. */
+  /** If so, the last key that it met. */
   #last: Uint8Array | undefined;
   /** Records of the last step, and how many of them have been taken. */
   #met: T[] = [];
@@ -121,7 +118,7 @@ export class RangeScan<T> {
     return this.#left === 0 || (this.#at === this.#met.length && (this.#steps?.done ?? true));
   }
 
-  /** The next record that has been read; undefined when a step has to be run, or at the end. */
+  /** The next record that has been read; undefined if `step` must run first, or at the end. */
   take(): T | undefined {
     if (this.#at === this.#met.length || this.#left === 0) return undefined;
     this.#left--;
@@ -149,33 +146,28 @@ export class RangeScan<T> {
     this.#at = end;
     if (from > 0 || end < met.length) return met.slice(from, end);
     // All of them: the list itself, which is not used again.
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     return met;
   }
 
-  /** Reads the next records, maybe none. Only when all that was read has been taken. */
+  /**
+   * Reads the next records, perhaps none. Call it when all records that were read have been taken.
+   */
   *step(): Operation<void> {
     const { attachment, meter } = this.#access;
-    yield* attachment.enter();
-    try {
-      yield* this.#readNext();
-    } finally {
-      attachment.exit();
-    }
+    yield* inSection(attachment, () => this.#readNext());
     meter.countScanned(this.#met.length);
   }
 
   *#readNext(): Operation<void> {
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     if (this.#steps === undefined) return;
     this.#room = this.#left;
     this.#builder.begin();
     try {
       yield* this.#steps.next(this.#visit, this.#keysOnly, this.#visitBlock);
     } catch (error) {
-      // Some records of the step may have been met and others not.
+      // The step may have met some of its records and not others.
       this.end();
       throw error;
     }
@@ -183,7 +175,7 @@ export class RangeScan<T> {
     if (this.#skipped && this.#steps.done) this.#steps = this.#beginBehind();
   }
 
-  /** In place of those records further ones are in the limit. */
+  /** Continues behind the last key: the limit allows other records in place of those left out. */
   #beginBehind(): IndexScan | undefined {
     const left = this.#left - this.#met.length;
     if (left <= 0 || this.#last === undefined || this.#left === Number.POSITIVE_INFINITY) {
@@ -196,12 +188,16 @@ export class RangeScan<T> {
     return isEmptyRange(range) ? undefined : this.#index.scan({ ...range, limit: left });
   }
 
-  /** Goes on at `key`, or with the whole range where the key is before it. */
+  /** Goes on at `key`, or at the beginning of the range if the key is before it. */
   seek(key: Uint8Array): void {
     if (this.#left === 0) return;
+    this.#forgetMet();
+    this.#steps = this.#begin(rangeFrom(this.#range, key));
+  }
+
+  #forgetMet(): void {
     this.#met = [];
     this.#at = 0;
-    this.#steps = this.#begin(rangeFrom(this.#range, key));
   }
 
   #begin(range: KeyRange): IndexScan | undefined {
@@ -209,16 +205,15 @@ export class RangeScan<T> {
     return this.#index.scan({ ...range, limit: this.#left });
   }
 
-  /** Nothing comes any more, also after a seek. */
+  /** Ends the scan: no record comes any more, even after a seek. */
   end(): void {
     this.#left = 0;
-    this.#met = [];
-    this.#at = 0;
+    this.#forgetMet();
     this.#steps = undefined;
   }
 }
 
-/** Counts the keys of a range; in a store that is timed records may have expired. */
+/** Counts the keys of a range. In a timed store, it reads each record's expiry. */
 export function* countKeys(
   { attachment }: RecordAccess,
   index: OrderedIndex,

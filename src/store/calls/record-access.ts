@@ -14,21 +14,24 @@ import type { Meter } from '../../pool/clients/meter.ts';
 import { bytesBound } from '../../records/codec.ts';
 import { type Expiry, NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Encoding, ExpiryOptions, Key, Value } from '../api.ts';
-import type { Attachment } from '../attachment.ts';
+import type { ExpiryOptions, Key, Value } from '../api.ts';
+import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { addsKeys, countable, Evictor, withoutNewKeys } from '../eviction/evictor.ts';
 import type { NearSettings } from '../near/near-cache.ts';
 import { NearReads } from '../near/near-reads.ts';
 import { provingIndex } from '../near/near-settings.ts';
-import { decodeValue, type Format } from '../values.ts';
+import { decodeValue } from '../values.ts';
 import { expiryOf, type Lifetime } from './expiry.ts';
 import { FullPool, ReclaimProgress } from './full-pool.ts';
-import type { Namespace } from './namespace.ts';
+import type { Coding } from './result-builders.ts';
 
-/** Idle requests: more than a gateway has in flight; making one takes longer than a read. */
+/**
+ * How many idle requests are kept: more than a gateway has in flight. Making one takes longer than
+ * a read.
+ */
 const KEPT_MAX = 1024;
-/** From this number on only small ones are kept. */
+/** Beyond this number only small ones are kept. */
 const LARGE_KEPT_MAX = 256;
 /** Scratch memory of the request that is kept for the next operation, and of further ones. */
 const FIRST_KEPT_BYTES = 1024 * 1024;
@@ -36,28 +39,24 @@ const OTHERS_KEPT_BYTES = 256 * 1024;
 const SMALL_KEPT_BYTES = 8 * 1024;
 
 /** How a store was opened. */
-export interface CallSettings {
+export interface CallSettings extends Coding {
   name: string;
-  keys: Encoding;
-  values: Format;
-  /** The keys that the calls are about, if not all. */
-  namespace?: Namespace | undefined;
   /** Whether calls in flight on one key share verbs. */
-  delegation: boolean;
+  delegation?: boolean;
   /** Whether the calls may only read. */
   readOnly?: boolean | undefined;
-  /** How long records live whose writes do not say. */
+  /** How long records live by default. */
   lifetime?: Lifetime | undefined;
-  /** How many decoded values are kept, if any. */
+  /** The near cache, if any. */
   near?: NearSettings | undefined;
 }
 
-/** Receives the value of a record that a call replaces or removes. */
+/** Receives the value of the record that a call replaces or removes. */
 export interface Taken {
   value: unknown;
 }
 
-/** Ends a modification that leaves everything as it is. */
+/** Thrown to end a modification that changes nothing. */
 export class Unchanged {}
 
 /**
@@ -73,7 +72,7 @@ export class RecordAccess {
   readonly bounded: BoundedStore | undefined;
   /** Keeps the bound; a handle for reading has none, because it counts and evicts nothing. */
   readonly evictor: Evictor | undefined;
-  /** Undefined unless the handle keeps decoded values. */
+  /** Undefined unless the handle has a near cache. */
   readonly near: NearReads | undefined;
   /** Requests of operations that have ended, for the next ones. */
   readonly idle: Request[] = [];
@@ -162,7 +161,7 @@ export class RecordAccess {
     return request;
   }
 
-  /** The value that a search found: as it is kept, if this handle keeps any. */
+  /** The value that a search found; the near cache, if any, may keep it. */
   kept(key: Key, request: Request, value: unknown): unknown {
     return this.near === undefined ? value : this.near.keep(key, request, value);
   }
@@ -207,7 +206,7 @@ export class RecordAccess {
     return yield* this.isLive(request);
   }
 
-  /** False, for a key that is not there; a bounded store counts misses and hits. */
+  /** Counts a miss, and returns false. */
   isMiss(): false {
     this.meter.countMiss();
     this.evictor?.store.ledger.countMiss();
@@ -315,19 +314,10 @@ export class RecordAccess {
    * by one that is no longer; nor when its condition stores nothing.
    */
   *#refuses(request: Request, condition: Condition, evictor: Evictor): Operation<boolean> {
-    const isThere = yield* this.#hasRecord(request);
+    const isThere = yield* inSection(this.attachment, () => this.index.search(request));
     const isLive = isThere && !this.index.records.isExpired(request);
     if (isLive ? condition === IF_ABSENT : !addsKeys(condition)) return false;
     return yield* evictor.isStillShut(request, isThere);
-  }
-
-  *#hasRecord(request: Request): Operation<boolean> {
-    yield* this.attachment.enter();
-    try {
-      return yield* this.index.search(request);
-    } finally {
-      this.attachment.exit();
-    }
   }
 
   *#writeNow(
@@ -340,7 +330,7 @@ export class RecordAccess {
       try {
         yield* this.attachment.enter();
         try {
-          // In a bounded store also records that never expire have times.
+          // In a bounded store even records that never expire have times.
           if (request.record.expiry !== undefined && request.record.expiry !== NEVER)
             yield* this.#noteTimed();
           const outcome = yield* this.index.write(request, condition, expected);

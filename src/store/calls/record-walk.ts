@@ -12,22 +12,21 @@ import { rangeOf } from './key-range.ts';
 import type { RecordAccess } from './record-access.ts';
 import { entryBuilder, foundKey, type ResultBuilder, rawKeyBuilder } from './result-builders.ts';
 
-/** Groups that one page may pass without finding enough records, beside its count. */
+/** How many groups beyond its count a page may visit without finding enough records. */
 const EMPTY_GROUPS_MAX = 64;
-/** A page of a copy ends behind so many bytes of values. */
+/** A page of a copy ends after so many bytes of values. */
 const COPIED_BYTES_MAX = 8 * 2 ** 20;
 
 /**
- * A walk over a store, whatever fabric runs its steps, one group of buckets at a time. Each step is
- * an operation of its own: between two steps nothing of the pool is held, however long the caller
- * takes.
+ * A walk over a store, on any fabric, one group of buckets at a time. Each step is an operation of
+ * its own: between two steps the walk holds nothing of the pool, however long the caller takes.
  */
 export class RecordWalk<V> {
   readonly #access: RecordAccess;
   readonly #walk: IndexWalk;
   readonly #entries: ResultBuilder<Entry<V>>;
 
-  /** Where keys have no order a prefix spares nothing: the caller leaves out the others. */
+  /** If keys have no order, the walk ignores the prefix, and the caller leaves out other keys. */
   constructor(access: RecordAccess, cursor = 0, wanted?: Key) {
     const { index, settings } = access;
     const prefix = settings.namespace?.key(wanted ?? '') ?? wanted;
@@ -55,7 +54,7 @@ export class RecordWalk<V> {
     return this.#step(rawKeyBuilder(this.#access.settings.namespace), true);
   }
 
-  /** The same with those that have expired. */
+  /** The keys of the next group, including expired ones. */
   keysToClear(): Operation<Uint8Array[]> {
     return this.#step(rawKeyBuilder(this.#access.settings.namespace), true, true);
   }
@@ -64,16 +63,12 @@ export class RecordWalk<V> {
     const { attachment, index, meter, settings } = this.#access;
     const { namespace } = settings;
     builder.begin();
-    yield* attachment.enter();
-    try {
-      yield* this.#walk.next((request, keyBytes) => {
-        if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
-        if (request.found.codec === CODEC_STATE) return;
-        if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
-      }, keysOnly);
-    } finally {
-      attachment.exit();
-    }
+    const visit = (request: Request, keyBytes: number) => {
+      if (namespace !== undefined && !namespace.has(request, keyBytes)) return;
+      if (request.found.codec === CODEC_STATE) return;
+      if (clears || !index.records.isExpired(request)) builder.add(request, keyBytes);
+    };
+    yield* inSection(attachment, () => this.#walk.next(visit, keysOnly));
     const group = builder.end();
     if (!clears) meter.countScanned(group.length);
     return group;
@@ -103,8 +98,8 @@ export function checkPage(cursor: number, count: number): void {
 }
 
 /**
- * Records as they stand in the store, also those that helpers keep, and where to go on: 0 at the
- * end.
+ * A page of records as the store holds them, including the states of helpers, and the next cursor:
+ * 0 at the end.
  */
 export function* copyPage(
   { attachment, index }: RecordAccess,
@@ -130,7 +125,7 @@ export function* copyPage(
   return { cursor: walk.cursor, records };
 }
 
-/** Goes through a walk a record at a time, synchronously; `read` runs the walk's next step. */
+/** Iterates over a walk, synchronously. `read` runs the walk's next step. */
 export class WalkIterator<V, T> implements IterableIterator<T> {
   readonly #begin: () => RecordWalk<V>;
   readonly #read: (walk: RecordWalk<V>) => Entry<V>[];
@@ -140,7 +135,7 @@ export class WalkIterator<V, T> implements IterableIterator<T> {
   #at = 0;
   #ended = false;
 
-  /** Nothing begins before the first record is asked for. */
+  /** The walk begins when the first record is asked for. */
   constructor(
     begin: () => RecordWalk<V>,
     read: (walk: RecordWalk<V>) => Entry<V>[],

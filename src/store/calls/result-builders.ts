@@ -3,7 +3,6 @@ import type { RecordBlock } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_ASCII, CODEC_BYTES } from '../../records/codec.ts';
 import { HEADER_BYTES, pad8 } from '../../records/layout.ts';
-import type { Expiry } from '../../records/times.ts';
 import { Scratch } from '../../verbs/index.ts';
 import type { Encoding, Entry, Key } from '../api.ts';
 import { decodeValue, decodeValueAt, type Format } from '../values.ts';
@@ -25,6 +24,7 @@ export interface ResultBuilder<T> {
 export interface Coding {
   keys: Encoding;
   values: Format;
+  /** The keys that the calls are about, if not all. */
   namespace?: Namespace | undefined;
 }
 
@@ -37,13 +37,11 @@ export function entryBuilder<V>(as: Coding): ResultBuilder<Entry<V>> {
       version: request.found.version,
     };
     const { foundExpiry } = request;
-    if (foundExpiry !== undefined) entry.expires = expiresAs(foundExpiry);
+    if (foundExpiry === undefined) return entry;
+    const { deadline, sliding } = foundExpiry;
+    entry.expires = sliding ? { ttlMs: deadline, sliding } : { expiresAt: deadline };
     return entry;
   });
-}
-
-function expiresAs({ deadline, sliding }: Expiry): Entry<never>['expires'] {
-  return sliding ? { ttlMs: deadline, sliding } : { expiresAt: deadline };
 }
 
 /** Keys as bytes, for a clearing. */

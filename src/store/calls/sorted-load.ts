@@ -1,8 +1,7 @@
-import { StepwellError } from '../../errors.ts';
 import { isOrdered } from '../../indexes/contract.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Key, Value } from '../api.ts';
-import { checkEntries, checkEntry } from '../arguments.ts';
+import { checkEntries, checkEntry, unsupported } from '../arguments.ts';
 import { encoded } from '../values.ts';
 import type { RecordAccess } from './record-access.ts';
 
@@ -25,7 +24,7 @@ export function* loadSorted(
   access.refuseWrite();
   if (bounded !== undefined) {
     const why = `store ${settings.name} is bounded, and a load in order evicts nothing`;
-    throw new StepwellError('SW_UNSUPPORTED', `${why}; use setMany`);
+    throw unsupported(`${why}; use setMany`);
   }
   yield* attachment.enter();
   try {
@@ -34,8 +33,7 @@ export function* loadSorted(
       return yield* index.load(storedEntries(access, entries), access.nextVersion());
     }
     const what = `store ${settings.name} has the index ${index.manifest.name}`;
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
+    throw unsupported(
       `${what}, which cannot be loaded in order; create it with the index chime, or use setMany`,
     );
   } finally {

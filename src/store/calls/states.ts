@@ -2,20 +2,17 @@ import { StepwellError } from '../../errors.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { clientWord, isGone } from '../../pool/clients/client-word.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
-import type { Expiry } from '../../records/times.ts';
+import { NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Decide, StateLook } from '../internal-calls.ts';
 import { storedValue } from '../values.ts';
 import { type RecordAccess, Unchanged } from './record-access.ts';
 
-/** Callers hardly have keys that begin so. */
+/** A prefix that callers' keys are unlikely to have. */
 const STATE_PREFIX = '\u0000stepwell:';
 
-/** Each further one means that a decision has asked about another client. */
+/** A new attempt follows only if a decision has asked about another client. */
 const QUESTIONS_MAX = 1000;
-
-/** Notes that the store may have records that expire. */
-const FOREVER: Expiry = { deadline: 0, sliding: false };
 
 /**
  * Changes a state that helpers keep in the store, atomically: `decide` returns the new state. It
@@ -38,7 +35,7 @@ export function* changeState<T>(
   throw new StepwellError('SW_CONTENTION', `other clients change ${name} again and again`);
 }
 
-/** Undefined when it must be tried again, once it is known which of the `asked` are gone. */
+/** Undefined if it must be tried again after finding out which of the `asked` clients are gone. */
 function* tryToChange<T>(
   access: RecordAccess,
   key: string,
@@ -58,7 +55,8 @@ function* tryToChange<T>(
   const outcome: { result?: T } = {};
   let version = 0;
   let isRemoved = false;
-  yield* access.modify(request, FOREVER, (present) => {
+  // The expiry makes `modify` note that the store may have records that expire.
+  yield* access.modify(request, NEVER, (present) => {
     asked.clear();
     version = request.found.version;
     const { next, result, keepUntil } = decide(
@@ -69,16 +67,13 @@ function* tryToChange<T>(
     if (asked.size > 0) throw new Unchanged();
     outcome.result = result;
     if (next === undefined || next === null) throw new Unchanged();
-    const expiry = keepUntil === undefined ? undefined : expiringAt(keepUntil);
+    const expiry =
+      keepUntil === undefined ? undefined : { deadline: Math.ceil(keepUntil), sliding: false };
     access.put(request, access.keyIn(key), JSON.stringify(next), expiry, CODEC_STATE);
   });
   if (asked.size > 0) return undefined;
   if (isRemoved && !(yield* access.remove(key, version))) return undefined;
   return { result: outcome.result as T };
-}
-
-function expiringAt(time: number): Expiry {
-  return { deadline: Math.ceil(time), sliding: false };
 }
 
 /** The state in the found record. Raises SW_UNDECODABLE for a record of a caller's. */

@@ -35,14 +35,14 @@ import type {
   WriteResult,
 } from '../api.ts';
 import {
+  checkFlag,
   checkFunction,
   checkIncrement,
   checkOptions,
   conditionOf,
   counterBoundsIn,
-  invalid,
   prefixIn,
-  shown,
+  unsupported,
   versionOf,
 } from '../arguments.ts';
 import { type Attachment, inSection } from '../attachment.ts';
@@ -172,7 +172,7 @@ export class StoreCalls<V> {
     const { foundAddress } = request;
     const { at: foundAt, contentAt, contentBytes } = request.found;
     const address = foundAddress + (contentAt - foundAt);
-    return attachment.window(address, contentBytes) ?? foundBytes(request.found);
+    return attachment.window?.(address, contentBytes) ?? foundBytes(request.found);
   }
 
   *set(key: Key, value: unknown, options?: ExpiryOptions): Operation<void> {
@@ -356,7 +356,7 @@ export class StoreCalls<V> {
     const { name, values } = access.settings;
     if (typeof values !== 'string') {
       const why = `store ${name} keeps values in the format ${values.name}`;
-      throw new StepwellError('SW_UNSUPPORTED', `${why}: append is for text and bytes`);
+      throw unsupported(`${why}: append is for text and bytes`);
     }
     checkValue(value);
     const own = kept(value);
@@ -561,8 +561,8 @@ function kept<C extends Key | Value>(content: C): C {
 function keepsTtl(options: ReplaceOptions, names: readonly string[]): boolean {
   checkOptions(options, names);
   const { keepTtl = false } = options;
-  if (typeof keepTtl === 'boolean') return keepTtl;
-  throw invalid(`keepTtl is true or false: ${shown(keepTtl)}`);
+  checkFlag('keepTtl', keepTtl);
+  return keepTtl;
 }
 
 function changedAgain(): StepwellError {

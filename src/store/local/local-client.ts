@@ -1,14 +1,13 @@
-import { publish, ResizeNews } from '../../diagnostics.ts';
 import { StepwellError } from '../../errors.ts';
 import type { RegionSource } from '../../fabrics/shared/region.ts';
-import { type Index, resizesOf } from '../../indexes/contract.ts';
+import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { Address, InPlace, Operation, TrafficCounters } from '../../verbs/index.ts';
 import type { OpenOptions } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
-import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import type { OpenedPool, PoolIdentity, PoolPlace } from '../places/pool-place.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
@@ -28,7 +27,7 @@ export class LocalAttachment implements Attachment {
     this.#parent = parent;
   }
 
-  /** A handle of its own that is closed by itself, or with this one. */
+  /** A separate handle, which is closed alone or with this one. */
   view(): LocalAttachment {
     return new LocalAttachment(this.pool, this.#store, this);
   }
@@ -92,15 +91,15 @@ export class LocalAttachment implements Attachment {
 
 /**
  * A client of a pool that this thread can address: one mapping, one row of the client table, one
- * allocator and one announced epoch, whatever number of stores it has open. Handles of one store
- * share its index, too: servers of HStore and movers of SHARD are told apart by their clients.
+ * allocator and one announced epoch, however many stores it has open. Handles of one store share
+ * its index too, because HStore and SHARD identify servers and movers by their clients.
  */
 export class LocalClient {
   readonly pool: LocalPool;
   readonly source: RegionSource;
   readonly #onEnd: (client: LocalClient) => void;
   readonly #opened = new Map<OpenStore, OpenedStore>();
-  /** Indexes whose expired records this client takes out. */
+  /** Indexes whose expired records this client removes. */
   readonly #swept = new WeakSet<Index>();
   #handles = 0;
 
@@ -122,12 +121,12 @@ export class LocalClient {
     }
   }
 
-  /** Whether stores can be opened by it: it was not declared dead, and the pool is still there. */
+  /** Whether it can open stores: it was not declared dead, and the pool still exists. */
   get isUsable(): boolean {
     return !this.pool.closed && this.pool.run(this.pool.usable());
   }
 
-  /** Opens a store; each handle has its `close`. Without any handle the client ends. */
+  /** Opens a store. Each handle must be closed; with the last one the client ends. */
   open(options: OpenOptions): StoreInPool {
     this.#handles++;
     try {
@@ -143,22 +142,18 @@ export class LocalClient {
     }
   }
 
-  /** Takes expired records out as long as the store is open and the event loop turns. */
+  /** Removes expired records as long as the store is open and the event loop turns. */
   #sweepExpired({ store, index, bounded }: StoreInPool): void {
     if (this.#swept.has(index)) return;
     this.#swept.add(index);
     const attachment = new LocalAttachment(this.pool, store);
     const evictor = bounded && new Evictor(bounded, index, attachment, store.name);
     const sweep = new ExpirySweep(attachment, index, evictor);
-    const resizes = new ResizeNews(store.name, () => resizesOf(index));
-    runTurns(sweep.pause, () => {
+    sweep.repeat(store.name, () => {
       if (this.pool.closed || store.dropped) return undefined;
       if (this.#opened.get(store)?.index !== index) return undefined;
       try {
-        const records = attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
-        if (records > 0) publish('expire', () => ({ store: store.name, records }));
-        resizes.look();
-        return sweep.pause;
+        return attachment.traffic.uncounted(() => this.pool.run(sweep.turn()));
       } finally {
         this.pool.rest();
       }
@@ -184,12 +179,14 @@ export class LocalClient {
         this.pool.exit();
       }
     } catch (error) {
-      // Dropped, or this client was declared dead: there is nobody to tell.
+      // The store was dropped or this client was declared dead: no client needs the counts.
       if (!(error instanceof StepwellError)) throw error;
     }
   }
 
-  /** Gives up what it has of stores without handles; if an operation runs, that comes later. */
+  /**
+   * Gives up what it holds of stores without handles, if necessary after the operation in progress.
+   */
   #release(): void {
     this.#handles--;
     // By then a callback may have opened another store.
@@ -198,14 +195,14 @@ export class LocalClient {
     else if (!this.pool.closed) this.pool.betweenOperations(() => this.pool.stores.tend());
   }
 
-  /** Leaves the pool, with whatever stores are open. */
+  /** Leaves the pool, even if stores are open. */
   end(): void {
     if (this.pool.closed) return;
     this.#onEnd(this);
     try {
       this.pool.close();
     } finally {
-      // Even a damaged pool is unmapped.
+      // Unmaps even a damaged pool.
       this.source.close();
     }
   }
@@ -218,14 +215,14 @@ export class LocalClient {
 const CLIENTS = Symbol('stepwell.clients');
 
 /**
- * The clients of a thread, so that the stores of one pool share one. The thread's global object has
- * them: each thread has one such object, and it ends with the thread.
+ * The clients of a thread, so that the stores of one pool share one. The thread's global object
+ * holds them: each thread has one, and it ends with the thread.
  */
 export class ThreadClients {
   readonly #shared = new Map<PoolIdentity, LocalClient>();
   readonly #all = new Set<LocalClient>();
 
-  /** Those of this thread. */
+  /** The clients of this thread. */
   static ofThread(): ThreadClients {
     const thread = globalThis as typeof globalThis & { [CLIENTS]?: ThreadClients };
     let clients = thread[CLIENTS];
@@ -233,9 +230,11 @@ export class ThreadClients {
       const made = new ThreadClients();
       clients = made;
       Object.defineProperty(thread, CLIENTS, { value: made });
-      // A process that simply ends gives its memory back at once; one that is killed is found out
+      // A process that exits gives its memory back at once. If it is killed, other clients notice
       // later.
-      process.on('exit', () => made.#endAll());
+      process.on('exit', () => {
+        for (const client of [...made.#all]) client.end();
+      });
     }
     return clients;
   }
@@ -258,12 +257,8 @@ export class ThreadClients {
     for (const [identity, one] of this.#shared) if (one === client) this.#shared.delete(identity);
   }
 
-  /** Each finds out at once whether its pool or one of its stores is gone. */
+  /** Each client finds out at once whether its pool or one of its stores is gone. */
   lookAgain(): void {
     for (const client of this.#all) client.pool.lookAgain();
-  }
-
-  #endAll(): void {
-    for (const client of [...this.#all]) client.end();
   }
 }

@@ -1,5 +1,4 @@
 import { type InspectOptions, inspect } from 'node:util';
-import type { Index } from '../../indexes/contract.ts';
 import type { LocalPool } from '../../pool/local-pool.ts';
 import { eitherSignal, refuseAborted, untilAborted } from '../abortable.ts';
 import type {
@@ -57,10 +56,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #attachment: LocalAttachment;
   readonly #calls: StoreCalls<V>;
   readonly #settings: StoreSettings;
-  readonly #index: Index;
   readonly #opened: OpenedStore;
   readonly #closing: Closing;
-  /** Each for all scans, whose steps end before the call that they are of. */
+  /** Shared by all scans: each step of a scan ends within one call. */
   readonly #pairs: ResultBuilder<[Key, V]>;
   readonly #keys: ResultBuilder<Key>;
   readonly #values: ResultBuilder<V>;
@@ -76,15 +74,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     this.#closing = closing;
     const { index, bounded } = opened;
     this.#opened = opened;
-    this.#index = index;
     this.#settings = settings;
     this.#attachment = attachment;
-    this.#calls = new StoreCalls<V>(
-      this.#attachment,
-      index,
-      { ...settings, delegation: false },
-      bounded,
-    );
+    this.#calls = new StoreCalls<V>(attachment, index, settings, bounded);
     this.#pairs = pairBuilder(settings);
     this.#keys = keyBuilder(settings);
     this.#values = valueBuilder(settings.values);
@@ -275,11 +267,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
 
   #scan<T>(range: ScanOptions, part: 'records' | 'keys', builder: ResultBuilder<T>): Scan<T> {
     this.#attachment.refuseClosed();
-    return new SharedScan(
-      this.#attachment,
-      this.#calls,
-      planScan(range, part, builder, this.#settings.namespace),
-    );
+    const plan = planScan(range, part, builder, this.#settings.namespace);
+    return new SharedScan(this.#attachment, this.#calls, plan);
   }
 
   scan(range: ScanOptions = {}): Scan<[Key, V]> {
@@ -327,7 +316,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return new SharedStore(this.#attachment.view(), this.#opened, view, closing);
   }
 
-  /** Leaves out the verbs of the statistics themselves. */
+  /** Does not count the verbs of the statistics themselves. */
   stats(): StoreStats {
     return this.#attachment.traffic.uncounted(() => this.#pool.run(this.#calls.stats()));
   }
@@ -343,7 +332,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
 
   close(): void {
     if (this.#attachment.closed) return;
-    // Calls end where they begin, so nothing is left to wait for.
+    // No call is in flight, so there is nothing to wait for.
     this.#closing.announce();
     // A listener may have closed it.
     if (this.#attachment.closed) return;
@@ -356,7 +345,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   }
 
   [inspect.custom](_depth: number, options: InspectOptions): string {
-    const { manifest } = this.#index;
+    const { manifest } = this.#opened.index;
     return inspected('Store', this, manifest.name, this.#attachment.closed, options);
   }
 }
@@ -431,7 +420,7 @@ export interface PromisedStore<V> extends PromisedCalls<V> {}
 export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly sync: Store<V, Key, Value>;
 
-  /** Aborted, it has calls refused: on shared memory none waits. */
+  /** Once it is aborted, calls are refused. On shared memory no call waits. */
   readonly #signal: AbortSignal | undefined;
 
   constructor(store: Store<V, Key, Value>, signal?: AbortSignal) {
@@ -526,7 +515,7 @@ export class PromisedStore<V> implements AsyncStore<V, Key, Value>, CallForwarde
   }
 }
 
-forwardCalls(PromisedStore);
+forwardCalls(PromisedStore, StoreCalls);
 
 async function* promised<T>(
   items: Iterable<T>,
@@ -539,7 +528,7 @@ async function* promised<T>(
   }
 }
 
-/** Records after which the event loop turns: a promise that is settled already never lets it. */
+/** After this many records the event loop turns: awaiting a settled promise does not let it. */
 const RECORDS_PER_TURN = 1024;
 
 /** A scan that runs at once, behind promises. */
@@ -552,7 +541,7 @@ class PromisedScan<T> implements AsyncScan<T> {
   }
 
   async next(): Promise<IteratorResult<T, undefined>> {
-    // Before the turn: calls that do not wait for one another get their records in order.
+    // Before the turn, so that overlapping calls get their records in order.
     const step = this.#scan.next();
     await this.#turn(1);
     return step;

@@ -1,11 +1,11 @@
 const SLOTS_AT_FIRST = 512;
 /**
- * How far from its first slot a string may stand. At most half of the slots are in use, so this is
- * far more than chance brings. But whoever chooses the keys can find strings of one hash, whatever
- * the seed; then they are not found, and no search takes long.
+ * How far from its first slot a string may be. At most half of the slots are in use, so chance
+ * never needs as much. A client that chooses the keys can find strings with equal hashes for any
+ * seed. The table then does not find some of them, but no search takes long.
  */
 export const PROBES_MAX = 128;
-/** Number of no entry. */
+/** In place of an entry's number: no entry. */
 export const NONE = -1;
 
 /**
@@ -17,7 +17,7 @@ export const NONE = -1;
  */
 export class KeyTable {
   readonly held: unknown[] = [];
-  /** Slots that it has, at least, once it grows. */
+  /** How many slots it has at least, once it grows. */
   readonly #slotsExpected: number;
   /** By slot: the string's hash, and its number plus 1, or 0 in a free slot. */
   #slots = new Int32Array(2 * SLOTS_AT_FIRST);
@@ -93,7 +93,7 @@ export class KeyTable {
     return NONE;
   }
 
-  /** Moves up what a search would not find behind a gap. */
+  /** Moves up strings that a search would not find behind the gap. */
   #empty(gap: number): void {
     const slots = this.#slots;
     const mask = this.#mask;

@@ -7,7 +7,6 @@ import type { Key, NearCacheStats } from '../api.ts';
 import type { Attachment } from '../attachment.ts';
 import type { Ledger } from '../eviction/ledger.ts';
 import type { Format } from '../values.ts';
-import { freezeDeep } from './freeze.ts';
 import { NONE } from './key-table.ts';
 import {
   ENTRY_BYTES,
@@ -327,4 +326,15 @@ function isSame({ words, record }: NearCache, at: number, expected: Int32Array):
     if (record[at + i] !== expected[EXPECTED_RECORD + i]) return false;
   }
   return true;
+}
+
+/** Freezes plain data all the way down: objects and arrays without cycles, as JSON yields. */
+function freezeDeep(value: object): void {
+  // A copy of an array's elements would cost as much as freezing it.
+  const inside: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
+  for (let i = 0; i < inside.length; i++) {
+    const inner = inside[i];
+    if (typeof inner === 'object' && inner !== null) freezeDeep(inner);
+  }
+  Object.freeze(value);
 }

@@ -1,7 +1,6 @@
-import { StepwellError } from '../../errors.ts';
 import { type Index, isProving, type ProvingIndex } from '../../indexes/contract.ts';
 import type { NearCacheOptions, OpenOptions } from '../api.ts';
-import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
+import { checkFlag, checkOptions, invalid, shown, unsupported } from '../arguments.ts';
 import { ENTRIES_MAX, type NearSettings } from './near-cache.ts';
 
 const OPTIONS: readonly (keyof NearCacheOptions)[] = ['maxEntries', 'maxBytes', 'freeze'];
@@ -39,12 +38,9 @@ export function provingIndex(
     const { name } = index.manifest;
     const why = 'which cannot show in one look that a record is still current';
     const remedy = 'leave nearCache out, or copy the store into one with another index';
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
-      `store ${store} has the index ${name}, ${why}; ${remedy}`,
-    );
+    throw unsupported(`store ${store} has the index ${name}, ${why}; ${remedy}`);
   }
   if (!delegation) return index;
   const why = 'a call that shares the verbs of another one does not see where the record stands';
-  throw new StepwellError('SW_UNSUPPORTED', `nearCache goes without delegation: ${why}`);
+  throw unsupported(`nearCache goes without delegation: ${why}`);
 }

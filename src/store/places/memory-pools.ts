@@ -37,7 +37,7 @@ export function newMemoryPlace(options: PoolOptions): { place: PoolPlace; handle
 
 /**
  * A `memory:` pool, given its buffers. The same memory received in two messages is two objects, and
- * so becomes two clients. Nothing shows that they are the same pool, which does no harm.
+ * so gets two clients. Nothing shows that they are the same pool, which does no harm.
  */
 export function memoryPlace(buffers: readonly SharedArrayBuffer[]): PoolPlace {
   const open = () => attachInMemory(buffers);

@@ -31,6 +31,7 @@ import {
   SUPERBLOCK_BYTES,
 } from '../../pool/superblock.ts';
 import type { OpenOptions, PoolOptions } from '../api.ts';
+import { unsupported } from '../arguments.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import {
   type FileLocation,
@@ -40,21 +41,23 @@ import {
 } from './pool-place.ts';
 
 /**
- * Pools take memory as they fill; these bounds only keep a mistake from filling the machine. That
- * of a file is lower where the whole file system is smaller.
+ * Pools take memory as they fill; this bound only keeps a mistake from filling the machine. It is
+ * lower if the whole file system is smaller.
  */
 const DEFAULT_FILE_BYTES = 8 * 2 ** 30;
-/** Where a region is written when the file gets it. */
+/** On systems that write a region when the file grows by it. */
 const WRITTEN_REGION_BYTES = 64 * 2 ** 20;
-/** A creator needs milliseconds; one in another pid namespace cannot be asked whether it lives. */
+/**
+ * A creator needs milliseconds. If it is in another pid namespace, nothing shows whether it lives.
+ */
 const ABANDONED_AFTER_MS = 60_000;
 /** As many as Linux follows. */
 const LINKS_MAX = 40;
 
-/** Each further one means that another process has destroyed the pool in between. */
+/** An attempt fails only if another process destroys the pool meanwhile. */
 const CREATES_MAX = 5;
 
-/** A pool may be destroyed between the two steps, or its destroyer have died between its own. */
+/** Repeats if the pool was destroyed between finding and opening it, or is half destroyed. */
 export function findOrCreate({ path, url }: FileLocation, options: OpenOptions): PoolPlace {
   if (options.create === false) return filePlace(path, url);
   for (let attempt = 1; ; attempt++) {
@@ -69,8 +72,8 @@ export function findOrCreate({ path, url }: FileLocation, options: OpenOptions):
 }
 
 /**
- * Creates a pool file. Raises SW_POOL_EXISTS when there is a pool, or a file that this process may
- * not read; what opening raises where there is something else.
+ * Creates a pool file. Raises SW_POOL_EXISTS if there is a pool, or a file that this process may
+ * not read; for anything else what opening it raises.
  */
 export function createNew({ path, url }: FileLocation, options: PoolOptions): void {
   for (let attempt = 1; !createFile(path, url, options); attempt++) {
@@ -80,7 +83,7 @@ export function createNew({ path, url }: FileLocation, options: PoolOptions): vo
   }
 }
 
-/** Whether a name is free now that something had a moment ago; false for a pool. */
+/** Whether a name that was taken a moment ago is free now; false if a pool has it. */
 function isFree(path: string, url: string): boolean {
   try {
     if (finishDestroying(path, url)) return true;
@@ -94,9 +97,8 @@ function isFree(path: string, url: string): boolean {
 }
 
 /**
- * Creates a pool file; false when something has its name. The file is made complete under another
- * name and then linked, so that no client ever attaches to half a pool, and of two creators one
- * wins.
+ * Creates a pool file; false if the name is taken. Completes the file under another name and then
+ * links it, so that no client attaches to half a pool, and of two creators one wins.
  */
 export function createFile(named: string, url: string, options: PoolOptions): boolean {
   const path = guardIo(url, named, () => linkTarget(named), 'create');
@@ -110,7 +112,7 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
     const source = new MappedSource(draft, fd, parameters.regionBytes);
     try {
       source.begin();
-      // Every table, or a full file system would be a bus error at the first touch of a page.
+      // All tables, because on a full file system the first touch of a page would be a bus error.
       source.reserve(0, 0, tableBytes(parameters));
       writeSuperblock(new SharedFabric(source), parameters);
     } finally {
@@ -126,14 +128,14 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
   }
 }
 
-/** A name for a file that gets this path when it is complete; see `removeAbandoned`. */
+/** A name for the file until it is complete and gets this path; see `removeAbandoned`. */
 export function draftOf(path: string): string {
   return `${path}.${process.pid}.${Math.floor(Math.random() * 2 ** 32)}.new`;
 }
 
 /**
- * Where a symbolic link leads; `destroy` takes away the file and leaves the link. Parts are joined
- * as they stand: only the system can say what `..` means behind a link to a directory.
+ * Where a symbolic link leads; `destroy` removes the file and leaves the link. Joins paths without
+ * normalising them: only the system knows what `..` means behind a link to a directory.
  */
 export function linkTarget(path: string): string {
   let at = path;
@@ -142,11 +144,11 @@ export function linkTarget(path: string): string {
     const target = readlinkSync(at);
     at = isAbsolute(target) ? target : `${dirname(at)}/${target}`;
   }
-  // In circles: opening it tells.
+  // The links form a circle: opening the path will fail.
   return at;
 }
 
-/** All of the file system, not what is available now: others may give back what they have. */
+/** Counts the whole file system, not only what is free now: other files may shrink. */
 function defaultsFor(path: string): { size: number; regionSize?: number } {
   const total = capacityOf(dirname(path))?.total ?? DEFAULT_FILE_BYTES;
   const size = Math.min(DEFAULT_FILE_BYTES, total);
@@ -160,7 +162,7 @@ function tableBytes(parameters: PoolParameters): number {
   return Math.ceil((last + 8) / 4096) * 4096;
 }
 
-/** Drafts that a creator left when it was killed. */
+/** Removes drafts that killed creators have left. */
 export function removeAbandoned(path: string, url: string): void {
   const prefix = `${basename(path)}.`;
   for (const name of guardIo(url, path, () => readdirSync(dirname(path)), 'create')) {
@@ -179,20 +181,24 @@ export function attachFile(path: string, url: string): OpenedPool {
 
 /**
  * A pool file, open but not mapped. Its identity is that of the file, however the URL spells it: no
- * other file gets the number of one that is open. The pool's own number is for a file in which
- * another pool was written.
+ * other file gets the inode number of an open one. The pool's own number shows if another pool was
+ * written into the file.
  */
 export function filePlace(path: string, url: string): PoolPlace {
   const fd = guardIo(url, path, () => openSync(path, 'r+'));
   try {
     const head = new Uint8Array(SUPERBLOCK_BYTES);
     const bytes = guardIo(url, path, () => readSync(fd, head, 0, SUPERBLOCK_BYTES, 0));
-    if (isMarkedDestroyed(head)) throw destroyed(url);
+    if (isMarkedDestroyed(head)) {
+      // Its destroyer died before it removed the file.
+      const why = 'the one that was there was destroyed; stepwell destroy takes away what is left';
+      throw new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: ${why}`);
+    }
     const { dev, ino, size } = fstatSync(fd, { bigint: true });
     const parameters = parseSuperblock(head.subarray(0, bytes), Number(size), url);
     if (parameters.nodes !== undefined) {
       const why = `holds a part of a pool over ${parameters.nodes} memory nodes`;
-      throw new StepwellError('SW_UNSUPPORTED', `${url} ${why}; open it as tcp://…`);
+      throw unsupported(`${url} ${why}; open it as tcp://…`);
     }
     return {
       identity: `${dev} ${ino} ${parameters.poolId}`,
@@ -214,12 +220,6 @@ function mapFile(path: string, url: string, fd: number, parameters: PoolParamete
     closeSync(fd);
     throw error;
   }
-}
-
-/** Its destroyer has died before it took the file away. */
-function destroyed(url: string): StepwellError {
-  const why = 'the one that was there was destroyed; stepwell destroy takes away what is left';
-  return new StepwellError('SW_POOL_NOT_FOUND', `no pool at ${url}: ${why}`);
 }
 
 /**
@@ -250,7 +250,7 @@ export function destroyFile(path: string, url: string, force: boolean): void {
 }
 
 /**
- * Completes what a destroyer has begun before it died. Whether the name is free now; false when a
+ * Completes what a destroyer began before it died. Returns whether the name is free now; false if a
  * file has it that no client was destroying.
  */
 export function finishDestroying(path: string, url: string): boolean {
@@ -265,10 +265,10 @@ export function finishDestroying(path: string, url: string): boolean {
 function finish(path: string, url: string): boolean {
   const fd = guardIo(url, path, () => openSync(path, 'r+'));
   try {
-    // Without the lock at first: a memory node may have it for a file that is in use.
+    // Without the lock at first: a memory node may hold it for a file that is in use.
     if (!isMarkedDestroyed(headOf(fd, path, url))) return false;
     lock(fd, path, url);
-    // Its destroyer may have lived, failed and taken the mark back.
+    // Its destroyer may still have lived, failed and removed the mark.
     if (!isMarkedDestroyed(headOf(fd, path, url))) return false;
     unlink(path, url);
     return true;
@@ -283,7 +283,7 @@ function headOf(fd: number, path: string, url: string): Uint8Array {
   return head;
 }
 
-/** Under the lock the name is looked up again. */
+/** Takes the lock, then looks up the name again. */
 function lock(fd: number, path: string, url: string): void {
   if (!loadLibc().lock(fd)) {
     const why = 'a memory node lends it, or another process destroys it';
@@ -298,9 +298,9 @@ function lock(fd: number, path: string, url: string): void {
 
 /**
  * The system may refuse the second step: in a directory of another user, in a sticky one such as
- * /dev/shm, or for a file that is a mount. Then the mark is removed, and the pool is as before. A
- * client that has seen the mark in between raises SW_POOL_DESTROYED and can open the pool again. A
- * mark that a dead destroyer left stays.
+ * /dev/shm, or for a file that is a mount. Then this removes the mark, and the pool is as before. A
+ * client that has seen the mark meanwhile raises SW_POOL_DESTROYED and can open the pool again. A
+ * mark that a dead destroyer left remains.
  */
 function markAndUnlink(fd: number, path: string, url: string): void {
   const isMarked = isMarkedDestroyed(headOf(fd, path, url));
@@ -314,12 +314,12 @@ function markAndUnlink(fd: number, path: string, url: string): void {
 }
 
 function mark(fd: number, path: string, url: string, value: 0 | 1): void {
-  // A file that was cut off is not made longer.
+  // Does not lengthen a file that was cut off.
   if (fstatSync(fd).size < SUPERBLOCK_BYTES) return;
   guardIo(url, path, () => writeSync(fd, Uint8Array.of(value), 0, 1, SUPERBLOCK.destroyed));
 }
 
-/** A link to the file stays. */
+/** Removes the file; a link to it stays. */
 function unlink(path: string, url: string): void {
   const file = guardIo(url, path, () => realpathSync(path));
   guardIo(url, file, () => unlinkSync(file), 'remove');

@@ -6,6 +6,7 @@ import type { PoolParameters } from '../../pool/layout.ts';
 import { formatSuperblock, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
 import { Batch, Scratch } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle } from '../api.ts';
+import { unsupported } from '../arguments.ts';
 
 type Place = string | PoolHandle;
 
@@ -19,8 +20,8 @@ export function poolOf(place: Place): readonly SharedArrayBuffer[] | string {
 }
 
 /**
- * The options, for the store that a handle is of unless they name another one. That store was
- * there: an empty one in its place, perhaps of another index, would hide that it was dropped.
+ * The options, with the store of the handle unless they name another one. That store did exist: an
+ * empty one in its place, perhaps of another index, would hide that it was dropped.
  */
 export function optionsFor(place: Place, options: OpenOptions): OpenOptions {
   const store = typeof place === 'object' && place !== null ? place.store : undefined;
@@ -31,7 +32,7 @@ export function optionsFor(place: Place, options: OpenOptions): OpenOptions {
 export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
 export const SHARED_MEMORY_PREFIX = 'stepwell-';
 
-/** Where a pool is, as a URL says. */
+/** Where a pool is, by its URL. */
 export type Location = { kind: 'memory' } | FileLocation;
 
 export interface FileLocation {
@@ -40,7 +41,7 @@ export interface FileLocation {
   url: string;
 }
 
-/** Raises SW_INVALID_URL, and SW_UNSUPPORTED of a place that this system has not. */
+/** Raises SW_INVALID_URL, and SW_UNSUPPORTED for a kind of pool that this system does not have. */
 export function parseUrl(url: unknown): Location {
   if (typeof url !== 'string') {
     throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
@@ -49,7 +50,7 @@ export function parseUrl(url: unknown): Location {
   const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
   if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
     if (process.platform !== 'linux') {
-      throw new StepwellError('SW_UNSUPPORTED', 'shm: pools need Linux; use file: or memory:');
+      throw unsupported('shm: pools need Linux; use file: or memory:');
     }
     return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
   }
@@ -58,7 +59,7 @@ export function parseUrl(url: unknown): Location {
     return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
   }
   if (scheme === 'tcp' || scheme === 'tls' || scheme === 'ucx') {
-    throw new StepwellError('SW_UNSUPPORTED', `${url} is over a network: only open reaches it`);
+    throw unsupported(`${url} is over a network: only open reaches it`);
   }
   throw new StepwellError(
     'SW_INVALID_URL',
@@ -83,7 +84,7 @@ export interface PoolPlace {
   release(): void;
 }
 
-/** The first words of a new pool, which nobody else knows yet. */
+/** Writes the first words of a new pool, which no other client knows yet. */
 export function writeSuperblock(fabric: SharedFabric, parameters: PoolParameters): void {
   const image = new Scratch(SUPERBLOCK_BYTES);
   image.u8.set(formatSuperblock(parameters));

@@ -1,9 +1,16 @@
 import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 import { kindNamed, kindOf } from '../../indexes/kinds.ts';
-import { checkSignal } from '../abortable.ts';
+import { checkSignal, refuseAborted } from '../abortable.ts';
 import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
-import { checkFlag, checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
+import {
+  checkFlag,
+  checkFunction,
+  checkOptions,
+  invalid,
+  shown,
+  unsupported,
+} from '../arguments.ts';
 import { boundSettings } from '../eviction/bound-settings.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
 import { createSync, inspect, open } from '../open.ts';
@@ -16,15 +23,15 @@ import { bytesFor, checkStoreName } from '../store-in-pool.ts';
 /** Records that are read, and then written, together. */
 const PAGE = 256;
 
-type Sizes = Pick<OpenOptions, 'size' | 'regionSize' | 'maxClients'>;
-
 /** The stores to copy, and the size of the new pool. */
 export interface CopyOptions
-  extends Sizes,
-    Pick<OpenOptions, 'secret' | 'tls' | 'timeoutMs' | 'signal'> {
-  /** Only these stores. Default: all. */
+  extends Pick<
+    OpenOptions,
+    'size' | 'regionSize' | 'maxClients' | 'secret' | 'tls' | 'timeoutMs' | 'signal'
+  > {
+  /** Copies only these stores. Default: all. */
   stores?: readonly string[];
-  /** Copies although other clients are attached to the old pool. */
+  /** Whether to copy even if other clients are attached to the old pool. */
   live?: boolean;
   /** Called after each page, with the records that the store's copy has so far. */
   onProgress?: (store: string, records: number) => void;
@@ -68,15 +75,15 @@ export async function copyPool(
   const { live, secret, tls, timeoutMs } = options;
   checkOwnOptions(options);
   const target = targetOf(to);
-  const credentials = { ...defined({ secret, tls, timeoutMs }), client: 'stepwell copy' };
+  const credentials = { secret, tls, timeoutMs, client: 'stepwell copy' };
   const old = await inspect(from, credentials);
   const chosen = chosenStores(old, options.stores);
   if (!live) refuseBusy(old);
-  const sizes = sizesOf(old, options);
+  const { size = 2 * old.sizeMax, maxClients = old.maxClients, regionSize } = options;
   const draft = draftOf(target.path);
   const source = { url: from, old, credentials };
   try {
-    createSync(`file:${draft}`, sizes);
+    createSync(`file:${draft}`, { size, regionSize, maxClients });
     const stores: CopyReport['stores'] = [];
     for (const store of chosen) {
       const records = await copyStore(source, store, draft, options);
@@ -84,7 +91,7 @@ export async function copyPool(
     }
     if (!live) refuseBusy(await inspect(from, credentials));
     publish(draft, target);
-    return { url: to, sizeMax: (await inspect(to)).sizeMax, maxClients: sizes.maxClients, stores };
+    return { url: to, sizeMax: (await inspect(to)).sizeMax, maxClients, stores };
   } catch (error) {
     throw asStepwellError(to, target.path, error, 'create');
   } finally {
@@ -92,7 +99,7 @@ export async function copyPool(
   }
 }
 
-/** Raises SW_INVALID_ARGUMENT. Sizes and what `open` takes are checked where they are used. */
+/** Raises SW_INVALID_ARGUMENT. Other options are checked where they are used. */
 function checkOwnOptions({ live, onProgress, signal, stores }: CopyOptions): void {
   checkFlag('live', live);
   if (onProgress !== undefined) checkFunction('onProgress', onProgress);
@@ -107,18 +114,17 @@ interface Source {
   credentials: OpenOptions;
 }
 
-/** Raises what cannot be copied to. */
+/** Where to make the copy. Raises an error if no copy can be made there. */
 function targetOf(to: string): FileLocation {
   if (isRemote(to)) {
-    throw new StepwellError(
-      'SW_UNSUPPORTED',
+    throw unsupported(
       `${to}: a copy is made in a file, which a memory node then lends: copy to file:PATH on its ` +
         'machine, and start stepwell memory-node --file PATH',
     );
   }
   const location = parseUrl(to);
   if (location.kind === 'memory') {
-    throw new StepwellError('SW_UNSUPPORTED', 'a memory: pool ends with this process');
+    throw unsupported('a memory: pool ends with this process');
   }
   const path = guardIo(to, location.path, () => linkTarget(location.path), 'create');
   if (lstatSync(path, { throwIfNoEntry: false }) !== undefined) throw exists(to);
@@ -156,15 +162,7 @@ function refuseBusy({ url, clients }: PoolReport): void {
   );
 }
 
-function sizesOf(old: PoolReport, { size, regionSize, maxClients }: Sizes) {
-  return {
-    size: size ?? 2 * old.sizeMax,
-    ...defined({ regionSize }),
-    maxClients: maxClients ?? old.maxClients,
-  };
-}
-
-/** How many records were copied. */
+/** Copies a store; returns how many records it had. */
 async function copyStore(
   { url, old, credentials }: Source,
   { name, index, parameters }: StoreReport,
@@ -175,7 +173,7 @@ async function copyStore(
   try {
     const { bound } = await from.stats();
     const { maxRecords, maxBytes, eviction } = bound ?? {};
-    const bounds = defined({ maxRecords, maxBytes, eviction });
+    const bounds = { maxRecords, maxBytes, eviction };
     const chosen = chosenParameters(index, parameters, old, url, bounds);
     const to = await open(`file:${draft}`, {
       ...bounds,
@@ -185,8 +183,8 @@ async function copyStore(
     });
     try {
       return await copyRecords(from, to, (records) => {
-        if (signal?.aborted) throw aborted(signal);
-        // So that no other creator takes the draft for one that was left.
+        refuseAborted('the copy', signal);
+        // So that no other creator takes the draft for an abandoned one.
         utimesSync(draft, new Date(), new Date());
         onProgress?.(name, records);
       });
@@ -196,10 +194,6 @@ async function copyStore(
   } finally {
     await from.close();
   }
-}
-
-function aborted({ reason }: AbortSignal): StepwellError {
-  return new StepwellError('SW_ABORTED', 'the copy was aborted by its signal', { cause: reason });
 }
 
 async function copyRecords(
@@ -230,7 +224,7 @@ function chosenParameters(
   const nodes = isRemote(url) ? parseRemote(url).endpoints.length : 1;
   const all = Object.entries(parameters);
   let fewest = all;
-  // The pool may have been raised before or after the store was made.
+  // The pool may have grown before or after the store was made.
   for (let size = old.sizeMax; size >= old.sizeAtFirst; size -= nodes * old.regionSize) {
     const bytes = bytesFor(kind, size, boundSettings(bounds));
     let chosen = all;
@@ -245,11 +239,11 @@ function chosenParameters(
   return Object.fromEntries(fewest);
 }
 
-/** The copy is complete: from now on it has its name. */
+/** The copy is complete: gives it its name. */
 function publish(draft: string, { path, url }: FileLocation): void {
   const fd = openSync(draft, 'r+');
   try {
-    // Its name must not outlive its records when the machine goes down.
+    // If the machine crashes, the name must not survive without the records.
     fsyncSync(fd);
   } finally {
     closeSync(fd);
@@ -260,11 +254,4 @@ function publish(draft: string, { path, url }: FileLocation): void {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') throw exists(url);
     throw error;
   }
-}
-
-/** Without what is undefined, so that defaults apply. */
-function defined<T extends object>(options: T): { [K in keyof T]?: NonNullable<T[K]> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]?: NonNullable<T[K]>;
-  };
 }

@@ -5,19 +5,19 @@ import { loadLibc } from '../../fabrics/shared/libc.ts';
 import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
 import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
-import { checkOptions } from '../arguments.ts';
+import { checkOptions, invalid, unsupported } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { attach } from '../open.ts';
 import { parseUrl } from '../places/pool-place.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
 
-/** Behind those of a pool's clients. */
+/** Behind the locks of a pool's clients. */
 export const GROWER_LOCK: number = 2 ** 20;
 
 /**
  * Lets a pool on this machine hold more, while clients are attached: they need not open it again.
- * Also of a file that a memory node lends: its clients over the network have the room, too.
+ * If a memory node lends the pool's file, clients over the network can use the room, too.
  *
  * @param options.size The most that the pool may hold, in bytes; rounded up to whole regions.
  * @throws StepwellError SW_INVALID_ARGUMENT for a size that the pool has already, or that takes
@@ -28,11 +28,16 @@ export const GROWER_LOCK: number = 2 ** 20;
  */
 export function growSync(url: string, options: { size: number }): GrowReport {
   checkOptions(options, ['size']);
-  refuseRemote(url);
+  if (isRemote(url)) {
+    const remedy =
+      'of one node that lends a file, stepwell grow file:PATH on its machine; else stepwell copy ' +
+      'makes a larger pool of it';
+    throw unsupported(`${url} has the memory of its nodes: ${remedy}`);
+  }
   const location = parseUrl(url);
   if (location.kind === 'memory') {
     const why = 'threads that have it would not get its new buffers';
-    throw new StepwellError('SW_UNSUPPORTED', `a memory: pool cannot grow: ${why}; make it larger`);
+    throw unsupported(`a memory: pool cannot grow: ${why}; make it larger`);
   }
   const { client } = attach(url, { create: false });
   const { pool } = client;
@@ -42,7 +47,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
     const regions = regionsForSize(options.size, parameters);
     if (regions <= pool.layout.regionsMax) {
       const why = `${url} may hold ${before} bytes already; a pool cannot be made smaller`;
-      throw new StepwellError('SW_INVALID_ARGUMENT', why);
+      throw invalid(why);
     }
     whileNotLent(location.path, url, { regions, regionBytes: parameters.regionBytes }, () => {
       pool.run(pool.chunks.raiseMaximum(regions));
@@ -58,19 +63,10 @@ export async function grow(url: string, options: { size: number }): Promise<Grow
   return growSync(url, options);
 }
 
-function refuseRemote(url: string): void {
-  if (!isRemote(url)) return;
-  throw new StepwellError(
-    'SW_UNSUPPORTED',
-    `${url} has the memory of its nodes: of one node that lends a file, stepwell grow file:PATH ` +
-      'on its machine; else stepwell copy makes a larger pool of it',
-  );
-}
-
 /**
- * A memory node takes all of its file from the file system, since its clients cannot have chunks
- * populated; while one lends the file, so does this. No node begins to lend it meanwhile. A second
- * grower is refused: it would take the first one's lock for a node's.
+ * A memory node allocates its whole file in the file system, since its clients cannot have chunks
+ * populated. So while a node lends the file, growing does the same. No node can begin to lend the
+ * file meanwhile. A second grower is refused: it would take the first grower's lock for a node's.
  */
 function whileNotLent(
   path: string,
@@ -90,7 +86,7 @@ function whileNotLent(
     if (locks !== undefined && !libc.lock(fd)) {
       if (regions > NODE_REGIONS_MAX) {
         const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
-        throw new StepwellError('SW_INVALID_ARGUMENT', `${why}: ${url} cannot have ${regions}`);
+        throw invalid(`${why}: ${url} cannot have ${regions}`);
       }
       const errno = libc.allocate(fd, regions * regionBytes);
       if (errno !== 0) throw fileSystemRefused(path, errno);

@@ -17,11 +17,14 @@ export interface PoolListing {
   clients: number;
   clientsMax: number;
   stores: string[];
-  /** Why nothing more is known of it, e.g. that it is another user's; undefined when all is. */
+  /**
+   * Why nothing more is known, for example that it belongs to another user; undefined if all is
+   * known.
+   */
   problem?: string;
 }
 
-/** The `shm:` pools of this machine. What is no pool is left out. Nothing in them is changed. */
+/** The `shm:` pools of this machine. Leaves out other files, and changes nothing. */
 export function listPools(): PoolListing[] {
   const found: PoolListing[] = [];
   const directory = SHARED_MEMORY_DIRECTORY;
@@ -49,7 +52,7 @@ function describe(path: string, name: string): PoolListing | undefined {
   }
 }
 
-/** Without a row: a pool whose client table is full is to be seen, too. */
+/** Takes no row, so that it also works if the client table is full. */
 function look(path: string, url: string) {
   const { fabric, parameters, source } = attachFile(path, url);
   try {

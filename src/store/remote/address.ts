@@ -5,6 +5,7 @@ import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
 import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import type { OpenOptions } from '../api.ts';
+import { invalid } from '../arguments.ts';
 
 export const DEFAULT_NODE_PORT = 7471;
 const NODES_MAX = 64;
@@ -13,7 +14,7 @@ const SECRET_BYTES_MAX = 4096;
 /** Where a pool over the network is: `tcp://host:port,host:port/store`, `tls://…`, `ucx://…`. */
 export interface RemoteLocation {
   endpoints: Endpoint[];
-  /** The verbs that reach the nodes. */
+  /** How verbs reach the nodes. */
   fabric: 'tcp' | 'ucx';
   tls: boolean;
   store: string | undefined;
@@ -74,21 +75,17 @@ function notRemote(url: string): StepwellError {
   );
 }
 
-/** The credentials that the options and the environment give. */
-export function credentialsOf(
-  { tls }: RemoteLocation,
-  options: OpenOptions,
-  environment: NodeJS.ProcessEnv = process.env,
-): Credentials {
+/** The credentials in the options and the environment. */
+export function credentialsOf({ tls }: RemoteLocation, options: OpenOptions): Credentials {
   const { timeoutMs } = options;
   if (options.tls !== undefined && (typeof options.tls !== 'object' || options.tls === null)) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'tls has options of node:tls');
+    throw invalid('tls has options of node:tls');
   }
   if (timeoutMs !== undefined && !(Number.isFinite(timeoutMs) && timeoutMs >= 1)) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `timeoutMs is a positive number: ${timeoutMs}`);
+    throw invalid(`timeoutMs is a positive number: ${timeoutMs}`);
   }
   return {
-    secret: secretFrom(options.secret, environment),
+    secret: secretFrom(options.secret, process.env),
     tls: options.tls ?? tls,
     name: options.client,
     timeoutMs,
@@ -96,8 +93,8 @@ export function credentialsOf(
 }
 
 /**
- * A secret as given, or in the file that is given; else from STEPWELL_SECRET, else from the file
- * that STEPWELL_SECRET_FILE names. What is given by name is not overruled by the environment.
+ * The given secret, or the one in the given file. Without either: STEPWELL_SECRET, or the contents
+ * of the file that STEPWELL_SECRET_FILE names.
  */
 export function secretFrom(
   given: string | Uint8Array | undefined,
@@ -114,18 +111,18 @@ export function secretFrom(
 
 function bytesOf(secret: string | Uint8Array): Uint8Array {
   if (typeof secret === 'string' || secret instanceof Uint8Array) return Buffer.from(secret);
-  throw new StepwellError('SW_INVALID_ARGUMENT', 'a secret is text or bytes');
+  throw invalid('a secret is text or bytes');
 }
 
 function readSecret(file: string): Uint8Array {
   try {
     return Buffer.from(readFileSync(file, 'utf8').trim());
   } catch (cause) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `cannot read the secret in ${file}`, { cause });
+    throw invalid(`cannot read the secret in ${file}`, { cause });
   }
 }
 
 function checkSecret(secret: Uint8Array): Uint8Array {
   if (secret.length > 0 && secret.length <= SECRET_BYTES_MAX) return secret;
-  throw new StepwellError('SW_INVALID_ARGUMENT', `a secret has 1..${SECRET_BYTES_MAX} bytes`);
+  throw invalid(`a secret has 1..${SECRET_BYTES_MAX} bytes`);
 }

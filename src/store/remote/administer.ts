@@ -6,12 +6,12 @@ import { ERASE, PAGES } from '../../fabrics/tcp/node-methods.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
 import { RemotePool } from '../../pool/remote-pool.ts';
-import { parseSuperblock } from '../../pool/superblock.ts';
 import { runRemote, waitFor } from '../../verbs/index.ts';
 import { type OwnClient, type PoolClient, taskNamed } from '../administration/tasks.ts';
 import type { OpenOptions } from '../api.ts';
+import { invalid } from '../arguments.ts';
 import type { PoolReport } from '../reports.ts';
-import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
+import { clientName, namesStore, refuseUnlessBusy, refuseUnlessThere } from '../store-in-pool.ts';
 import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import {
   attachRemote,
@@ -24,23 +24,23 @@ import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './
 import {
   digestOf,
   headKind,
-  parseDraft,
   parseMark,
+  poolIn,
   readHead,
   readImages,
   refusalOf,
 } from './node-heads.ts';
 import { inFlight, RemoteClients } from './remote-clients.ts';
 
-/** Records that a check looks at together. */
+/** Records that a check reads together. */
 const CHECKED_AT_ONCE = 128;
 
-/** A client of its own in a pool on memory nodes. Raises what `open` raises. */
+/** Attaches a separate client to a pool on memory nodes. Raises what `open` raises. */
 export async function attachAlone(url: string, options: OpenOptions): Promise<OwnClient> {
   const location = parseRemote(url);
   const credentials = credentialsOf(location, options);
   const name = clientName(options);
-  const { pool, fabric } = await attachRemote(location, credentials, options, name, undefined);
+  const { pool, fabric } = await attachRemote(location, credentials, options, name);
   const client: PoolClient = {
     pool,
     url: location.url,
@@ -69,7 +69,7 @@ const WHY_NOT: Readonly<Record<Exclude<PagesAnswer, 'huge'>, string>> = {
   'small in the file': "the file's system gives none; a tmpfs with huge=advise does",
 };
 
-/** Yes when all nodes have them; else why the first has not. */
+/** Whether all nodes have huge pages; if not, why the first one has none. */
 async function pagesOf(
   fabric: TcpFabric,
 ): Promise<Pick<PoolReport, 'hugePages' | 'whyNoHugePages'>> {
@@ -82,7 +82,7 @@ async function pagesOf(
   return { hugePages: true };
 }
 
-/** A node of an earlier version has no such call. */
+/** An older node does not know the call. */
 function unlessUnknown(error: unknown): Uint8Array {
   if (hasCode(error, 'SW_UNSUPPORTED')) return new Uint8Array(0);
   throw error;
@@ -92,39 +92,18 @@ function unlessUnknown(error: unknown): Uint8Array {
 export async function createRemote(url: string, options: OpenOptions): Promise<boolean> {
   const location = parseRemote(url);
   const wanted = { ...options, store: options.store ?? location.store };
-  const isNew = await makesPool(location, url, wanted);
+  const isNew = await createEmpty(location, url, wanted).then(
+    () => true,
+    (error: unknown) => refuseUnlessThere(error, wanted),
+  );
   if (!namesStore(wanted)) return isNew;
   try {
     const client = await attachAlone(url, { ...wanted, create: false });
     await Promise.resolve(client.perform('make', wanted)).finally(() => client.close());
     return isNew;
   } catch (error) {
-    if (isNew) await destroyUnused(location.url, options);
+    if (isNew) await destroyRemote(location.url, options).catch(refuseUnlessBusy);
     throw error;
-  }
-}
-
-/** False when there is a pool, and a store in it was asked for. */
-async function makesPool(
-  location: RemoteLocation,
-  url: string,
-  options: OpenOptions,
-): Promise<boolean> {
-  try {
-    await createEmpty(location, url, options);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'SW_POOL_EXISTS') && mayBeThere(options)) return false;
-    throw error;
-  }
-}
-
-/** A pool that another client has opened meanwhile stays. */
-async function destroyUnused(url: string, options: OpenOptions): Promise<void> {
-  try {
-    await destroyRemote(url, options);
-  } catch (error) {
-    if (!hasCode(error, 'SW_POOL_BUSY')) throw error;
   }
 }
 
@@ -136,14 +115,12 @@ async function createEmpty(
   await connected(location, options, async (fabric) => {
     const [{ regionBytes }] = fabric.welcomes;
     if ((options.regionSize ?? regionBytes) !== regionBytes) {
-      throw new StepwellError(
-        'SW_INVALID_ARGUMENT',
-        `the memory nodes of ${url} have regions of ${regionBytes} bytes`,
-      );
+      throw invalid(`the memory nodes of ${url} have regions of ${regionBytes} bytes`);
     }
     const parameters = newParameters(fabric, options, url);
     const head = await createOnNodes(fabric, parameters, location.url);
-    // If two clients create a pool at once, one wins; the other finds the winner's identity here.
+    // If two clients create a pool at the same time, one wins. The other finds the winner's
+    // identity here.
     const { poolId } = await verifyNodes(fabric, head, location.url);
     if (poolId === parameters.poolId) return;
     throw new StepwellError('SW_POOL_EXISTS', `there is a pool at ${location.url} already`);
@@ -158,7 +135,7 @@ export async function destroyRemote(
   const location = parseRemote(url);
   if (location.store !== undefined) {
     const why = `names the store ${location.store}; a pool goes as a whole: ${location.url}`;
-    throw new StepwellError('SW_INVALID_ARGUMENT', `${url} ${why}`);
+    throw invalid(`${url} ${why}`);
   }
   await connected(location, options, (fabric) => destroyOnNodes(fabric, location.url, force));
 }
@@ -178,11 +155,11 @@ async function connected(
 
 /**
  * Makes the memory nodes blank. Raises SW_POOL_BUSY while a client lives, unless forced: then it is
- * revoked. One that maps a node's file itself cannot be, and counts as living.
+ * revoked. A client that maps a node's file itself cannot be revoked, and counts as living.
  *
  * The last node comes first. From then on no client opens the pool, because a part of it is missing
- * (SW_POOL_NOT_FOUND), and none uses it, because each had a connection to that node. The first node
- * comes last: after a crash in between, its superblock still tells what else belongs to the pool.
+ * (SW_POOL_NOT_FOUND), and no client uses it, because each had a connection to that node. The first
+ * node comes last: after a crash in between, its superblock still says what belongs to the pool.
  */
 export async function destroyOnNodes(
   fabric: TcpFabric,
@@ -197,24 +174,16 @@ export async function destroyOnNodes(
   refuseOtherOrder(head, url);
   const pool = force ? poolByForce(head, url) : await unusedPool(fabric, head, url);
   await refuseOtherParts(fabric, pool, images, url);
-  // Blank nodes too: a creator that goes on late must be revoked there before it marks them.
+  // Also blank nodes: a creator that continues late must be revoked there before it marks them.
   for (let node = images.length - 1; node >= 0; node--) {
     await fabric.call(node, ERASE, images[node]);
   }
 }
 
-/** The pool that this head belongs to, published or not; undefined when it is blank. */
-function poolOf(head: Uint8Array, url: string): PoolParameters | undefined {
-  const kind = headKind(head);
-  if (kind === 'blank') return undefined;
-  if (kind === 'draft') return parseDraft(head, url);
-  return parseSuperblock(head, Number.POSITIVE_INFINITY, url);
-}
-
-/** A pool that is damaged, or of another version, may be removed by force. */
+/** With force, a damaged pool or one of another version may be removed. */
 function poolByForce(head: Uint8Array, url: string): PoolParameters | undefined {
   try {
-    return poolOf(head, url);
+    return poolIn(head, url);
   } catch (error) {
     if (hasCode(error, 'SW_POOL_FOREIGN')) throw error;
     return undefined;
@@ -226,7 +195,7 @@ async function unusedPool(
   head: Uint8Array,
   url: string,
 ): Promise<PoolParameters | undefined> {
-  const pool = poolOf(head, url);
+  const pool = poolIn(head, url);
   if (pool === undefined) {
     await refuseLeftParts(fabric, url);
     return undefined;
@@ -252,8 +221,9 @@ async function refuseWhileBusy(
 }
 
 /**
- * Parts of another pool are not erased, not even by force. Where the first node does not tell its
- * pool, the marks of the others have to agree. Drafts go: their pools were never published.
+ * Refuses to erase parts of another pool, even by force. If the first node does not say which pool
+ * it belongs to, the marks of the others must agree. Drafts may go: their pools were never
+ * published.
  */
 async function refuseOtherParts(
   fabric: TcpFabric,

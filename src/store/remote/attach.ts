@@ -11,6 +11,7 @@ import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
+import { invalid } from '../arguments.ts';
 import { connectNodes, type RemoteLocation } from './address.ts';
 import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
@@ -23,36 +24,28 @@ import {
   refusalOf,
 } from './node-heads.ts';
 
-/** The session of a store before this one, and the pool that it was in. */
-export interface Former {
-  session: number;
-  poolId: number;
-}
-
-/** Connects to all nodes of a pool, makes the pool when it may, and takes a row as its client. */
+/**
+ * Connects to all nodes of a pool, creates the pool if the options allow it, and takes a row as its
+ * client. `former` is the client of the session before.
+ */
 export async function attachRemote(
   location: RemoteLocation,
   credentials: Credentials,
   options: PoolOptions & { create?: boolean; readOnly?: boolean },
   client: string,
-  former: Former | undefined,
-): Promise<{ pool: RemotePool; fabric: TcpFabric; parameters: PoolParameters }> {
+  former?: { fabric: TcpFabric; poolId: number },
+): Promise<{ pool: RemotePool; fabric: TcpFabric }> {
   const fabric = await connectNodes(location, credentials);
   try {
     // So that the clean-up in joining finds this client's own former row.
-    if (former !== undefined && !options.readOnly) await revoke(fabric, former.session);
+    if (former !== undefined && !options.readOnly) await revoke(fabric, former.fabric.session);
     const parameters = await adopt(fabric, location.url, options);
     if (former !== undefined) refuseOtherPool(parameters.poolId, former.poolId, location.url);
     const registrar = new TcpRegistrar(fabric.nodes);
-    const pool = new RemotePool(
-      fabric,
-      parameters,
-      networkThread(fabric),
-      registrar,
-      options.readOnly,
-    );
+    const thread = networkThread(fabric);
+    const pool = new RemotePool(fabric, parameters, thread, registrar, options.readOnly);
     await pool.join(client);
-    return { pool, fabric, parameters };
+    return { pool, fabric };
   } catch (error) {
     fabric.close();
     throw error;
@@ -71,7 +64,7 @@ async function revoke(fabric: TcpFabric, session: number): Promise<void> {
   await Promise.all(fabric.welcomes.map((_, node) => fabric.call(node, REVOKE, bytes)));
 }
 
-/** The pool on these nodes; created when the caller allows it. */
+/** The pool on these nodes. Creates it if the options allow that. */
 async function adopt(
   fabric: ConnectedNodes,
   url: string,
@@ -96,7 +89,9 @@ async function notThere(
   return new StepwellError('SW_POOL_NOT_FOUND', `the memory nodes of ${url} ${hold}`);
 }
 
-/** A pool that was destroyed and created again has another identity, and not this store's data. */
+/**
+ * A pool that was destroyed and created again has another identity, and none of this store's data.
+ */
 export function refuseOtherPool(poolId: number, former: number, url: string): void {
   if (poolId === former) return;
   const why = 'has been replaced by another one; open the store anew';
@@ -104,9 +99,9 @@ export function refuseOtherPool(poolId: number, former: number, url: string): vo
 }
 
 /**
- * The pool with this superblock, once it is known that every node of the URL is the one that the
- * pool was created with, and has its memory. Clients look and mark nothing: a blank node is lost,
- * and only a creation may write to it.
+ * The pool with this superblock, after checking that every node of the URL is the one with which
+ * the pool was created, and still has its memory. Clients only read: a blank node is lost, and only
+ * a creation may write to it.
  */
 export async function verifyNodes(
   fabric: ConnectedNodes,
@@ -126,7 +121,11 @@ export async function verifyNodes(
     const digest = await runRemote(fabric, control.load(SUPERBLOCK.nodesDigest));
     if (digest !== digestOf(marks)) throw otherNodes(url);
   }
-  refuseOtherRegions(fabric, parameters, url);
+  const { regionBytes } = parameters;
+  if (regionBytes !== fabric.welcomes[0].regionBytes) {
+    const why = `has regions of ${regionBytes} bytes: start its nodes with that size`;
+    throw invalid(`the pool at ${url} ${why}`);
+  }
   return parseSuperblock(head, sizeOf(fabric, url), url);
 }
 
@@ -139,12 +138,14 @@ export function refuseOtherOrder(head: Uint8Array, url: string): void {
   );
 }
 
-/** Bytes of all nodes, of which each counts as much as the smallest. Raises SW_INVALID_ARGUMENT. */
+/**
+ * Bytes of all nodes together, each counted as large as the smallest one. Raises
+ * SW_INVALID_ARGUMENT.
+ */
 export function sizeOf({ welcomes }: ConnectedNodes, url: string): number {
   const [{ regionBytes }] = welcomes;
   if (welcomes.some((one) => one.regionBytes !== regionBytes)) {
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
+    throw invalid(
       `memory nodes of ${url} have regions of different sizes; give all the same --region-size`,
     );
   }
@@ -161,20 +162,8 @@ export function newParameters(
   const { nodes, welcomes } = fabric;
   const [{ regionBytes }] = welcomes;
   if (options.size !== undefined && options.size > size) {
-    throw new StepwellError('SW_INVALID_ARGUMENT', `the memory nodes have ${size} bytes together`);
+    throw invalid(`the memory nodes have ${size} bytes together`);
   }
   const { maxClients } = options;
   return poolParameters({ size, regionSize: regionBytes, maxClients, nodes }, { size });
-}
-
-function refuseOtherRegions(
-  { welcomes }: ConnectedNodes,
-  { regionBytes }: PoolParameters,
-  url: string,
-): void {
-  if (regionBytes === welcomes[0].regionBytes) return;
-  throw new StepwellError(
-    'SW_INVALID_ARGUMENT',
-    `the pool at ${url} has regions of ${regionBytes} bytes: start its nodes with that size`,
-  );
 }

@@ -1,18 +1,18 @@
 /**
- * How a pool comes to stand on several memory nodes. A crash may follow any step, and other clients
- * may create a pool on the same nodes at the same time.
+ * How a pool is created on several memory nodes. A crash may follow any step, and other clients may
+ * create a pool on the same nodes at the same time.
  *
- * 1. A draft of the superblock is put on the first node, when that is blank. The first draft wins:
- *    from then on all creators create that one pool, with its identity and parameters.
- * 2. Every other node that is blank is marked. The first mark of a node wins as well. A node with
- *    the mark of another pool ends the creation.
- * 3. A digest of the marks goes into the superblock, by CAS on 0. A creator whose URL names other
+ * 1. Put a draft of the superblock on the first node, if that is blank. The first draft wins: from
+ *    then on all creators create that one pool, with its identity and parameters.
+ * 2. Mark every other node that is blank. The first mark of a node wins as well. A node with the
+ *    mark of another pool ends the creation.
+ * 3. Put a digest of the marks into the superblock, by CAS from 0. A creator whose URL names other
  *    nodes finds another digest, and gives up.
- * 4. The first word turns from draft to superblock, by CAS: the pool is there.
+ * 4. Turn the first word from draft to superblock, by CAS: the pool now exists.
  *
- * Any creator may do any step again, so a creator that died leaves nothing to repair. A stopped
- * creator that goes on late does no harm either. It had its connections before it read the draft:
- * a node that has restarted since, or was erased, does not execute its calls.
+ * Any creator may repeat any step, so a creator that died leaves nothing to repair. A creator that
+ * was stopped and continues late does no harm either. It connected before it read the draft, and a
+ * node that has restarted or was erased since does not execute its calls.
  */
 import { randomBytes } from 'node:crypto';
 import { StepwellError } from '../../errors.ts';
@@ -34,10 +34,6 @@ import {
   refusalOf,
 } from './node-heads.ts';
 
-/** Numbers that no other mark has. */
-export type MarkNumbers = () => bigint;
-const randomNumber: MarkNumbers = () => randomBytes(8).readBigUInt64LE(0);
-
 /**
  * Creates the pool when the first node is blank, or finishes the creation whose draft stands there.
  * Returns the first node's head afterwards: a superblock of this creator or another's, or something
@@ -47,14 +43,13 @@ export async function createOnNodes(
   fabric: ConnectedNodes,
   parameters: PoolParameters,
   url: string,
-  numbers: MarkNumbers = randomNumber,
 ): Promise<Uint8Array> {
   await refuseLeftParts(fabric, url);
   const superblock = formatSuperblock(parameters);
   const first = fabric.nodes === 1 ? superblock : draftOf(superblock);
   const head = await fabric.call(0, INITIALISE, first);
   if (headKind(head) !== 'draft') return head;
-  await finishCreation(fabric, parseDraft(head, url), url, numbers);
+  await finishCreation(fabric, parseDraft(head, url), url);
   return readHead(fabric);
 }
 
@@ -62,12 +57,12 @@ async function finishCreation(
   fabric: ConnectedNodes,
   parameters: PoolParameters,
   url: string,
-  numbers: MarkNumbers,
 ): Promise<void> {
   refuseOtherCount(fabric, parameters, url);
   const others = Array.from({ length: fabric.nodes - 1 }, (_, i) => i + 1);
   const marking = others.map(async (node) => {
-    const mark = await fabric.call(node, INITIALISE, formatMark(parameters, node, numbers()));
+    const own = randomBytes(8).readBigUInt64LE(0);
+    const mark = await fabric.call(node, INITIALISE, formatMark(parameters, node, own));
     const refusal = refusalOf(mark, node, parameters, url);
     if (refusal !== undefined) throw refusal;
     return mark;
@@ -94,7 +89,7 @@ function* publishing(digest: bigint, url: string): Operation<void> {
   yield* control.swap(SUPERBLOCK.magic, DRAFT_MAGIC, MAGIC);
 }
 
-/** The nodes have marks of this pool at their places, but are not those that it was made with. */
+/** The nodes have this pool's marks in their order, but are not those with which it was created. */
 export function otherNodes(url: string): StepwellError {
   const why = 'are not those with which its pool was created';
   return new StepwellError('SW_POOL_FOREIGN', `the memory nodes of ${url} ${why}`);

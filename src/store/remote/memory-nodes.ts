@@ -1,15 +1,14 @@
-import { StepwellError } from '../../errors.ts';
 import { type Endpoint, urlHost } from '../../fabrics/tcp/endpoint.ts';
-import { isPlaced, type NodePlacement, type PartMigration } from '../../indexes/contract.ts';
+import { isPlaced, type NodePlacement } from '../../indexes/contract.ts';
 import { CHUNK_BYTES } from '../../pool/layout.ts';
 import { CHUNK_SPAN, holdsBlocks, unpackChunk } from '../../pool/memory/chunk-word.ts';
 import { checkSignal } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
-import { checkFunction, checkOptions, invalid, shown } from '../arguments.ts';
+import { checkFunction, checkOptions, invalid, shown, unsupported } from '../arguments.ts';
 import { credentialsOf, parseEndpoint, parseRemote, type RemoteLocation } from './address.ts';
 import { RemoteClients, type Session } from './remote-clients.ts';
 
-/** Parts of an index that are moved at a time. */
+/** How many parts of an index are moved at the same time. */
 const MOVES_AT_ONCE = 8;
 
 /** A store's parts on one memory node. */
@@ -22,9 +21,9 @@ export interface MemoryNodeReport {
   placed: boolean | undefined;
   /** Parts (SHARD: partitions) of the index on this node. */
   parts: number | undefined;
-  /** Bytes of the index's tables on this node, of an index that places them. */
+  /** Bytes of the index's tables on this node, if the index places them. */
   tables: number | undefined;
-  /** Bytes of chunks that the store has taken there: blocks of tables, of records, and spans. */
+  /** Bytes of chunks that the store has there: blocks of tables, blocks of records, and spans. */
   memory: { tables: number; records: number; spans: number };
 }
 
@@ -33,11 +32,11 @@ export interface MemoryNodesOptions
   extends Pick<OpenOptions, 'store' | 'secret' | 'tls' | 'timeoutMs' | 'client'> {
   /** Nodes to place parts on: numbers from 1 on, or addresses as in the URL. */
   add?: readonly string[];
-  /** Nodes to take parts from; they stay nodes of the pool, and keep records. */
+  /** Nodes to move parts away from. They remain nodes of the pool and keep records. */
   remove?: readonly string[];
-  /** Called after each part that has been looked after. */
+  /** Called after each part that has been checked and, if necessary, moved. */
   onProgress?: (done: number, total: number) => void;
-  /** Ends the moving between two steps. What has been moved stays; a later call goes on. */
+  /** Stops the moves between two steps. What has been moved stays; a later call continues. */
   signal?: AbortSignal;
 }
 
@@ -57,7 +56,7 @@ const OPTIONS: Readonly<Record<keyof MemoryNodesOptions, true>> = {
 export interface MemoryNodesReport {
   store: string;
   index: string;
-  /** Parts that were moved. */
+  /** How many parts were moved. */
   moved: number;
   nodes: MemoryNodeReport[];
 }
@@ -98,7 +97,7 @@ export async function memoryNodes(
         await session.runOne(() => index.placement.changeNodes(change));
       moved = await rebalance(session, index.placement, onProgress, signal);
     } else if (add.length + remove.length > 0) {
-      throw new StepwellError('SW_UNSUPPORTED', `${url} has nothing that is placed on nodes`);
+      throw unsupported(`${url} has nothing that is placed on nodes`);
     }
     const nodes = await report(session, location);
     return { store: name, index: index.manifest.name, moved, nodes };
@@ -118,7 +117,7 @@ function changeOf(
   return (nodes) => {
     const left = [...new Set([...nodes, ...added])].filter((node) => !removed.has(node));
     if (left.length > 0) return left;
-    throw new StepwellError('SW_INVALID_ARGUMENT', 'one memory node at least has to be left');
+    throw invalid('one memory node at least has to be left');
   };
 }
 
@@ -129,7 +128,7 @@ function nodeNamed(text: string, { endpoints, url }: RemoteLocation): number {
     const node = endpoints.findIndex((endpoint) => isAddress(text, endpoint));
     if (node >= 0) return node;
   }
-  throw new StepwellError('SW_INVALID_ARGUMENT', `${url} has no memory node ${text}`);
+  throw invalid(`${url} has no memory node ${text}`);
 }
 
 function isAddress(text: string, endpoint: Endpoint): boolean {
@@ -144,7 +143,7 @@ function addressOf({ host, port }: Endpoint): string {
   return `${urlHost(host)}:${port}`;
 }
 
-/** Each step of each move is an operation of its own, so that no client waits for an epoch. */
+/** Each step of a move is an operation of its own, so that no client waits for an epoch. */
 async function rebalance(
   session: Session,
   placement: NodePlacement,
@@ -152,23 +151,20 @@ async function rebalance(
   signal: AbortSignal | undefined,
 ): Promise<number> {
   const migrations = placement.rebalancing();
-  const waiting = [...migrations];
+  // All workers draw from one iterator.
+  const waiting = migrations.values();
   let done = 0;
   const moveSome = async () => {
-    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
-      await complete(session, next, signal);
+    for (const part of waiting) {
+      while (!part.done) {
+        signal?.throwIfAborted();
+        await session.runOne(() => part.next());
+      }
       onProgress?.(++done, migrations.length);
     }
   };
   await Promise.all(Array.from({ length: MOVES_AT_ONCE }, moveSome));
   return migrations.filter(({ moved }) => moved).length;
-}
-
-async function complete(session: Session, part: PartMigration, signal: AbortSignal | undefined) {
-  while (!part.done) {
-    signal?.throwIfAborted();
-    await session.runOne(() => part.next());
-  }
 }
 
 async function report(session: Session, location: RemoteLocation): Promise<MemoryNodeReport[]> {

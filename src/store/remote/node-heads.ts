@@ -42,7 +42,7 @@ export function headKind(head: Uint8Array): HeadKind {
   return first === MARK_MAGIC ? 'mark' : 'foreign';
 }
 
-/** The mark of a node at its place in a pool. `own` is a number that no other mark has. */
+/** The mark of a pool's node. `own` is a number that no other mark has. */
 export function formatMark(parameters: PoolParameters, node: number, own: bigint): Uint8Array {
   const { poolId, nodes = 1, regionBytes, regionsMax } = parameters;
   const image = new Uint8Array(HEAD_IMAGE_BYTES);
@@ -57,16 +57,8 @@ export function formatMark(parameters: PoolParameters, node: number, own: bigint
   return image;
 }
 
-export interface Mark {
-  poolId: number;
-  nodes: number;
-  /** From 0 on. */
-  node: number;
-  regionBytes: number;
-  regions: number;
-}
-
-export function parseMark(image: Uint8Array): Mark {
+/** The numbers in a mark; nodes are counted from 0 on. */
+export function parseMark(image: Uint8Array) {
   const view = new DataView(image.buffer, image.byteOffset);
   return {
     poolId: view.getFloat64(MARK.poolId, true),
@@ -77,21 +69,16 @@ export function parseMark(image: Uint8Array): Mark {
   };
 }
 
-/** Tells the nodes of a pool from any others: a hash over all marks, and never 0. */
+/** Identifies the nodes of a pool: a hash of all marks, never 0. */
 export function digestOf(marks: readonly Uint8Array[]): bigint {
   const hash = createHash('sha256');
   for (const mark of marks) hash.update(mark);
   return hash.digest().readBigUInt64LE(0) | 1n;
 }
 
-/** A superblock as it stands until all other nodes have their marks. */
+/** The form of a superblock until all other nodes have their marks. */
 export function draftOf(superblock: Uint8Array): Uint8Array {
   return withMagic(superblock, DRAFT_MAGIC);
-}
-
-/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
-export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
-  return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
 }
 
 function withMagic(head: Uint8Array, magic: bigint): Uint8Array {
@@ -100,25 +87,35 @@ function withMagic(head: Uint8Array, magic: bigint): Uint8Array {
   return image;
 }
 
-/** The shape of a memory, as it says itself when it was used before; undefined when it is blank. */
+/** The size of a memory that was used before, as its head says; undefined if it is blank. */
 export function shapeIn(
   head: Uint8Array,
   url: string,
 ): { regionBytes: number; regions: number } | undefined {
-  const kind = headKind(head);
-  if (kind === 'blank') return undefined;
-  if (kind === 'mark') return parseMark(head);
-  // Unchecked against the memory's size, which the caller learns from this shape.
-  const { regionBytes, regionsMax, regionsRaised, nodes = 1 } = parseDraftOrPool(kind, head, url);
-  return { regionBytes, regions: (regionsRaised ?? regionsMax) / nodes };
+  if (headKind(head) === 'mark') return parseMark(head);
+  const pool = poolIn(head, url);
+  if (pool === undefined) return undefined;
+  const { regionBytes, regionsMax, regionsRaised = regionsMax, nodes = 1 } = pool;
+  return { regionBytes, regions: regionsRaised / nodes };
 }
 
-function parseDraftOrPool(kind: HeadKind, head: Uint8Array, url: string): PoolParameters {
+/**
+ * The pool that a first node's head belongs to, published or not; undefined when it is blank.
+ * Unchecked against the memory's size. Raises what `parseSuperblock` raises.
+ */
+export function poolIn(head: Uint8Array, url: string): PoolParameters | undefined {
+  const kind = headKind(head);
+  if (kind === 'blank') return undefined;
   if (kind === 'draft') return parseDraft(head, url);
   return parseSuperblock(head, Number.POSITIVE_INFINITY, url);
 }
 
-/** Memory nodes that a client is connected with: verbs and calls. */
+/** The parameters that a draft's pool will have. Raises what `parseSuperblock` raises. */
+export function parseDraft(draft: Uint8Array, url: string): PoolParameters {
+  return parseSuperblock(withMagic(draft, MAGIC), Number.POSITIVE_INFINITY, url);
+}
+
+/** Memory nodes to which a client is connected, for verbs and calls. */
 export interface ConnectedNodes extends RemoteFabric {
   readonly nodes: number;
   /** The nodes' answers to the connection. */
@@ -126,7 +123,7 @@ export interface ConnectedNodes extends RemoteFabric {
   call(node: number, method: number, request: Uint8Array): Promise<Uint8Array>;
 }
 
-/** The superblock of the first node, or what stands in its place. */
+/** The first bytes of the first node: a superblock, or what is in its place. */
 export async function readHead(fabric: ConnectedNodes): Promise<Uint8Array> {
   const head = await runRemote(fabric, control.readBytes(0, SUPERBLOCK_BYTES));
   return head.slice();
@@ -149,8 +146,8 @@ function* images(nodes: number): Operation<Uint8Array[]> {
 }
 
 /**
- * Why node `node`, counted from 0, with this at its start is not the one of this pool; undefined
- * when it is. SW_POOL_NOT_FOUND for a blank one: without its part there is no pool.
+ * The error if node `node` (from 0), which begins with `image`, is not that node of this pool.
+ * SW_POOL_NOT_FOUND if it is blank: without its part there is no pool.
  */
 export function refusalOf(
   image: Uint8Array,

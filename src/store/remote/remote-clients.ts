@@ -1,11 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { publish, ResizeNews } from '../../diagnostics.ts';
 import { hasCode, StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
 import { SharedDoorbells } from '../../fabrics/tcp/client/shared-doorbells.ts';
 import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
-import { type Index, resizesOf } from '../../indexes/contract.ts';
+import type { Index } from '../../indexes/contract.ts';
 import { TELL_EVERY_MS } from '../../pool/clients/meter.ts';
 import { type OpenStore, storeDropped } from '../../pool/open-stores.ts';
 import type { RemotePool } from '../../pool/remote-pool.ts';
@@ -13,7 +12,7 @@ import { type Operation, type TrafficCounters, waitFor } from '../../verbs/index
 import { refuseAborted } from '../abortable.ts';
 import type { OpenOptions } from '../api.ts';
 import { type Attachment, inSection } from '../attachment.ts';
-import { ExpirySweep, runTurns } from '../calls/expiry-sweep.ts';
+import { ExpirySweep } from '../calls/expiry-sweep.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
 import { Evictor } from '../eviction/evictor.ts';
 import { clientName, type OpenedStore, openStore, type StoreInPool } from '../store-in-pool.ts';
@@ -23,7 +22,7 @@ import { attachRemote, refuseOtherPool } from './attach.ts';
 /** Not in the registry of symbols; see `ThreadClients`. */
 const CLIENTS = Symbol('stepwell.remoteClients');
 
-/** Each further one means that a client has ended since the last one. */
+/** An attempt fails only if a client has ended since the one before. */
 const ATTEMPTS_MAX = 10;
 /** Operations of one call that are in flight together. */
 const WIDTH = 128;
@@ -40,7 +39,7 @@ interface Entrance {
   delegation: boolean;
   hotspots: number | undefined;
   lockTimeoutMs: number | undefined;
-  /** Such a client cleans up after no other. */
+  /** A read-only client cleans up after no other client. */
   readOnly: boolean;
 }
 
@@ -52,8 +51,8 @@ interface Attached {
 }
 
 /**
- * The clients by which a thread's stores on memory nodes share connections and rows: one for each
- * pool, as its URL spells it, and way to be let in.
+ * The clients of a thread, one for each pool (as its URL spells it) and set of such options. They
+ * let stores on memory nodes share connections and rows.
  */
 export class RemoteClients {
   #attached: Attached[] = [];
@@ -68,9 +67,9 @@ export class RemoteClients {
   }
 
   /**
-   * Opens a store by the client of its entrance, which is made where there is none. With a former
-   * session nothing is created: a node that lost its memory is an error, and so is another pool in
-   * the place of the former session's.
+   * Opens a store through the client with these options, or a new one. After a former session this
+   * creates nothing: a node that lost its memory is an error, and so is another pool in place of
+   * the former session's.
    */
   async open(
     location: RemoteLocation,
@@ -83,9 +82,14 @@ export class RemoteClients {
     const { delegation = false, readOnly = false, hotspots, lockTimeoutMs } = options;
     const own = { delegation, hotspots, lockTimeoutMs };
     const entrance = { endpoints, fabric, credentials, readOnly, ...own };
-    const attach = () => RemoteClient.attach(location, credentials, options, former?.client);
+    const attach = async () => {
+      const name = clientName(options);
+      return new RemoteClient(
+        await attachRemote(location, credentials, options, name, former?.client),
+      );
+    };
     const reopen = (last: Session) => this.open(location, credentials, given, last);
-    // Else the connections of clients that have ended would stay in memory.
+    // Otherwise the connections of clients that have ended would stay in memory.
     this.#attached = this.#attached.filter(({ made }) => !made?.over);
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
       const known = this.#attached.find((one) => isDeepStrictEqual(one.entrance, entrance));
@@ -118,7 +122,7 @@ export class RemoteClients {
     this.#attached = this.#attached.filter((one) => one.client !== client);
   }
 
-  /** Each lets go of stores that were closed, and finds out at once which were dropped. */
+  /** Each client lets go of closed stores, and finds out at once which stores were dropped. */
   async lookAgain(): Promise<void> {
     const clients = await Promise.allSettled(this.#attached.map(({ client }) => client));
     const found = clients.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
@@ -126,7 +130,7 @@ export class RemoteClients {
   }
 }
 
-/** The client of another store's opening; undefined if an option of that opening made it fail. */
+/** The client that another store attaches; undefined if an option of that store made it fail. */
 async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undefined> {
   try {
     return await client;
@@ -144,31 +148,21 @@ async function made(client: Promise<RemoteClient>): Promise<RemoteClient | undef
 export class RemoteClient {
   readonly fabric: TcpFabric;
   readonly pool: RemotePool;
-  readonly poolId: number;
   readonly #opened = new Map<OpenStore, OpenedStore>();
   #handles = 0;
   #closed = false;
 
-  private constructor(fabric: TcpFabric, pool: RemotePool, poolId: number) {
+  constructor({ fabric, pool }: { fabric: TcpFabric; pool: RemotePool }) {
     this.fabric = fabric;
     this.pool = pool;
-    this.poolId = poolId;
     pool.meter.tellEveryMs = TELL_EVERY_MS;
   }
 
-  static async attach(
-    location: RemoteLocation,
-    credentials: Credentials,
-    options: OpenOptions,
-    former: RemoteClient | undefined,
-  ): Promise<RemoteClient> {
-    const before = former && { session: former.fabric.session, poolId: former.poolId };
-    const name = clientName(options);
-    const attached = await attachRemote(location, credentials, options, name, before);
-    return new RemoteClient(attached.fabric, attached.pool, attached.parameters.poolId);
+  get poolId(): number {
+    return this.pool.layout.parameters.poolId;
   }
 
-  /** Whether no store can be opened by it any more. */
+  /** Whether it can open no more stores. */
   get over(): boolean {
     return this.#closed || this.fabric.failure !== undefined;
   }
@@ -214,7 +208,7 @@ export class RemoteClient {
     const bounded = opened?.bounded;
     if (opened === undefined || bounded === undefined || this.over) return;
     try {
-      // They count in their sections, but can evict no more after them.
+      // Waits for writes in flight, which count in their sections and evict nothing afterwards.
       await this.pool.exclusive(nothing);
       if (!bounded.ledger.isUnpublished && !bounded.ledger.hasChanged) return;
       const session = new Session(this, { ...opened, store });
@@ -244,8 +238,8 @@ export class RemoteClient {
 function* nothing(): Operation<void> {}
 
 /**
- * A store that a client has open, as one handle uses it. When the client ends, a session of the
- * next client follows: calls that were under way have failed, later ones go on in that.
+ * One handle's use of a store that a client has open. When the client ends, calls under way fail,
+ * and later calls use a session of the next client.
  */
 export class Session implements Attachment {
   readonly client: RemoteClient;
@@ -291,7 +285,7 @@ export class Session implements Attachment {
     return latest;
   }
 
-  /** The one that follows when this one is over. Raises what opening a store raises. */
+  /** The session that follows this one, which is over. Raises what opening a store raises. */
   follow(): Promise<Session> {
     this.#following ??= this.#begin().finally(() => {
       this.#following = undefined;
@@ -340,8 +334,8 @@ export class Session implements Attachment {
   }
 
   /**
-   * A client that finds at its quiescent point that it was declared dead is out, whatever its
-   * connections say.
+   * A client that learns at its quiescent point that it was declared dead is over, even if its
+   * connections still work.
    */
   async #passed(gate: Promise<void>): Promise<void> {
     try {
@@ -373,28 +367,15 @@ export class Session implements Attachment {
     yield* waitFor(inFlight(items, items.length, (item) => this.#shared.run(act(item))));
   }
 
-  /** The pool's memory is elsewhere. */
-  window(): undefined {
-    return undefined;
-  }
-
-  get inPlace(): undefined {
-    return undefined;
-  }
-
-  /** Takes expired records out as long as the store is open, in the sessions that follow, too. */
+  /** Removes expired records as long as the store is open, also in later sessions. */
   sweepExpired(): void {
     this.#sweeps = true;
     const { name } = this.#store;
     const evictor = this.bounded && new Evictor(this.bounded, this.index, this, name);
     const sweep = new ExpirySweep(this, this.index, evictor);
-    const resizes = new ResizeNews(name, () => resizesOf(this.index));
-    runTurns(sweep.pause, async () => {
+    sweep.repeat(name, () => {
       if (this.#state.closed || this.#store.dropped || this.over) return undefined;
-      const records = await this.pool.run(sweep.turn());
-      if (records > 0) publish('expire', () => ({ store: name, records }));
-      resizes.look();
-      return sweep.pause;
+      return this.pool.run(sweep.turn());
     });
   }
 

@@ -5,7 +5,7 @@ import type { RemotePool } from '../../pool/remote-pool.ts';
 import { type Operation, runWithin, waitFor } from '../../verbs/index.ts';
 import { eitherSignal, refuseAborted, unlessAborted, untilAborted } from '../abortable.ts';
 import type { AsyncStore, Entry, Key, OpenOptions, PoolHandle, Store, Value } from '../api.ts';
-import { checkBatch, checkFunction } from '../arguments.ts';
+import { checkBatch, checkFunction, invalid, unsupported } from '../arguments.ts';
 import {
   type CallForwarder,
   type CallName,
@@ -46,10 +46,7 @@ export async function openRemote<V>(
   const location = parseRemote(url);
   const named = { ...options, store: options.store ?? location.store };
   if (location.store !== undefined && named.store !== location.store) {
-    throw new StepwellError(
-      'SW_INVALID_ARGUMENT',
-      `the URL names the store ${location.store}, the options ${named.store}`,
-    );
+    throw invalid(`the URL names the store ${location.store}, the options ${named.store}`);
   }
   const credentials = credentialsOf(location, options);
   const session = await clients.open(location, credentials, named);
@@ -77,7 +74,9 @@ interface OpenSession {
 /** `forwardCalls` adds these. */
 export interface RemoteStore<V> extends PromisedCalls<V> {}
 
-/** A store on memory nodes: many operations in flight, over one session after the other. */
+/**
+ * A store on memory nodes, with many operations in flight. When a session ends, calls use the next.
+ */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder {
   readonly #settings: RemoteSettings;
@@ -108,10 +107,10 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   get sync(): Store<V, Key, Value> {
-    throw new StepwellError('SW_UNSUPPORTED', 'a store over a network has no synchronous calls');
+    throw unsupported('a store over a network has no synchronous calls');
   }
 
-  /** A call begins at once when the session is there, so that it has the caller's bytes. */
+  /** Begins the call at once if a session is open: the caller may change its bytes afterwards. */
   async call(name: CallName | 'loadSorted', args: unknown[]): Promise<unknown> {
     this.refuseClosed();
     const { signal } = this.#settings;
@@ -129,7 +128,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   /**
-   * A call as a part of another operation, in the session that there is when the part begins.
+   * Runs a call as a part of another operation, in the session that is open when the part begins.
    *
    * @internal
    */
@@ -211,7 +210,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     builder: ResultBuilder<T>,
   ): AsyncScan<T> {
     this.refuseClosed();
-    // The store's index stays of one kind, whatever session is open.
+    // Every session of the store has an index of the same kind.
     orderedIndex(this.#open.session.index, this.name);
     const { namespace, signal } = this.#settings;
     return new RemoteScan(this, planScan(untilAborted(options, signal), part, builder, namespace));
@@ -248,7 +247,8 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     if (this.#closed) return;
     this.#closed = true;
     const { session } = this.#latest();
-    // Without a session nothing is given back: the others find out that this client is gone.
+    // Without a session listeners can give nothing back: other clients notice that this one is
+    // gone.
     if (announced && !session.over) await announced;
     if (this.#parent === undefined) {
       await session.latest.close();
@@ -274,7 +274,7 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   /**
-   * The session, or a new one when it is over, and the calls in it.
+   * The session, or a new one if it is over, and the calls in it.
    *
    * @internal
    */
@@ -300,9 +300,9 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 }
 
-forwardCalls(RemoteStore);
+forwardCalls(RemoteStore, StoreCalls);
 
-/** A scan whose steps are operations over the network; calls wait for one another. */
+/** A scan whose steps are operations over the network. Each call waits for the one before. */
 class RemoteScan<T> implements AsyncScan<T> {
   readonly #store: RemoteStore<unknown>;
   readonly #plan: ScanPlan<T>;
@@ -380,8 +380,8 @@ class RemoteScan<T> implements AsyncScan<T> {
 export interface RemoteOperations extends Pick<StoreCalls<Uint8Array>, CallName> {}
 
 /**
- * The calls of a store on memory nodes as operations, for programs that are operations themselves:
- * each call runs within its caller's operation, and the next one may find another session.
+ * The calls of a store on memory nodes as operations, for programs that are operations themselves.
+ * Each call runs within its caller's operation; the next call may use another session.
  */
 // biome-ignore lint/suspicious/noUnsafeDeclarationMerging: `forwardCalls` adds the calls
 export class RemoteOperations implements CallForwarder {
@@ -404,4 +404,4 @@ export class RemoteOperations implements CallForwarder {
   }
 }
 
-forwardCalls(RemoteOperations);
+forwardCalls(RemoteOperations, StoreCalls);

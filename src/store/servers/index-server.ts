@@ -1,4 +1,3 @@
-import { StepwellError } from '../../errors.ts';
 import type { Index } from '../../indexes/contract.ts';
 import { isHStore } from '../../indexes/hstore/hstore.ts';
 import type {
@@ -9,18 +8,19 @@ import type {
 import { storeDropped } from '../../pool/open-stores.ts';
 import type { Pool } from '../../pool/pool.ts';
 import type { OpenOptions } from '../api.ts';
+import { unsupported } from '../arguments.ts';
 import { attach } from '../open.ts';
 import { credentialsOf, isRemote, parseRemote } from '../remote/address.ts';
 import { attachRemote } from '../remote/attach.ts';
 import { clientName, openStore } from '../store-in-pool.ts';
 
-/** Rounds with answers that follow one another before the event loop turns. */
+/** How many rounds with answers run before the event loop turns. */
 const ROUNDS_IN_A_ROW = 256;
-/** Rounds without an answer until the server sleeps between them. */
+/** After how many rounds without an answer the server sleeps between rounds. */
 const ROUNDS_AWAKE = 2000;
 const SLEEP_MS = 1;
 
-/** A process that is the hash server or the skiplist server, or both, of a store with HStore. */
+/** A process that runs the hash server, the skiplist server, or both, of an HStore store. */
 export interface RunningIndexServer {
   /** See `PairServers.round`. A promise on memory nodes. */
   round(): ServedRound | Promise<ServedRound>;
@@ -31,11 +31,11 @@ export interface RunningIndexServer {
 export type ServerOptions = OpenOptions & Pick<ServerSettings, 'role' | 'pairs' | 'coordinator'>;
 
 /**
- * Attaches as a server of a store that exists. Without any server process a store works as well:
- * its clients are the servers in turn.
+ * Attaches as a server of an existing store. A store also works without server processes: its
+ * clients then take turns as servers.
  *
  * @throws StepwellError SW_UNSUPPORTED when the store's index has no servers, SW_INVALID_ARGUMENT
- *   for pairs that it has not.
+ *   for pairs that it does not have.
  */
 export async function openIndexServer(
   url: string,
@@ -75,7 +75,7 @@ async function openOnNodes(url: string, options: ServerOptions): Promise<Running
   const named = { ...options, store: options.store ?? location.store, create: false };
   const credentials = credentialsOf(location, named);
   const client = clientName(named);
-  const { pool, fabric } = await attachRemote(location, credentials, named, client, undefined);
+  const { pool, fabric } = await attachRemote(location, credentials, named, client);
   const leave = async () => {
     await pool.close().catch(() => {});
     fabric.close();
@@ -111,10 +111,10 @@ function serverOf(pool: Pool, index: Index, options: ServerOptions): PairServers
     return index.server({ role, pairs, coordinator, name, now: () => performance.now() });
   }
   const { name } = index.manifest;
-  throw new StepwellError('SW_UNSUPPORTED', `the index ${name} has no servers; hstore has`);
+  throw unsupported(`the index ${name} has no servers; hstore has`);
 }
 
-/** Serves until the signal; awake while requests come, else looking once a millisecond. */
+/** Serves until the signal: continuously while requests come, else once a millisecond. */
 export async function serveIndex(
   server: RunningIndexServer,
   signal: AbortSignal,
@@ -124,7 +124,7 @@ export async function serveIndex(
   let held = 0;
   while (!signal.aborted) {
     let round = await server.round();
-    // The last one of a row has mostly found nothing: what counts is whether any has.
+    // The last round of a row usually finds nothing; what counts is whether the first one did.
     idle = round.answered > 0 ? 0 : idle + 1;
     for (let i = 1; i < ROUNDS_IN_A_ROW && round.answered > 0; i++) round = await server.round();
     if (round.held !== held) onHeld(round.held);

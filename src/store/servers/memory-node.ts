@@ -30,6 +30,7 @@ import {
   SUPERBLOCK,
 } from '../../pool/layout.ts';
 import { isMarkedDestroyed, SUPERBLOCK_BYTES } from '../../pool/superblock.ts';
+import { invalid, unsupported } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { linkTarget } from '../places/pool-files.ts';
 import { secretFrom } from '../remote/address.ts';
@@ -40,7 +41,7 @@ const DEFAULT_NODE_BYTES = 2 ** 30;
 const DEFAULT_REGION_BYTES = 2 ** 30;
 const REGION_BYTES_MAX = 2 ** 31;
 const LEASE_MS_MIN = 100;
-/** Where clients that may only read have to write. */
+/** The rows of the client table, where even clients that may only read must write. */
 const CLIENT_ROWS: RowTable = {
   magic: MAGIC,
   at: CLIENTS_OFFSET,
@@ -52,45 +53,46 @@ const OUTSTANDING_BYTES_MIN = 64 * 1024;
 export interface MemoryNodeOptions {
   /** Where to listen (127.0.0.1); anything but loopback needs a secret. */
   host?: string;
-  /** 0 for any free one (7471). */
+  /** 0 for any free port (7471). */
   port?: number;
   /** Bytes of memory (1 GiB). An existing file keeps its own size. */
   size?: number;
   /** Bytes of a region, a multiple of 256 KiB, at most 2 GiB. All nodes of a pool have the same. */
   regionSize?: number;
-  /** A file that holds the memory, so that it outlives the node; made when it does not exist. */
+  /** A file that holds the memory, so that it outlives the node; created if it does not exist. */
   file?: string;
   /** The secret of clients. Default: STEPWELL_SECRET, or the file STEPWELL_SECRET_FILE. */
   secret?: string | Uint8Array;
   /**
-   * The secret of clients that may only read: the node refuses everything else. They open stores
-   * with `readOnly: true` and this as `secret`. Needs a `secret` for the other clients.
+   * The secret of clients that may only read: the node refuses everything else. Such clients open
+   * stores with `readOnly: true` and this as `secret`. Needs a `secret` for the other clients.
    */
   readSecret?: string | Uint8Array;
   /** Certificate and key in PEM: the node then listens with TLS. */
   tls?: { cert: string; key: string };
-  /** Clients at once (1024); others are refused with SW_TOO_MANY_CLIENTS. */
+  /** The most clients at the same time (1024). The node refuses others with SW_TOO_MANY_CLIENTS. */
   maxConnections?: number;
   /**
-   * Bytes that a client may have under way, and that may wait for it to take them (8 MiB). A longer
-   * READ or WRITE goes alone.
+   * The most bytes that a client may have under way, and that may wait until it receives them (8
+   * MiB). A longer READ or WRITE goes alone.
    */
   outstandingBytesMax?: number;
   /**
-   * Bytes of answers that may wait for all clients together (64 MiB). Beyond it a client gets no
-   * more before it has taken what waits for it, so slow readers take the node no more memory.
+   * The most bytes of answers that may wait for all clients together (64 MiB). Beyond that a client
+   * gets no more answers before it has received those that wait for it, so slow readers cannot use
+   * up the node's memory.
    */
   bufferedBytesMax?: number;
   /**
-   * The longest frame that the node takes and sends, 8 KiB to 1 MiB (1 MiB). Clients cut up what is
-   * longer; a client that sends a longer one is disconnected.
+   * The longest frame that the node accepts and sends, 8 KiB to 1 MiB (1 MiB). Clients split longer
+   * transfers; the node disconnects a client that sends a longer frame.
    */
   frameBytesMax?: number;
   /** Milliseconds of silence after which a client is revoked (10,000). */
   leaseMs?: number;
   /**
    * How verbs reach the memory (`tcp`). With `ucx` clients open `ucx://host:port`: they connect as
-   * ever, and their verbs go by UCX, which has to be installed on both sides (libucx0).
+   * usual, and their verbs use UCX, which must be installed on both sides (libucx0).
    */
   fabric?: 'tcp' | 'ucx';
   /** UCX: the device that clients reach the node by, such as `mlx5_0:1`; else only this machine. */
@@ -142,12 +144,12 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   const thread = await starting.catch((cause: unknown) => {
     release();
     if (cause instanceof StepwellError) throw cause;
-    // The system refused: no machine has this address, the name is unknown, the port is not
+    // The system refused: it does not have this address, the name is unknown, or the port is not
     // allowed.
-    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, cause);
+    throw invalid(`cannot listen on ${host}:${port}: ${(cause as Error).message}`, { cause });
   });
   const ended = thread.ended.finally(release);
-  // A caller that waits for the end hears of a failure; none has to.
+  // A caller that awaits the end gets the failure, but no caller has to.
   ended.catch(() => {});
   return {
     host,
@@ -161,7 +163,7 @@ export async function startMemoryNode(options: MemoryNodeOptions = {}): Promise<
   };
 }
 
-/** Raises SW_INVALID_ARGUMENT and SW_UNSUPPORTED for what UCX cannot keep. */
+/** Raises SW_INVALID_ARGUMENT, and SW_UNSUPPORTED for options that UCX cannot honour. */
 function ucxTransports(options: MemoryNodeOptions): Transports | undefined {
   const { fabric = 'tcp', device, transports, readSecret, file } = options;
   if (fabric !== 'ucx') {
@@ -181,10 +183,6 @@ function ucxTransports(options: MemoryNodeOptions): Transports | undefined {
     throw unsupported(`a file cannot be lent by transport ${chosen.names}: ${why}`);
   }
   return chosen;
-}
-
-function unsupported(message: string): StepwellError {
-  return new StepwellError('SW_UNSUPPORTED', message);
 }
 
 function limitsOf(options: MemoryNodeOptions) {
@@ -212,13 +210,13 @@ function limitsOf(options: MemoryNodeOptions) {
   return { leaseMs, maxConnections, outstandingBytesMax, bufferedBytesMax, frameBytesMax };
 }
 
-/** Found out here: the thread would tell of a certificate what it tells of an address. */
+/** Checked here, because the thread would report a bad certificate like a bad address. */
 function refuseBadCertificate(tls: { cert: string; key: string }): void {
   try {
     createSecureContext(tls);
   } catch (cause) {
     const why = (cause as Error).message;
-    throw invalid(`certificate and key cannot be used: ${why}`, cause);
+    throw invalid(`certificate and key cannot be used: ${why}`, { cause });
   }
 }
 
@@ -226,7 +224,7 @@ interface Memory {
   place: NodeMemoryPlace;
   regionBytes: number;
   regions: number;
-  /** Once the node has ended. */
+  /** Call it when the node has ended. */
   release(): void;
 }
 
@@ -253,9 +251,9 @@ function geometry({ size = DEFAULT_NODE_BYTES, regionSize }: MemoryNodeOptions) 
 }
 
 /**
- * All of the file is taken at once: a full file system is an error now, and never a bus error. Two
- * nodes must not lend the same file: a client that was revoked by one could go on at the other. So
- * the file stays locked as long as the node is there, however it ends.
+ * Allocates the whole file now, so that a full file system is an error here, and never a bus error.
+ * Two nodes must not lend the same file: a client that one revoked could go on at the other. So the
+ * file stays locked until the node ends, however it ends.
  */
 function fileMemory(path: string, options: MemoryNodeOptions): Memory {
   if (process.platform !== 'linux') {
@@ -301,11 +299,7 @@ function openFile(named: string): number {
   return guardIo(named, path, () => openSync(path, flags, 0o600), isNew ? 'create' : 'open');
 }
 
-/** A node was killed while its memory was erased. */
+/** Whether a node was killed while its memory was being erased. */
 function isHalfErased(head: Uint8Array): boolean {
   return new DataView(head.buffer).getBigInt64(0, true) === ERASING;
-}
-
-function invalid(message: string, cause?: unknown): StepwellError {
-  return new StepwellError('SW_INVALID_ARGUMENT', message, { cause });
 }

@@ -45,7 +45,8 @@ function stage(makerLives: boolean) {
   const thread = makerLives ? self : { ...self, pid: NOBODY, tid: NOBODY };
   const maker = new LocalPool(fabric, parameters, source, thread);
   maker.run(maker.membership.join('maker'));
-  maker.allocator.own(maker.membership.id, maker.membership.incarnation);
+  const { id: owner, incarnation } = maker.membership;
+  maker.allocator.client = { owner, incarnation };
   return { survivor, index, maker };
 }
 

@@ -2,6 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import type { IndexPicture } from '../../indexes/picture.ts';
 import type { ClientFigures, Percentiles } from '../../pool/clients/meter.ts';
 import type { ClientLook, PoolLook, StoreLook } from '../administration/look.ts';
+import type { OwnClient } from '../administration/tasks.ts';
 import type { BoundStats, OpenOptions, PoolHandle } from '../api.ts';
 import { ownClient } from '../open.ts';
 import type { ClientRates, PoolFigures, Rates, StoreFigures, StoreLoad } from './figures.ts';
@@ -34,17 +35,17 @@ export class PoolObserver {
   readonly #place: string | PoolHandle;
   readonly #options: OpenOptions;
   /** Undefined when the last one was cut off. */
-  #watch: Promise<PoolWatch> | undefined;
+  #client: Promise<OwnClient> | undefined;
   #meters = new ClientMeters();
   #last: PoolLook | undefined;
   readonly #loads = new Map<string, Measured>();
   #closed = false;
 
-  constructor(place: string | PoolHandle, url: string, options: OpenOptions, watch: PoolWatch) {
+  constructor(place: string | PoolHandle, url: string, options: OpenOptions, client: OwnClient) {
     this.url = url;
     this.#place = place;
     this.#options = options;
-    this.#watch = Promise.resolve(watch);
+    this.#client = Promise.resolve(client);
   }
 
   /** The present state of the pool, and its clients' operations since the last call. */
@@ -96,38 +97,40 @@ export class PoolObserver {
 
   /** Up to `partsMax` parts of each layer; undefined when there is no such store. */
   async picture(store: string, partsMax: number): Promise<IndexPicture | undefined> {
-    return (await this.#attached()).picture(store, partsMax);
+    return (await this.#attached()).perform('picture', store, partsMax);
   }
 
-  /** If a watch fails here, drops it; the next call attaches again. */
+  /** If the client fails here, drops it; the next call attaches another one. */
   async #look(): Promise<PoolLook> {
-    const watch = await this.#attached();
+    const client = await this.#attached();
     try {
-      return await watch.look();
+      return await client.perform('look');
     } catch (error) {
-      this.#watch = undefined;
-      await watch.close().catch(() => {});
+      this.#client = undefined;
+      await Promise.resolve()
+        .then(() => client.close())
+        .catch(() => {});
       throw error;
     }
   }
 
-  #attached(): Promise<PoolWatch> {
+  #attached(): Promise<OwnClient> {
     if (this.#closed) throw new StepwellError('SW_CLOSED', 'the pool is not observed any more');
-    if (this.#watch === undefined) {
-      const watch = watchPool(this.#place, this.#options);
-      this.#watch = watch;
-      watch.catch(() => {
-        if (this.#watch === watch) this.#watch = undefined;
+    if (this.#client === undefined) {
+      const client = watchPool(this.#place, this.#options);
+      this.#client = client;
+      client.catch(() => {
+        if (this.#client === client) this.#client = undefined;
       });
     }
-    return this.#watch;
+    return this.#client;
   }
 
   async close(): Promise<void> {
-    const watch = this.#watch;
+    const client = this.#client;
     this.#closed = true;
-    this.#watch = undefined;
-    await (await watch?.catch(() => undefined))?.close();
+    this.#client = undefined;
+    await (await client?.catch(() => undefined))?.close();
   }
 }
 
@@ -135,29 +138,15 @@ function loadIn({ records, slots, isExact }: IndexPicture): Measured['load'] {
   return { records, slots, isExact };
 }
 
-/** A client that looks at a pool again and again, and changes nothing but its own row. */
-export interface PoolWatch {
-  /** Raises what the fabric raises; the watch is then of no more use. */
-  look(): Promise<PoolLook>;
-  /** Reads up to `partsMax` parts of each layer; undefined when there is no such store. */
-  picture(store: string, partsMax: number): Promise<IndexPicture | undefined>;
-  close(): Promise<void>;
-}
-
 /**
- * Attaches to a pool that is there; on memory nodes their secret for reading is enough. Raises
- * SW_POOL_NOT_FOUND and what `open` raises.
+ * A client of a pool that changes nothing but its own row, to `look` and take a `picture` again and
+ * again. On memory nodes their secret for reading is enough. Raises what `open` raises.
  */
-export async function watchPool(
+export function watchPool(
   url: string | PoolHandle,
   options: Pick<OpenOptions, 'client' | 'secret' | 'tls'> = {},
-): Promise<PoolWatch> {
-  const client = await ownClient(url, { ...options, create: false, readOnly: true });
-  return {
-    look: async () => client.perform('look'),
-    picture: async (store, partsMax) => client.perform('picture', store, partsMax),
-    close: async () => client.close(),
-  };
+): Promise<OwnClient> {
+  return ownClient(url, { ...options, create: false, readOnly: true });
 }
 
 /** A client that has told nothing new for so long does nothing, in milliseconds. */

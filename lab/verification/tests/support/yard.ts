@@ -34,7 +34,6 @@ const PARAMETERS = {
   regionBytes: CHUNKS * CHUNK_BYTES,
   regionsMax: 1,
   clientsMax: 8,
-  chunkBytes: CHUNK_BYTES,
   createdAt: 0,
   poolId: 0,
 };

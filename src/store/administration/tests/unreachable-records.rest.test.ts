@@ -211,7 +211,8 @@ test('what a client that died had removed is counted, and is no problem', () => 
   const dead = { ...currentThread(), pid: 2 ** 22 - 1, tid: 2 ** 22 - 1 };
   const client = new LocalPool(fabric, parameters, source, dead);
   client.run(client.membership.join('dead'));
-  client.allocator.own(client.membership.id, client.membership.incarnation);
+  const { id: owner, incarnation } = client.membership;
+  client.allocator.client = { owner, incarnation };
   client.run(client.membership.nameStore(entry.id, true));
   const index = client.run(openIndex(client, entry));
   client.run(client.reclamation.quiesce());

@@ -1,21 +1,22 @@
 import type { Etcd3 } from 'etcd3';
 import { StepwellError } from '../../../errors.ts';
 import { type Candidacy, type Coordinator, TOKEN_MAX } from '../../../indexes/hstore/election.ts';
+import { invalid, unsupported } from '../../arguments.ts';
 
 export interface EtcdOptions {
-  /** `HOST:PORT`, or `https://HOST:PORT` for TLS; of all members of the cluster. */
+  /** `HOST:PORT`, or `https://HOST:PORT` for TLS, of all members of the cluster. */
   hosts: readonly string[];
   /** Seconds after which a primary that does not answer is deposed. */
   ttl?: number;
   /** The prefix of all keys. */
   prefix?: string;
-  /** The candidate's name, for people who look into etcd. */
+  /** The candidate's name, as people who inspect etcd see it. */
   candidate?: string;
 }
 
 const TTL_SECONDS = 5;
 const PREFIX = 'stepwell/';
-/** A lease is renewed so often in its time, and one that others have is asked for. */
+/** How many times in its term a lease is renewed, or a lease of another server asked for. */
 const RENEWALS = 4;
 const CONNECT_MS = 5000;
 
@@ -37,7 +38,7 @@ export class EtcdCoordinator implements Coordinator {
   static async connect(options: EtcdOptions): Promise<EtcdCoordinator> {
     const { hosts, ttl = TTL_SECONDS } = options;
     if (!Number.isInteger(ttl) || ttl < 1 || ttl > 3600) {
-      throw new StepwellError('SW_INVALID_ARGUMENT', `a time to live is 1..3600 seconds: ${ttl}`);
+      throw invalid(`a time to live is 1..3600 seconds: ${ttl}`);
     }
     const client = await newClient(hosts, ttl);
     try {
@@ -61,7 +62,7 @@ export class EtcdCoordinator implements Coordinator {
     return campaign;
   }
 
-  /** The error of a campaign whose last attempt failed. */
+  /** The error of the first campaign whose last attempt failed. */
   get problem(): string | undefined {
     return this.#campaigns.find(({ problem }) => problem !== undefined)?.problem;
   }
@@ -122,7 +123,7 @@ class Campaign implements Candidacy {
       this.problem = undefined;
     } catch (error) {
       this.problem = messageOf(error);
-      // The lease is over, or was never granted: the key went with it. Else it may still be ours.
+      // The lease is over or was never granted, so the key is gone. Otherwise it may still be ours.
       const isOver = error instanceof Error && error.name === 'EtcdLeaseInvalidError';
       if (isOver || this.#elected === undefined) this.#lease = undefined;
       if (isOver) this.#elected = undefined;
@@ -157,7 +158,7 @@ class Campaign implements Candidacy {
     this.#elected = token;
   }
 
-  /** The next one need not wait for the lease to run out. */
+  /** Revokes the lease, so that the next candidate need not wait until it runs out. */
   async end(): Promise<void> {
     this.#ended = true;
     clearTimeout(this.#timer);
@@ -173,8 +174,8 @@ async function newClient(hosts: readonly string[], ttl: number): Promise<Etcd3> 
     return new Etcd3({ hosts: [...hosts], dialTimeout: 500 * ttl });
   } catch (cause) {
     const isMissing = (cause as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND';
-    if (!isMissing) throw new StepwellError('SW_INVALID_ARGUMENT', messageOf(cause), { cause });
-    throw new StepwellError('SW_UNSUPPORTED', 'the package etcd3 is missing: npm install etcd3', {
+    if (!isMissing) throw invalid(messageOf(cause), { cause });
+    throw unsupported('the package etcd3 is missing: npm install etcd3', {
       cause,
     });
   }

@@ -1,6 +1,6 @@
 import { StepwellError } from '../../../errors.ts';
 import { SharedFabric } from '../../../fabrics/shared/shared-fabric.ts';
-import { CATALOG_OFFSET, CHUNK_BYTES, PoolLayout } from '../../../pool/layout.ts';
+import { CATALOG_OFFSET, PoolLayout } from '../../../pool/layout.ts';
 import type { Prng } from '../../../random/prng.ts';
 import { type Batch, PAUSE, READ, REGION_STRIDE } from '../../../verbs/index.ts';
 import type { IndexChoice, IndexName, OpenOptions, PoolHandle, Store } from '../../api.ts';
@@ -153,7 +153,7 @@ export class DamagedPool {
   rootAndChunkWords(count: number): (Word & { name: string })[] {
     const [first] = this.regions;
     const shape = { regionBytes: 2 ** 20, regionsMax: 4, clientsMax: POOL.maxClients as number };
-    const layout = new PoolLayout({ ...shape, chunkBytes: CHUNK_BYTES, createdAt: 0, poolId: 0 });
+    const layout = new PoolLayout({ ...shape, createdAt: 0, poolId: 0 });
     const root = Number(first[(CATALOG_OFFSET + 8) >> 3]);
     const words = Array.from({ length: count }, (_, i) => {
       const at = (root % REGION_STRIDE) / 8 + i;

@@ -27,8 +27,8 @@ describe('pictures', () => {
       for (let i = 0; i < RECORDS; i++) store.set(`key ${i}`, `value ${i}`);
       const watch = await watchPool(store.handle);
       const [all, some] = [
-        await watch.picture('default', 4096),
-        await watch.picture('default', PARTS),
+        await watch.perform('picture', 'default', 4096),
+        await watch.perform('picture', 'default', PARTS),
       ];
       const [{ records, slots }] = inspectSync(store.handle).stores;
       assert.ok(all && some);
@@ -41,7 +41,7 @@ describe('pictures', () => {
           assert.ok(part.used <= part.slots && part.cells.every((cell) => cell >= 0 && cell <= 1));
         }
       }
-      assert.equal(await watch.picture('none', PARTS), undefined);
+      assert.equal(await watch.perform('picture', 'none', PARTS), undefined);
       await watch.close();
     });
 

@@ -12,7 +12,7 @@ function told(toldAt: number, counts: Partial<ClientFigures>): ClientFigures {
 }
 
 function client(figures: ClientFigures | undefined, more: Partial<ClientLook> = {}): ClientLook {
-  const who = { id: 1, name: 'one', pid: 7, thread: 7, network: false, self: false, alive: true };
+  const who = { id: 1, name: 'one', pid: 7, network: false, self: false, alive: true };
   return { ...who, attachedAt: 1, claimed: 64, waiting: 128, lagsAt: 0, figures, ...more };
 }
 

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { CHUNK_BYTES } from '../../../../pool/layout.ts';
 import { CHUNK_SPAN, unpackChunk } from '../../../../pool/memory/chunk-word.ts';
 import {
   type ByHand,
@@ -20,12 +21,10 @@ function spanChunks({ pool }: ByHand<ShardIndex>): number {
 }
 
 /** What a table of this many segments takes: the root's chunk, and 3 or more a segment. */
-function expectedChunks({ index, pool }: ByHand<ShardIndex>): number {
+function expectedChunks({ index }: ByHand<ShardIndex>): number {
   const { geometry, segments } = index.table;
   return segments.addresses.reduce((sum, _, segment) => {
-    return (
-      sum + Math.ceil((64 * geometry.segmentUnits(segment)) / pool.layout.parameters.chunkBytes)
-    );
+    return sum + Math.ceil((64 * geometry.segmentUnits(segment)) / CHUNK_BYTES);
   }, 1);
 }
 

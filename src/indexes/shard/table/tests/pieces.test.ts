@@ -133,8 +133,7 @@ test('a resizer that dies at any verb leaves no piece that is lost for ever', (t
     if (spanChunks(other) > known && other.index.table.segments.version < VERSION) lost++;
     grow(other, VERSION);
     const { geometry, segments } = other.index.table;
-    const chunks = (units: number) =>
-      Math.ceil((64 * units) / other.pool.layout.parameters.chunkBytes);
+    const chunks = (units: number) => Math.ceil((64 * units) / CHUNK_BYTES);
     const pieces = segments.addresses.map((_, piece) => chunks(geometry.pieceUnits(piece)));
     const expected = pieces.reduce((sum, one) => sum + one, 1);
     assert.equal(spanChunks(other), expected, `died after ${stop} steps`);
