@@ -6,4 +6,6 @@ import { exactWords, startedWith } from './words.ts';
 
 // No process.exit: what is written to a pipe must get there before the process ends.
 const words = exactWords(process.argv.slice(2), startedWith(), process.env);
-process.exitCode = await run(words, processContext(), STEPWELL);
+void run(words, processContext(), STEPWELL).then((code) => {
+  process.exitCode = code;
+});

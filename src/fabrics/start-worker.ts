@@ -1,5 +1,5 @@
 import { extname } from 'node:path';
-import { type TransferListItem, Worker, type WorkerOptions } from 'node:worker_threads';
+import { type TransferListItem, Worker } from 'node:worker_threads';
 import { StepwellError } from '../errors.ts';
 
 /**
@@ -12,18 +12,9 @@ export function startWorker(
   workerData: unknown,
   transferList: TransferListItem[] = [],
 ): Worker {
-  const extension = extname(from);
-  const entry = new URL(`./${name}${extension}`, from);
-  if (extension === '.js') return start(entry, { workerData, transferList });
-  // While developing, sources run through tsx, which Node 20 does not take along into threads.
-  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${entry.href}')))`;
-  return start(load, { eval: true, workerData, transferList });
-}
-
-function start(program: string | URL, options: WorkerOptions): Worker {
+  const program = new URL(`./${name}${extname(from)}`, from);
   try {
-    return new Worker(program, options);
+    return new Worker(program, { workerData, transferList });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw cause;
     const why = "Node's permission model (--permission) allows this process no threads";

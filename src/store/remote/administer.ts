@@ -12,9 +12,10 @@ import { type OwnClient, type PoolClient, taskNamed } from '../administration/ta
 import type { OpenOptions } from '../api.ts';
 import type { PoolReport } from '../reports.ts';
 import { clientName, mayBeThere, namesStore } from '../store-in-pool.ts';
-import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
+import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import {
   attachRemote,
+  connectNodes,
   networkThread,
   newParameters,
   refuseOtherOrder,

@@ -1,9 +1,10 @@
 import { StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
-import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/method-arguments.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
 import { REVOKE } from '../../fabrics/tcp/node-methods.ts';
+import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
@@ -11,7 +12,7 @@ import { RemotePool } from '../../pool/remote-pool.ts';
 import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
-import { connectNodes, type RemoteLocation } from './address.ts';
+import type { RemoteLocation } from './address.ts';
 import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
   type ConnectedNodes,
@@ -27,6 +28,15 @@ import {
 export interface Former {
   session: number;
   poolId: number;
+}
+
+/** Connects to all nodes of a pool. Raises what `TcpFabric.connect` and `connectUcx` raise. */
+export async function connectNodes(
+  { endpoints, fabric }: RemoteLocation,
+  credentials: Credentials,
+): Promise<TcpFabric> {
+  const connect = fabric === 'ucx' ? connectUcx : TcpFabric.connect;
+  return connect(endpoints, credentials);
 }
 
 /** Connects to all nodes of a pool, makes the pool when it may, and takes a row as its client. */

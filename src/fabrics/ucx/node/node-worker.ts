@@ -7,7 +7,7 @@ import { VerbThread } from './verb-thread.ts';
 const { transports, ...options } = workerData as UcxThreadOptions;
 const { place, regionBytes } = options;
 
-await runNode(options, async () => {
+void runNode(options, async () => {
   const verbs = await VerbThread.start({ place, regionBytes, transports });
   // A node whose verbs nobody executes any more ends, with the error.
   verbs.ended.catch((error: unknown) => {
