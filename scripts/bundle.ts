@@ -52,6 +52,8 @@ const LAZY = [
   'ucx.js',
 ];
 
+/** Node's own modules that take long to load, and that no get or set uses. */
+const LATE_BUILTINS = ['node:child_process', 'node:v8', 'node:worker_threads'];
 const IS_CONSTANT = /^[A-Z][A-Z0-9_]*$/;
 
 /** What stands for `import.meta.url`: where the file is that a module is part of. */
@@ -61,7 +63,9 @@ const FIND_HERE =
   "typeof __filename === 'string' ? __filename : (process.argv[1] ?? process.cwd())).href;";
 
 /** Tools that copy what a program needs (@vercel/nft, Next.js) find koffi's binary by such paths. */
-const TRACED = Object.keys(PACKAGE.optionalDependencies).map((name) => `__dirname + '/../../${name}';`);
+const TRACED = Object.keys(PACKAGE.optionalDependencies).map(
+  (name) => `__dirname + '/../../${name}';`,
+);
 const TELL_TRACERS = `if (typeof __dirname === 'string') { ${TRACED.join(' ')} }`;
 
 /** A module still finds the programs and pages that stand beside its place in `dist/`. */
@@ -121,7 +125,8 @@ class CommonJs {
       if (ts.isImportDeclaration(node)) replace(node, this.#imported(chunk, node, constants));
       else if (ts.isExportDeclaration(node)) replace(node, this.#exported(chunk, node));
       else if (ts.isIdentifier(node) && constants.has(node.text) && !isPropertyName(node)) {
-        if ('name' in node.parent && node.parent.name === node) throw new Error(`${chunk.fileName} has two ${node.text}`);
+        if ('name' in node.parent && node.parent.name === node)
+          throw new Error(`${chunk.fileName} has two ${node.text}`);
         replace(node, constants.get(node.text) as string);
       } else {
         if (isImportOfOurs(node)) {
@@ -136,7 +141,11 @@ class CommonJs {
     for (const { from, to, text: by } of edits.reverse()) {
       text = text.slice(0, from) + by + text.slice(to);
     }
-    const [, shebang, code] = /^(#![^\n]*\n)?(.*)$/s.exec(text) as unknown as [string, string, string];
+    const [, shebang, code] = /^(#![^\n]*\n)?(.*)$/s.exec(text) as unknown as [
+      string,
+      string,
+      string,
+    ];
     const here = code.includes(HERE) ? FIND_HERE : '';
     if (here !== '' && dirname(chunk.fileName) !== '.') throw new Error(`${chunk.fileName} moves`);
     const tell = code.includes('koffi-${') ? TELL_TRACERS : '';
@@ -190,6 +199,10 @@ class CommonJs {
     constants = new Map<string, string>(),
   ): string | undefined {
     const target = fileOf(from, path);
+    if (from === 'stepwell.js' && LATE_BUILTINS.includes(path)) {
+      for (const [imported, local] of names) constants.set(local, `${loaded(path)}.${imported}`);
+      return '';
+    }
     if (!LAZY.includes(target)) return undefined;
     const functions = functionsOf(this.#files.get(target) as ts.SourceFile);
     const isLate = ([imported]: Names) => functions.has(imported) || IS_CONSTANT.test(imported);
@@ -260,7 +273,9 @@ function functionsOf(file: ts.SourceFile): Set<string> {
 
 /** What `exports` of package.json names. */
 function exported(): string[] {
-  const files = Object.values<{ default?: string }>(PACKAGE.exports).map((entry) => entry.default ?? '');
+  const files = Object.values<{ default?: string }>(PACKAGE.exports).map(
+    (entry) => entry.default ?? '',
+  );
   return files.flatMap((file) => /^\.\/dist\/(.*)\.js$/.exec(file)?.[1] ?? []);
 }
 
@@ -271,10 +286,20 @@ function reachedDeclarations(): Set<string> {
   for (let file = left.pop(); file !== undefined; file = left.pop()) {
     if (reached.has(file)) continue;
     reached.add(file);
-    const imports = readFileSync(file, 'utf8').matchAll(/(?:from|import\()\s*['"](\.[^'"]+)\.js['"]/g);
+    const imports = readFileSync(file, 'utf8').matchAll(
+      /(?:from|import\()\s*['"](\.[^'"]+)\.js['"]/g,
+    );
     for (const [, path] of imports) left.push(resolve(dirname(file), `${path}.d.ts`));
   }
   return reached;
+}
+
+/** Declarations in CommonJS have to say so where they name types of a package of ES modules. */
+function inCommonJs(declarations: string): string {
+  return declarations.replace(
+    /(?<=^import type .* from 'bentocache\/types')/m,
+    " with { 'resolution-mode': 'import' }",
+  );
 }
 
 const commonJs: Plugin = {
@@ -316,5 +341,7 @@ writeFileSync(join(DIST, 'package.json'), '{ "type": "commonjs" }\n');
 const reached = reachedDeclarations();
 for (const path of readdirSync(DIST, { recursive: true, encoding: 'utf8' })) {
   const file = join(DIST, path);
-  if (path.endsWith('.d.ts') && !reached.has(file)) rmSync(file);
+  if (!path.endsWith('.d.ts')) continue;
+  if (reached.has(file)) writeFileSync(file, inCommonJs(readFileSync(file, 'utf8')));
+  else rmSync(file);
 }

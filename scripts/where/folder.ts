@@ -44,7 +44,8 @@ export class Folder {
   run(program: string, ...words: string[]): string {
     const env = { ...process.env, ...this.env };
     // So that no setting of the command that started this one is taken for one of the user's.
-    for (const name of Object.keys(env)) if (/^npm_(?!config_registry)/.test(name)) delete env[name];
+    for (const name of Object.keys(env))
+      if (/^npm_(?!config_registry)/.test(name)) delete env[name];
     try {
       return execFileSync(program, words, { cwd: this.path, env, encoding: 'utf8', stdio: 'pipe' });
     } catch (error) {

@@ -35,7 +35,10 @@ const LOADING: Place = {
       return JSON.parse(folder.run(node, 'measure.cjs')) as number[];
     });
     const [importing, using, memory] = [0, 1, 2].map((i) => {
-      return runs.map((run) => run[i]).sort((a, b) => a - b)[RUNS >> 1].toFixed(1);
+      return runs
+        .map((run) => run[i])
+        .sort((a, b) => a - b)
+        [RUNS >> 1].toFixed(1);
     });
     const size = bytesBelow(join(folder.path, 'node_modules/stepwell'));
     const said = `import ${importing} ms, open and set ${using} ms, ${memory} MiB, ${size} bytes`;

@@ -36,7 +36,9 @@ const YARN: Place = {
   run(folder) {
     const tools = folder.tool('@yarnpkg/cli-dist');
     const program = join(tools, '@yarnpkg/cli-dist/bin/yarn.js');
-    const registry = execFileSync('npm', ['config', 'get', 'registry'], { encoding: 'utf8' }).trim();
+    const registry = execFileSync('npm', ['config', 'get', 'registry'], {
+      encoding: 'utf8',
+    }).trim();
     Object.assign(folder.env, {
       YARN_NPM_REGISTRY_SERVER: registry.replace(/\/$/, ''),
       YARN_UNSAFE_HTTP_WHITELIST: new URL(registry).hostname,

@@ -86,7 +86,8 @@ function requireKoffi(): Foreign {
   const errors: unknown[] = [];
   for (const from of [HERE, process.argv[1], 'stepwell']) {
     try {
-      const path = from === 'stepwell' ? createRequire(HERE).resolve('stepwell/package.json') : from;
+      const path =
+        from === 'stepwell' ? createRequire(HERE).resolve('stepwell/package.json') : from;
       if (path !== undefined) return createRequire(path)(KOFFI);
     } catch (error) {
       errors.push(error);
