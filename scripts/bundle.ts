@@ -62,7 +62,7 @@ const FIND_HERE =
   `const ${HERE} = process.getBuiltinModule('node:url').pathToFileURL(` +
   "typeof __filename === 'string' ? __filename : (process.argv[1] ?? process.cwd())).href;";
 
-/** Tools that copy what a program needs (@vercel/nft, Next.js) find koffi's binary by such paths. */
+/** By such paths tools that copy what a program needs (@vercel/nft, Next.js) find koffi's binary. */
 const TRACED = Object.keys(PACKAGE.optionalDependencies).map(
   (name) => `__dirname + '/../../${name}';`,
 );
@@ -72,6 +72,7 @@ const TELL_TRACERS = `if (typeof __dirname === 'string') { ${TRACED.join(' ')} }
 const placed: Plugin = {
   name: 'placed',
   load(id) {
+    if (id.endsWith('/source-program.js')) return 'export function sourceProgram() {}';
     const place = JSON.stringify(relative(DIST, join(DIST, relative(MODULES, id))));
     const code = readFileSync(id, 'utf8');
     if (code.includes('import.meta.') && id.includes('/generators/')) {
@@ -287,7 +288,7 @@ function reachedDeclarations(): Set<string> {
     if (reached.has(file)) continue;
     reached.add(file);
     const imports = readFileSync(file, 'utf8').matchAll(
-      /(?:from|import\()\s*['"](\.[^'"]+)\.js['"]/g,
+      /(?:from|import\()\s*['"](\.[^'"]+)\.[jt]s['"]/g,
     );
     for (const [, path] of imports) left.push(resolve(dirname(file), `${path}.d.ts`));
   }

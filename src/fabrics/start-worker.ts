@@ -1,6 +1,7 @@
 import { extname } from 'node:path';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { StepwellError } from '../errors.ts';
+import { sourceProgram } from './source-program.ts';
 
 /**
  * Starts the file `name` beside that of the module `from` in a thread, sources or compiled. Raises
@@ -12,9 +13,12 @@ export function startWorker(
   workerData: unknown,
   transferList: TransferListItem[] = [],
 ): Worker {
-  const program = new URL(`./${name}${extname(from)}`, from);
+  const extension = extname(from);
+  const entry = new URL(`./${name}${extension}`, from);
+  const isSource = extension === '.ts';
   try {
-    return new Worker(program, { workerData, transferList });
+    const program = isSource ? sourceProgram(entry) : entry;
+    return new Worker(program, { eval: isSource, workerData, transferList });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw cause;
     const why = "Node's permission model (--permission) allows this process no threads";
