@@ -11,7 +11,7 @@ import { PACKAGE_MANAGERS } from './package-managers.ts';
 /**
  * Shows where the package runs: `npm run where [-- WORD…]`, after a build. Each place begins in an
  * empty folder with the packed tarball. With words, only places whose names contain one of them
- * run; without, the table of docs/where-it-runs.md is written anew.
+ * run. Writes the rows of those that ran into the table of docs/where-it-runs.md.
  */
 const ROOT = resolve(import.meta.dirname, '../..');
 const PAGE = join(ROOT, 'docs/where-it-runs.md');
@@ -40,9 +40,12 @@ function ran(place: Place, tarball: string): string | undefined {
   }
 }
 
-function table(places: readonly Place[], versions: ReadonlyMap<Place, string>): string {
-  const rows = places.map((place) => {
-    return `| ${place.name} | ${versions.get(place) ?? '**fails**'} | ${place.shows} |`;
+/** The table with new rows for what ran; rows of other places stay. */
+function table(before: string, ran: ReadonlyMap<Place, string | undefined>): string {
+  const rows = PLACES.filter((place) => !LOADINGS.includes(place)).flatMap((place) => {
+    const { name, shows } = place;
+    if (ran.has(place)) return `| ${name} | ${ran.get(place) ?? '**fails**'} | ${shows} |`;
+    return before.split('\n').find((row) => row.startsWith(`| ${name} |`)) ?? [];
   });
   return ['| where | version | what was run |', '|---|---|---|', ...rows, ''].join('\n');
 }
@@ -52,19 +55,13 @@ const chosen = PLACES.filter(({ name }) => {
   return words.length === 0 || words.some((word) => name.toLowerCase().includes(word));
 });
 const packed = mkdtempSync(join(tmpdir(), 'stepwell-packed-'));
-const versions = new Map<Place, string>();
+const versions = new Map<Place, string | undefined>();
 try {
   const tarball = pack(packed);
-  for (const place of chosen) {
-    const version = ran(place, tarball);
-    if (version !== undefined) versions.set(place, version);
-  }
+  for (const place of chosen) versions.set(place, ran(place, tarball));
 } finally {
   rmSync(packed, { recursive: true, force: true });
 }
-if (words.length === 0) {
-  const page = readFileSync(PAGE, 'utf8');
-  const [before, after] = [page.indexOf(BEGIN) + BEGIN.length, page.indexOf(END)];
-  const rows = PLACES.filter((place) => !LOADINGS.includes(place));
-  writeFileSync(PAGE, page.slice(0, before) + table(rows, versions) + page.slice(after));
-}
+const page = readFileSync(PAGE, 'utf8');
+const [from, to] = [page.indexOf(BEGIN) + BEGIN.length, page.indexOf(END)];
+writeFileSync(PAGE, page.slice(0, from) + table(page.slice(from, to), versions) + page.slice(to));
