@@ -72,7 +72,9 @@ const TELL_TRACERS = `if (typeof __dirname === 'string') { ${TRACED.join(' ')} }
 const placed: Plugin = {
   name: 'placed',
   load(id) {
-    if (id.endsWith('/source-program.js')) return 'export function sourceProgram() {}';
+    if (id.endsWith('/source-program.js')) {
+      return { code: 'export function sourceProgram() {}', map: { mappings: '' } };
+    }
     const place = JSON.stringify(relative(DIST, join(DIST, relative(MODULES, id))));
     const code = readFileSync(id, 'utf8');
     if (code.includes('import.meta.') && id.includes('/generators/')) {
@@ -201,7 +203,7 @@ class CommonJs {
   ): string | undefined {
     const target = fileOf(from, path);
     if (from === 'stepwell.js' && LATE_BUILTINS.includes(path)) {
-      for (const [imported, local] of names) constants.set(local, `${loaded(path)}.${imported}`);
+      for (const [imported, local] of names) constants.set(local, `(${loaded(path)}.${imported})`);
       return '';
     }
     if (!LAZY.includes(target)) return undefined;
@@ -211,7 +213,7 @@ class CommonJs {
     const stubs = names.map(([imported, local]) => {
       const used = `require('${path}').${imported}`;
       if (functions.has(imported)) return `function ${local}(...args) { return ${used}(...args); }`;
-      constants.set(local, used);
+      constants.set(local, `(${used})`);
       return '';
     });
     return stubs.join(' ');
@@ -298,7 +300,7 @@ function reachedDeclarations(): Set<string> {
 /** Declarations in CommonJS have to say so where they name types of a package of ES modules. */
 function inCommonJs(declarations: string): string {
   return declarations.replace(
-    /(?<=^import type .* from 'bentocache\/types')/m,
+    /(?<=^import type .* from 'bentocache\/types')(?=;)/m,
     " with { 'resolution-mode': 'import' }",
   );
 }
