@@ -340,7 +340,9 @@ await built.write({
   },
   plugins: [commonJs],
 });
-writeFileSync(join(DIST, 'package.json'), '{ "type": "commonjs" }\n');
+// The command finds its version there, too.
+const { version } = PACKAGE;
+writeFileSync(join(DIST, 'package.json'), `${JSON.stringify({ type: 'commonjs', version })}\n`);
 const reached = reachedDeclarations();
 for (const path of readdirSync(DIST, { recursive: true, encoding: 'utf8' })) {
   const file = join(DIST, path);
