@@ -1,6 +1,6 @@
 /**
- * The program of a thread that starts from a source: it runs through tsx, which Node 20 does not take
- * along into threads. The package has compiled files alone, and not this one (scripts/bundle.ts).
+ * The program of a thread that starts from a source. It runs through tsx, which Node 20 does not
+ * load in threads. The package has only compiled files, and not this one (scripts/bundle.ts).
  */
 export function sourceProgram(entry: URL): string {
   const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
