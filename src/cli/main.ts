@@ -6,4 +6,6 @@ import { exactWords, startedWith } from './words.ts';
 
 // Not process.exit, which could end the process before a pipe has taken all output.
 const words = exactWords(process.argv.slice(2), startedWith(), process.env);
-process.exitCode = await run(words, processContext(), STEPWELL);
+void run(words, processContext(), STEPWELL).then((code) => {
+  process.exitCode = code;
+});

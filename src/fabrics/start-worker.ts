@@ -1,6 +1,7 @@
 import { extname } from 'node:path';
-import { type TransferListItem, Worker, type WorkerOptions } from 'node:worker_threads';
+import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorCode, StepwellError } from '../errors.ts';
+import { sourceProgram } from './source-program.ts';
 
 /**
  * Starts a thread with the file `name` in the folder of the module `from`, source or compiled.
@@ -14,16 +15,10 @@ export function startWorker(
 ): Worker {
   const extension = extname(from);
   const entry = new URL(`./${name}${extension}`, from);
-  if (extension === '.js') return start(entry, { workerData, transferList });
-  // In development, sources run through tsx, which Node 20 does not pass on to threads.
-  const tsx = JSON.stringify(import.meta.resolve('tsx/esm/api'));
-  const load = `import(${tsx}).then((tsx) => (tsx.register(), import('${entry.href}')))`;
-  return start(load, { eval: true, workerData, transferList });
-}
-
-function start(program: string | URL, options: WorkerOptions): Worker {
+  const isSource = extension === '.ts';
   try {
-    return new Worker(program, options);
+    const program = isSource ? sourceProgram(entry) : entry;
+    return new Worker(program, { eval: isSource, workerData, transferList });
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ERR_ACCESS_DENIED') throw cause;
     const why = "Node's permission model (--permission) allows this process no threads";

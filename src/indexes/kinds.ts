@@ -12,18 +12,43 @@ import { RACE } from './race/race.ts';
 import { SEPHASH } from './sephash/sephash.ts';
 import { SHARD } from './shard/shard.ts';
 
+/** Functions: an index is loaded when its kind is first used (LAZY in scripts/bundle.ts). */
+const KINDS: Readonly<Record<string, () => IndexKind>> = {
+  race: () => RACE,
+  sephash: () => SEPHASH,
+  shard: () => SHARD,
+  chime: () => CHIME,
+  hstore: () => HSTORE,
+  hopscotch: () => HOPSCOTCH,
+};
+
 /** Every kind of index that a store can have. */
 export const INDEX_KINDS: readonly IndexKind[] = [
-  RACE,
-  SEPHASH,
-  SHARD,
-  CHIME,
-  HSTORE,
-  HOPSCOTCH,
+  ...Object.values(KINDS).map(onFirstUse),
   ...OWN_KINDS,
 ];
 
-export const INDEX_NAMES: readonly string[] = INDEX_KINDS.map(({ manifest }) => manifest.name);
+export const INDEX_NAMES: readonly string[] = [
+  ...Object.keys(KINDS),
+  ...OWN_KINDS.map(({ manifest }) => manifest.name),
+];
+
+function onFirstUse(kind: () => IndexKind): IndexKind {
+  return {
+    get manifest() {
+      return kind().manifest;
+    },
+    get parameterNames() {
+      return kind().parameterNames;
+    },
+    get flags() {
+      return kind().flags;
+    },
+    parameters: (...wishes) => kind().parameters(...wishes),
+    create: (pool, parameters, catalog) => kind().create(pool, parameters, catalog),
+    open: (pool, parameters, catalog, root) => kind().open(pool, parameters, catalog, root),
+  };
+}
 
 /** Raises SW_INVALID_ARGUMENT for a name that no index has. */
 export function kindNamed(name: string): IndexKind {
@@ -35,7 +60,7 @@ export function kindNamed(name: string): IndexKind {
 
 /** Undefined for the index of a later version, or of another build. */
 export function knownKind(name: string): IndexKind | undefined {
-  return INDEX_KINDS.find(({ manifest }) => manifest.name === name);
+  return INDEX_KINDS[INDEX_NAMES.indexOf(name)];
 }
 
 /** Raises SW_UNSUPPORTED for a store whose index this program does not have. */

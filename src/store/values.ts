@@ -32,7 +32,7 @@ const JSON_FORMAT: StoredFormat = {
 const V8_FORMAT: StoredFormat = {
   name: 'v8',
   reads: 'bytes',
-  encode: serialize,
+  encode: (value) => serialize(value),
   decode: (bytes) => deserialize(bytes as Uint8Array),
 };
 

@@ -15,6 +15,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
   'src/diagnostics.ts',
   'src/random',
   'src/verbs',
+  'src/fabrics/source-program.ts',
   'src/fabrics/start-worker.ts',
   'src/fabrics/shared',
   'src/fabrics/tcp',

@@ -33,6 +33,6 @@ for (const format of ['esm', 'cjs'] as const) {
     const file = bundled(t, PROGRAM, { format, koffi: false });
     assert.equal(run(file, 'memory:'), 'kept');
     const said = run(file, `file:${join(file, '../pool')}`);
-    assert.match(said, /^SW_UNSUPPORTED .*npm install koffi beside .*\/app\.[mc]js/);
+    assert.match(said, /^SW_UNSUPPORTED .*npm install @koromix\/koffi-\S* beside .*\/app\.[mc]js/);
   });
 }

@@ -20,24 +20,26 @@ const options = {
   client: `bench ${setup.client}`,
 } as const;
 const now = () => performance.now();
-const [store, loop] = isRemote(poolOf(handle)) ? await openAwaited() : openAtOnce();
+const opening = isRemote(poolOf(handle)) ? openAwaited() : openAtOnce();
 
-function openAtOnce() {
-  const shared = openSync<Uint8Array>(handle, options);
-  return [shared, new BenchLoop(shared, setup, now)] as const;
+async function openAtOnce() {
+  const store = openSync<Uint8Array>(handle, options);
+  return { store, loop: new BenchLoop(store, setup, now) };
 }
 
 async function openAwaited() {
-  const remote = await open<Uint8Array>(handle, options);
-  return [remote, new AwaitedBenchLoop(remote, setup, now)] as const;
+  const store = await open<Uint8Array>(handle, options);
+  return { store, loop: new AwaitedBenchLoop(store, setup, now) };
 }
 
-port.on('message', async (message: BenchTask | 'stop') => {
-  if (message === 'stop') {
-    await store.close();
-    port.close();
-  } else {
-    port.postMessage(await loop.run(message));
-  }
+void opening.then(({ store, loop }) => {
+  port.on('message', async (message: BenchTask | 'stop') => {
+    if (message === 'stop') {
+      await store.close();
+      port.close();
+    } else {
+      port.postMessage(await loop.run(message));
+    }
+  });
+  port.postMessage('ready');
 });
-port.postMessage('ready');

@@ -52,12 +52,15 @@ function byteLock(type: number, offset: bigint): Buffer {
 const HERE = import.meta.url ?? __filename;
 
 /**
- * A bundler leaves this `require` alone: a bundle needs koffi installed beside it. Raises
- * SW_PERMISSION_DENIED and SW_UNSUPPORTED, which name the pools that need it.
+ * The part of koffi that is for this system: all of koffi that is used here. The package koffi
+ * would bring it, but also an install script, for which pnpm fails unless it is told otherwise.
  */
+const KOFFI = `@koromix/koffi-${process.platform}-${process.arch}`;
+
+/** Raises SW_PERMISSION_DENIED and SW_UNSUPPORTED, which name the pools that need koffi. */
 export function loadKoffi(pools = 'shm: and file: pools'): Foreign {
   try {
-    return createRequire(HERE)('koffi');
+    return requireKoffi();
   } catch (cause) {
     const { code, message } = cause as NodeJS.ErrnoException;
     // Node's own --permission forbids addons unless it is told otherwise.
@@ -68,11 +71,29 @@ export function loadKoffi(pools = 'shm: and file: pools'): Foreign {
     }
     throw new StepwellError(
       'SW_UNSUPPORTED',
-      `${pools} need the koffi package: run npm install koffi beside ` +
+      `${pools} need the addon koffi: run npm install ${KOFFI} beside ` +
         `${HERE}, which a bundle cannot contain (${message.split('\n', 1)[0]})`,
       { cause },
     );
   }
+}
+
+/**
+ * A bundler leaves these `require`s alone, because it cannot bundle an addon. A bundle finds it
+ * where the bundle stands, where the program does, or beside the package as it was installed.
+ */
+function requireKoffi(): Foreign {
+  const errors: unknown[] = [];
+  for (const from of [HERE, process.argv[1], 'stepwell']) {
+    try {
+      const path =
+        from === 'stepwell' ? createRequire(HERE).resolve('stepwell/package.json') : from;
+      if (path !== undefined) return createRequire(path)(KOFFI);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  throw errors[0];
 }
 
 /** Raises SW_UNSUPPORTED where pools cannot be mapped. */

@@ -4,12 +4,16 @@ import { ftruncateSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 export type Foreign = any;
 
 /** By this name the threads of a process find the table among the process's mappings. */
-const NAME = 'stepwell-ranges-1';
+const NAME = 'stepwell-ranges-2';
 const LINE = new RegExp(`^([0-9a-f]+)-\\S+ rw-s .* /memfd:${NAME} `, 'gm');
 /** Further ranges are not noted: they stay when their thread is terminated. */
 const ENTRIES = 4096;
-/** Columns of words: the owner's thread id (0: free), then addresses, then lengths. */
-const TABLE_BYTES = 3 * 8 * ENTRIES;
+/**
+ * Columns of words: the owner's thread id (0: free), then addresses, then lengths. Behind them, how
+ * many entries have ever been in use.
+ */
+const USED = 3 * ENTRIES;
+const TABLE_BYTES = 8 * (USED + 1);
 const PROT_READ_WRITE = 3;
 const MAP_SHARED = 1;
 const MFD_CLOEXEC = 1;
@@ -56,6 +60,8 @@ export class ThreadRanges {
   note(address: bigint, bytes: number): RangeNote | undefined {
     const [table] = this.#tables;
     for (let entry = 0; entry < ENTRIES; entry++) {
+      // All entries before this one are in use, so the count is at least `entry`.
+      Atomics.compareExchange(table, USED, BigInt(entry), BigInt(entry + 1));
       if (Atomics.compareExchange(table, entry, 0n, this.#self) !== 0n) continue;
       Atomics.store(table, 2 * ENTRIES + entry, BigInt(bytes));
       Atomics.store(table, ENTRIES + entry, address);
@@ -71,7 +77,8 @@ export class ThreadRanges {
       [this.#self, false],
     ]);
     for (const table of this.#tables) {
-      for (let entry = 0; entry < ENTRIES; entry++) {
+      const used = Number(Atomics.load(table, USED));
+      for (let entry = 0; entry < used; entry++) {
         const owner = Atomics.load(table, entry);
         if (!ended.has(owner)) ended.set(owner, hasEnded(owner));
         if (!ended.get(owner)) continue;

@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
-import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import type { Endpoint } from '../../fabrics/tcp/endpoint.ts';
-import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid } from '../arguments.ts';
 
@@ -41,15 +39,6 @@ export function parseRemote(url: string): RemoteLocation {
   const name = store === undefined || store === '' ? undefined : decodeName(store, url);
   const fabric = scheme === 'ucx' ? 'ucx' : 'tcp';
   return { endpoints, fabric, tls: scheme === 'tls', store: name, url: `${scheme}://${hosts}` };
-}
-
-/** Connects to all nodes of a pool. Raises what `TcpFabric.connect` and `connectUcx` raise. */
-export async function connectNodes(
-  { endpoints, fabric }: RemoteLocation,
-  credentials: Credentials,
-): Promise<TcpFabric> {
-  const connect = fabric === 'ucx' ? connectUcx : TcpFabric.connect;
-  return connect(endpoints, credentials);
 }
 
 /** `host`, `host:port` or `[address]:port`. */

@@ -12,9 +12,10 @@ import type { OpenOptions } from '../api.ts';
 import { invalid } from '../arguments.ts';
 import type { PoolReport } from '../reports.ts';
 import { clientName, namesStore, refuseUnlessBusy, refuseUnlessThere } from '../store-in-pool.ts';
-import { connectNodes, credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
+import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import {
   attachRemote,
+  connectNodes,
   networkThread,
   newParameters,
   refuseOtherOrder,

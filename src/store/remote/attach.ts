@@ -1,9 +1,10 @@
 import { StepwellError } from '../../errors.ts';
 import type { Credentials } from '../../fabrics/tcp/client/queue-pair.ts';
-import type { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
+import { TcpFabric } from '../../fabrics/tcp/client/tcp-fabric.ts';
 import { SESSION_BYTES, sessionTag, writeSession } from '../../fabrics/tcp/method-arguments.ts';
 import { TcpRegistrar } from '../../fabrics/tcp/node/registrar.ts';
 import { REVOKE } from '../../fabrics/tcp/node-methods.ts';
+import { connectUcx } from '../../fabrics/ucx/client/connect.ts';
 import { NETWORK_NAMESPACE, type ThreadIdentity } from '../../pool/clients/thread-identity.ts';
 import { control } from '../../pool/control.ts';
 import { type PoolParameters, SUPERBLOCK } from '../../pool/layout.ts';
@@ -12,7 +13,7 @@ import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
 import { invalid } from '../arguments.ts';
-import { connectNodes, type RemoteLocation } from './address.ts';
+import type { RemoteLocation } from './address.ts';
 import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
   type ConnectedNodes,
@@ -23,6 +24,15 @@ import {
   readImages,
   refusalOf,
 } from './node-heads.ts';
+
+/** Connects to all nodes of a pool. Raises what `TcpFabric.connect` and `connectUcx` raise. */
+export async function connectNodes(
+  { endpoints, fabric }: RemoteLocation,
+  credentials: Credentials,
+): Promise<TcpFabric> {
+  const connect = fabric === 'ucx' ? connectUcx : TcpFabric.connect;
+  return connect(endpoints, credentials);
+}
 
 /**
  * Connects to all nodes of a pool, creates the pool if the options allow it, and takes a row as its

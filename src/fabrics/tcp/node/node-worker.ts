@@ -3,4 +3,4 @@ import { workerData } from 'node:worker_threads';
 import type { ThreadOptions } from './node-thread.ts';
 import { runNode } from './run-node.ts';
 
-await runNode(workerData as ThreadOptions);
+void runNode(workerData as ThreadOptions);

@@ -7,7 +7,7 @@ import { VerbThread } from './verb-thread.ts';
 const { transports, ...options } = workerData as UcxThreadOptions;
 const { place, regionBytes } = options;
 
-await runNode(options, async () => {
+void runNode(options, async () => {
   const verbs = await VerbThread.start({ place, regionBytes, transports });
   // If the verb thread fails, the node ends with its error.
   verbs.ended.catch((error: unknown) => {

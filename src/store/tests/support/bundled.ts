@@ -5,7 +5,7 @@ import { buildSync } from 'esbuild';
 import { type Scope, temporaryDirectory } from './pools.ts';
 
 const SOURCE = resolve(import.meta.dirname, '../../..');
-const KOFFI = resolve(SOURCE, '../node_modules/koffi');
+const KOFFI = resolve(SOURCE, '../node_modules/@koromix');
 
 interface BundleOptions {
   format?: 'esm' | 'cjs';
@@ -41,7 +41,7 @@ export function bundled(
   assert.deepEqual(others, []);
   if (koffi) {
     mkdirSync(join(folder, 'node_modules'));
-    symlinkSync(KOFFI, join(folder, 'node_modules/koffi'));
+    symlinkSync(KOFFI, join(folder, 'node_modules/@koromix'));
   }
   return outfile;
 }

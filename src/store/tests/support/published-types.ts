@@ -112,6 +112,7 @@ function install(folder: string): void {
   };
   writeFileSync(join(folder, 'package.json'), '{ "type": "module" }');
   place('package.json', readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  place('dist/package.json', '{ "type": "commonjs" }');
   for (const [path, text] of publishedTypes(ENTRIES)) {
     place(join('dist', path.replace(/\.ts$/, '.d.ts')), text.replaceAll(/\.ts(?=['"])/g, '.js'));
   }
