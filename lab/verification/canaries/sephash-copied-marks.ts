@@ -1,5 +1,5 @@
-import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import { MAIN_HEADER_BYTES } from '../../../src/indexes/sephash/segments/main-segment.ts';
+import { SEPHASH, SepHashIndex } from '../../../src/indexes/sephash/sephash.ts';
 import type { Operation } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
 

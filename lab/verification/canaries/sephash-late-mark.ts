@@ -15,11 +15,7 @@ export const sepHashLateMarkCanary: Canary = {
 class LateMark extends SepHashIndex {
   readonly #late = new Batch();
 
-  override *write(
-    request: SepHashRequest,
-    condition: Condition,
-    expected = 0,
-  ): Operation<Outcome> {
+  override *write(request: SepHashRequest, condition: Condition, expected = 0): Operation<Outcome> {
     if (this.#late.length > 0) {
       const late = new Batch().append(this.#late);
       this.#late.clear();

@@ -40,9 +40,9 @@ const CANDIDATES = 8;
  *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
  *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
  *
- *   - An append meets the return: CurSegment and epoch stay, so its entry counts as before. Its mark
- *     may come too late for the copy, so all marks of the copy are set: until the next merge, searches
- *     read the CurSegment.
+ *   - An append meets the return: CurSegment and epoch stay, so its entry counts as before. Its
+ *     mark may come too late for the copy. So all marks of the copy are set, and searches read the
+ *     CurSegment until the next merge.
  *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
  *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
  *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this

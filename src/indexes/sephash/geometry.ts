@@ -55,7 +55,7 @@ export class SepHashGeometry {
   readonly slotsBytes: number;
   /** Size class of the block of a CurSegment's entries. */
   readonly slotsUnits: number;
-  /** Marks of the filter in a MainSegment: two for each entry of the CurSegment, as in the paper. */
+  /** Marks of the filter: two for each entry of the CurSegment, as the paper has bits. */
   readonly marks: number;
   readonly mainSizes: MainSizes;
   /** Block sizes that only the index itself uses. */

@@ -14,13 +14,7 @@ import {
   SPLITS_PER_ROUND,
   withDepthBits,
 } from '../segments/entry.ts';
-import {
-  HEADER_BYTES,
-  HEADER_UNITS,
-  metaHigh,
-  metaLow,
-  nextOddEpoch,
-} from '../segments/header.ts';
+import { HEADER_BYTES, HEADER_UNITS, metaHigh, metaLow, nextOddEpoch } from '../segments/header.ts';
 import { allocateMain } from '../segments/main-blocks.ts';
 import { type MainHeader, withoutMarks, writeMain } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';

@@ -48,7 +48,11 @@ export function findMark({ techniques }: SepHashTable, request: SepHashRequest):
  * Adds the READ that tells an append where its mark is, unless the client's FPTable does: behind
  * the entries of the fingerprint before.
  */
-export function postEnds({ techniques }: SepHashTable, request: SepHashRequest, batch: Batch): void {
+export function postEnds(
+  { techniques }: SepHashTable,
+  request: SepHashRequest,
+  batch: Batch,
+): void {
   if (!techniques.filter || request.markPosition >= 0) return;
   const at = FPTABLE + 2 * (request.marked - 1);
   batch.read(request.main + at - (at % 8), 8, request.words, ENDS_AT);

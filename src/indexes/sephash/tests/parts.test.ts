@@ -172,7 +172,10 @@ test('a MainSegment has its marks in front of the entries of their fingerprints'
       for (let mark = 0; mark < marks; mark++) {
         const fingerprint = (256 / marks) * mark;
         const at = MAIN_HEADER_BYTES + 8 * (fingerprint === 0 ? 0 : ends[fingerprint - 1]);
-        assert.deepEqual([image.i32[at >> 2], image.i32[(at >> 2) + 1]], [value, fingerprint << 24]);
+        assert.deepEqual(
+          [image.i32[at >> 2], image.i32[(at >> 2) + 1]],
+          [value, fingerprint << 24],
+        );
       }
     }
     const all = image.i32.subarray(MAIN_HEADER_BYTES >> 2, bytes >> 2);
