@@ -55,7 +55,7 @@ export class SepHashGeometry {
   readonly slotsBytes: number;
   /** Size class of the block of a CurSegment's entries. */
   readonly slotsUnits: number;
-  /** Marks of the filter: two for each entry of the CurSegment, as the paper has bits. */
+  /** Marks of the filter in a MainSegment. */
   readonly marks: number;
   readonly mainSizes: MainSizes;
   /** Block sizes that only the index itself uses. */
@@ -68,7 +68,7 @@ export class SepHashGeometry {
     // Odd and, from 9 on, no size class of records, so that statistics can tell them apart.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
     const { filter } = techniquesOf(SEPHASH_TECHNIQUES, shape.without);
-    this.marks = filter ? Math.min(FINGERPRINTS, 2 * this.slots) : 0;
+    this.marks = filter ? marksFor(this.slots) : 0;
     this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots, this.marks);
     this.tableUnits = this.#ownUnits();
   }
@@ -150,6 +150,14 @@ export function sepHashShape(
     without: inRange('without', wishes.without ?? 0, 0, 2 ** SEPHASH_TECHNIQUES.length - 1),
     seed,
   };
+}
+
+/**
+ * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has a mark for each
+ * of its entries: with two, MainSegments of 128 entries took one more of the 16 chunks of 4 MiB.
+ */
+function marksFor(slots: number): number {
+  return slots < 128 ? slots : FINGERPRINTS;
 }
 
 /** Above half a full MainSegment, sizes are multiples of its full size divided by this. */
