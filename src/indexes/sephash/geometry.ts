@@ -153,8 +153,8 @@ export function sepHashShape(
 }
 
 /**
- * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has a mark for each
- * of its entries: with two, MainSegments of 128 entries took one more of the 16 chunks of 4 MiB.
+ * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has a mark for
+ * each of its entries: with two, MainSegments of 128 entries took one more of 4 MiB's 16 chunks.
  */
 function marksFor(slots: number): number {
   return slots < 128 ? slots : FINGERPRINTS;
