@@ -1,3 +1,4 @@
+import type { SepHashGeometry } from '../../src/indexes/sephash/geometry.ts';
 import { FpTable, RecordPoints } from '../../src/indexes/sephash/segments/fp-cache.ts';
 import { HEADER_BYTES } from '../../src/indexes/sephash/segments/header.ts';
 import { FINGERPRINTS, mainBytes } from '../../src/indexes/sephash/segments/main-segment.ts';
@@ -16,6 +17,7 @@ export interface SepHashCensus {
   mainEntries: number;
   places: number;
   placesFull: number;
+  /** Headers and the filters' marks. */
   headers: number;
   fpTables: number;
   currentSegments: number;
@@ -61,7 +63,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.mainEntries += main.count;
       census.places += geometry.slots;
       census.placesFull += current.length / 2;
-      census.headers += HEADER_BYTES;
+      census.headers += HEADER_BYTES + ENTRY_BYTES * geometry.marks;
       census.fpTables += mainBytes(0);
       census.currentSegments += geometry.slotsBytes;
       census.mainSegments += ENTRY_BYTES * entries;
@@ -69,7 +71,7 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
       census.blocks += UNIT_BYTES * units;
       census.cacheNaive += new FpTable(ends).bytes;
       census.cachePoints += new RecordPoints(ends).bytes;
-      census.skew += skewOf(ends);
+      census.skew += skewOf(ends, geometry);
     }),
   );
   if (census.segments === 0) throw new Error('the walk over the index found no segment');
@@ -79,12 +81,13 @@ export function censusOf({ pool, index }: LabClient<SepHashIndex>): SepHashCensu
   return census;
 }
 
-function skewOf(ends: Uint16Array): number {
-  const average = ends[FINGERPRINTS - 1] / FINGERPRINTS;
+function skewOf(ends: Uint16Array, geometry: SepHashGeometry): number {
+  const average = (ends[FINGERPRINTS - 1] - geometry.marks) / FINGERPRINTS;
   if (average === 0) return 0;
   let distance = 0;
   for (let fp = 0; fp < FINGERPRINTS; fp++) {
-    distance += Math.abs(ends[fp] - (fp === 0 ? 0 : ends[fp - 1]) - average);
+    const mark = geometry.hasMark(fp) ? 1 : 0;
+    distance += Math.abs(ends[fp] - mark - (fp === 0 ? 0 : ends[fp - 1]) - average);
   }
   return distance / FINGERPRINTS / average;
 }

@@ -14,9 +14,10 @@ import { blindRemovalCanary, timelessSearchCanary } from './leaving.ts';
 import { lostUpdateCanary } from './lost-update.ts';
 import { publishedInsertCanary } from './published-insert.ts';
 import { publishedResizeCanary } from './published-resize.ts';
+import { sepHashCopiedMarksCanary } from './sephash-copied-marks.ts';
 import { sepHashHastyCompactionCanary } from './sephash-hasty-compaction.ts';
 import { sepHashHastySearchCanary } from './sephash-hasty-search.ts';
-import { sepHashLateFilterCanary } from './sephash-late-filter.ts';
+import { sepHashLateMarkCanary } from './sephash-late-mark.ts';
 import { sepHashNamelessPadCanary } from './sephash-nameless-pad.ts';
 import { sepHashNextEntryCanary } from './sephash-next-entry.ts';
 import { sepHashOldestKeptCanary } from './sephash-oldest-kept.ts';
@@ -52,7 +53,8 @@ export const CANARIES: readonly Canary[] = [
   splitLockCanary,
   sepHashHastySearchCanary,
   sepHashHastyCompactionCanary,
-  sepHashLateFilterCanary,
+  sepHashLateMarkCanary,
+  sepHashCopiedMarksCanary,
   sepHashNamelessPadCanary,
   sepHashNextEntryCanary,
   sepHashOldestKeptCanary,

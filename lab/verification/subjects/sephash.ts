@@ -57,7 +57,7 @@ export const SEPHASH_SUBJECT: Subject = {
     (index as SepHashIndex).table.patience = { polls: 1, microseconds: 1 };
   },
   hasten: (index, attempts) => giveUpSoon((index as SepHashIndex).table, attempts),
-  // A check of the index completes an entry without its filter bit.
+  // An entry counts as soon as it stands.
   pending: () => nothing(),
 };
 

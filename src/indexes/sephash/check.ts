@@ -96,7 +96,7 @@ class Check {
       }
     }
     for (let fp = 0, end = 0; fp < FINGERPRINTS; fp++) {
-      end += counted[fp];
+      end += counted[fp] + (this.#table.geometry.hasMark(fp) ? 1 : 0);
       if (ends[fp] === end) continue;
       this.#sink.problem(`${where}: wrong FPTable at ${fp}`);
       return;

@@ -12,7 +12,7 @@ import { mergeSealed, seal } from './merging/merge.ts';
 import { isTombstone } from './segments/entry.ts';
 import { epochOf, isClosed, mainOf, metaHigh, metaLow } from './segments/header.ts';
 import { claimMain, isPoolFull } from './segments/main-blocks.ts';
-import { mainBytes, parseMainHeader, writeHome } from './segments/main-segment.ts';
+import { mainBytes, parseMainHeader, setMarks, writeHome } from './segments/main-segment.ts';
 import { Snapshot } from './snapshot.ts';
 import type { SepHashTable } from './table.ts';
 
@@ -40,7 +40,9 @@ const CANDIDATES = 8;
  *   [WRITE spare; CAS (home, epoch k) to (spare, k + 1)] -> grace
  *     -> READ spare -> [WRITE home; CAS (spare, k + 1) to (home, k + 1)] -> grace
  *
- *   - An append meets the return: CurSegment, epoch and filter stay, so its entry counts as before.
+ *   - An append meets the return: CurSegment and epoch stay, so its entry counts as before. Its
+ *     mark may come too late for the copy. So all marks of the copy are set, and searches read the
+ *     CurSegment until the next merge.
  *   - A search meets the return: the metadata differ from those it relies on, so it begins again.
  *   - A merge publishes before the return: it retires the home, which the header names, and the CAS
  *     of the return fails. Overwriting the home is safe, because it still waits in a limbo: this
@@ -224,13 +226,14 @@ export class Compaction {
     invariant(isBounded, `segment ${suffix}: ${count} entries and ${dropped} of ${units} units`);
     const isBlock = yield* chunks.holdsBlock(home, units, catalog);
     invariant(isBlock, `segment ${suffix}: ${home} is no block of a MainSegment`);
-    const bytes = mainBytes(entries);
+    const bytes = mainBytes(entries + geometry.marks);
     const image = new Scratch(bytes);
     const batch = new Batch();
     yield batch.read(spare, bytes, image, 0);
     invariant(parseMainHeader(image, 0).home === home, 'a spare place that two segments use');
     invariant(home !== spare, 'the home of a MainSegment is the spare place');
     writeHome(image, 0);
+    setMarks(image, geometry.marks, 1);
     const words = new Scratch(CAS_BYTES);
     setWord(words, 0, low, high);
     setWord(words, 8, metaLow(home), metaHigh(home, depth, epochOf(high), isClosed(high)));

@@ -1,8 +1,8 @@
 import { BLOCK_UNITS_MAX, blocksPerChunk, CHUNK_BYTES, stateMapBytes } from '../../pool/layout.ts';
 import { CONTINUATION_UNITS } from '../../records/layout.ts';
 import { UNIT_BYTES } from '../../verbs/index.ts';
-import { inRange, powerInRange } from '../substrates/parameters.ts';
-import { MAIN_HEADER_BYTES, mainBytes, mainEntries } from './segments/main-segment.ts';
+import { inRange, powerInRange, techniquesOf } from '../substrates/parameters.ts';
+import { FINGERPRINTS, mainBytes, mainEntries } from './segments/main-segment.ts';
 
 /** Techniques of the paper, in the order of the bits of `SepHashShape.without`. */
 export const SEPHASH_TECHNIQUES = [
@@ -12,7 +12,7 @@ export const SEPHASH_TECHNIQUES = [
   'cache', // clients cache where a MainSegment has each fingerprint's entries
   'fpTable', // … as the FPTable; else as record points
   'depthBits', // splits trust the depth bits of the entries; else they read every record
-  'zeroWait', // the filter bit is set in the entry's doorbell; else in a round trip before it
+  'zeroWait', // the filter's mark is set in the entry's doorbell; else in a round trip before it
 ] as const;
 export type SepHashTechnique = (typeof SEPHASH_TECHNIQUES)[number];
 
@@ -55,6 +55,8 @@ export class SepHashGeometry {
   readonly slotsBytes: number;
   /** Size class of the block of a CurSegment's entries. */
   readonly slotsUnits: number;
+  /** Marks of the filter in a MainSegment. */
+  readonly marks: number;
   readonly mainSizes: MainSizes;
   /** Block sizes that only the index itself uses. */
   readonly tableUnits: readonly number[];
@@ -65,7 +67,9 @@ export class SepHashGeometry {
     this.slots = shape.segmentBytes / 8;
     // Odd and, from 9 on, no size class of records, so that statistics can tell them apart.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
-    this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots);
+    const { filter } = techniquesOf(SEPHASH_TECHNIQUES, shape.without);
+    this.marks = filter ? marksFor(this.slots) : 0;
+    this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots, this.marks);
     this.tableUnits = this.#ownUnits();
   }
 
@@ -94,7 +98,17 @@ export class SepHashGeometry {
 
   /** Most entries of a MainSegment that fits both the spare place and its block. */
   homeEntries(units: number): number {
-    return Math.min(mainEntries(UNIT_BYTES * units), mainEntries(this.spareBytes));
+    return mainEntries(Math.min(UNIT_BYTES * units, this.spareBytes)) - this.marks;
+  }
+
+  /** Whether a MainSegment's entries of this fingerprint come behind a mark. */
+  hasMark(fingerprint: number): boolean {
+    return this.marks > 0 && this.markedFingerprint(fingerprint) === fingerprint;
+  }
+
+  /** The first of the fingerprints that share a mark with this one. */
+  markedFingerprint(fingerprint: number): number {
+    return this.marks === 0 ? fingerprint : fingerprint & -(FINGERPRINTS / this.marks);
   }
 
   /** Most entries of a MainSegment: the limit for a split, and room for what merges add to it. */
@@ -138,11 +152,19 @@ export function sepHashShape(
   };
 }
 
+/**
+ * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has a mark for
+ * each of its entries: with two, MainSegments of 128 entries took one more of 4 MiB's 16 chunks.
+ */
+function marksFor(slots: number): number {
+  return slots < 128 ? slots : FINGERPRINTS;
+}
+
 /** Above half a full MainSegment, sizes are multiples of its full size divided by this. */
 const STEPS = 8;
 const UNITS_MIN = 9;
 /** The limit may shrink by this share if a chunk then holds one more block. */
-const LIMIT_SHARE = 1 / 32;
+const LIMIT_SHARE = 1 / 16;
 
 /**
  * Block sizes of MainSegments. They are few, because each class takes chunks of its own. Above half
@@ -154,16 +176,20 @@ class MainSizes {
   /** Entries beyond which a MainSegment is split. */
   readonly limit: number;
   readonly #full: number;
+  readonly #marks: number;
 
-  /** `wanted`: entries of a full MainSegment; its block has room for `more` besides. */
-  constructor(wanted: number, more = 0) {
-    this.limit = fillingChunks(wanted + more) - more;
-    this.#full = unitsOf(this.limit + more);
+  /**
+   * `wanted`: entries of a full MainSegment; its block has room for `more` and the marks besides.
+   */
+  constructor(wanted: number, more: number, marks: number) {
+    this.limit = fillingChunks(wanted + more + marks) - more - marks;
+    this.#marks = marks;
+    this.#full = unitsOf(this.limit + more + marks);
   }
 
   /** Size class of a block for this many entries. */
   unitsFor(entries: number): number {
-    const units = unitsOf(entries);
+    const units = unitsOf(entries + this.#marks);
     const half = Math.ceil(this.#full / 2);
     const step = Math.max(1, this.#full / STEPS);
     if (units > half) return stretched(Math.ceil(units / step) * step);
@@ -183,7 +209,7 @@ class MainSizes {
 /** The limit, or a little less if a chunk then holds one more block of a full MainSegment. */
 function fillingChunks(wanted: number): number {
   const blocks = blocksPerChunk(Math.min(unitsOf(wanted), BLOCK_UNITS_MAX));
-  const fitting = Math.floor((largest(blocks + 1) * UNIT_BYTES - MAIN_HEADER_BYTES) / 8);
+  const fitting = mainEntries(largest(blocks + 1) * UNIT_BYTES);
   return fitting < wanted && fitting >= wanted * (1 - LIMIT_SHARE) ? fitting : wanted;
 }
 

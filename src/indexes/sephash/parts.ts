@@ -116,12 +116,14 @@ export class SepHashParts implements Parts<SepHashRequest> {
 
   #partEnd(from: number, enough = this.#enough): number {
     const { ends, current } = this.#snapshot;
+    const { geometry } = this.#table;
     const recent = this.#recentOf.fill(0);
     for (let at = 1; at < current.length; at += 2) recent[fingerprintOf(current[at])]++;
     let entries = 0;
     let end = from;
     do {
       entries += recent[end] + ends[end] - (end === 0 ? 0 : ends[end - 1]);
+      if (geometry.hasMark(end)) entries--;
       end++;
     } while (end < FINGERPRINTS && entries < enough);
     return end;
@@ -184,7 +186,7 @@ export function* shapeOf(table: SepHashTable): Operation<IndexShape> {
   let records = 0;
   let segments = 0;
   yield* eachSegment(table, function* (snapshot) {
-    const entries = yield* snapshot.range(0, snapshot.main.count);
+    const entries = yield* snapshot.range(0, snapshot.positions);
     records += (yield* planner.plan(entries, snapshot.current)).kept.length / 2;
     segments++;
   });

@@ -5,10 +5,12 @@ import type { SegmentView } from './segments/segment-view.ts';
 
 /** Offsets in a request's words. */
 export const SWAP_AT = 0;
-export const FILTER_SWAP_AT = 32;
-/** The segment's header: metadata and filter. */
-export const HEADER_AT = 64;
-export const SLOTS_AT = 128;
+export const MARK_AT = 24;
+/** A word of the FPTable. */
+export const ENDS_AT = 32;
+/** The segment's header. */
+export const HEADER_AT = 40;
+export const SLOTS_AT = 64;
 
 /** A request, and the state that a SepHash operation keeps between round trips. */
 export class SepHashRequest extends Request {
@@ -21,6 +23,12 @@ export class SepHashRequest extends Request {
   rangeEnd = 0;
   /** Both fingerprints of the key. */
   tag = 0;
+  /** The first of the fingerprints that share the key's mark (filter.ts). */
+  marked = 0;
+  /** Where an append's mark is among the entries of the MainSegment, or -1 when not known. */
+  markPosition = -1;
+  /** Address of the mark that the entry needs; 0 when that is set. */
+  mark: Address = 0;
   /** Entries of the MainSegment. */
   readonly range = new Scratch(1024);
   /** Words of the candidates' entries; those of the CurSegment come first, newest first. */
@@ -39,20 +47,10 @@ export class SepHashRequest extends Request {
   fresh: SegmentView | undefined;
   freshLow = 0;
   freshHigh = 0;
-  /** A filter word whose epoch did not fit the metadata of this epoch: see filter.ts. */
-  doubtedEpoch = -1;
-  doubtedLow = 0;
-  doubtedHigh = 0;
-  /** The doubted word was read twice with the same metadata, so it is an old one. */
-  trusted = false;
   /** The operation deletes, so its merge may take a block of a larger size class. */
   forDeletion = false;
   /** Whether a CAS that links the record has been posted and not answered. */
   inDoubt = false;
-  /** Whether the entry's doorbell also posts the CAS of its filter bit. */
-  setsBit = false;
-  /** Whether the bit is set after that doorbell. */
-  bitStands = false;
 
   get main(): Address {
     return mainOf(this.metaLow, this.metaHigh);
@@ -79,8 +77,6 @@ export class SepHashRequest extends Request {
   begin(): void {
     this.tag = this.hash.h2 & 0xffff;
     this.fresh = undefined;
-    this.doubtedEpoch = -1;
-    this.trusted = false;
     this.forDeletion = false;
     this.inDoubt = false;
     this.match = -1;

@@ -1,6 +1,6 @@
 import { invariant } from '../../errors.ts';
 import type { Pool } from '../../pool/pool.ts';
-import { type Address, Batch, type Operation, Scratch } from '../../verbs/index.ts';
+import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
   Condition,
@@ -23,8 +23,8 @@ import { search, searchMany } from './operations/search.ts';
 import { erase, modify, remove, write } from './operations/write.ts';
 import { paint, SepHashParts, sampleRecords, shapeOf } from './parts.ts';
 import type { SepHashRequest } from './request.ts';
-import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, writeHeader } from './segments/header.ts';
-import { writeMain } from './segments/main-segment.ts';
+import { FIRST_EPOCH, HEADER_BYTES, HEADER_UNITS, metaHigh, metaLow } from './segments/header.ts';
+import { marksAlone, writeMain } from './segments/main-segment.ts';
 import { SepHashTable } from './table.ts';
 
 const SEPHASH_MANIFEST: IndexManifest = {
@@ -168,17 +168,16 @@ function* buildSegment(
   catalog: number,
   suffix: number,
 ): Operation<Address> {
-  const { shape, slotsBytes, slotsUnits } = geometry;
+  const { shape, slotsBytes, slotsUnits, marks } = geometry;
   const header = yield* allocator.allocate(catalog, HEADER_UNITS);
   const slots = yield* allocator.allocate(catalog, slotsUnits);
   const units = geometry.mainUnits(0, 0);
   const main = yield* allocator.allocate(catalog, units);
   const mainImage = new Scratch(4096);
-  const nothing = new Int32Array(0);
   const fields = { suffix, depth: shape.initialDepth, slots, sibling: 0, units, home: 0 };
-  const bytes = writeMain(mainImage, fields, nothing, nothing);
+  const bytes = writeMain(mainImage, fields, marksAlone(marks), new Int32Array(0), marks);
   const headerImage = new Scratch(HEADER_BYTES);
-  writeHeader(headerImage, main, shape.initialDepth, FIRST_EPOCH);
+  setWord(headerImage, 0, metaLow(main), metaHigh(main, shape.initialDepth, FIRST_EPOCH));
   yield new Batch()
     .write(main, bytes, mainImage, 0)
     .write(slots, slotsBytes, new Scratch(slotsBytes), 0)

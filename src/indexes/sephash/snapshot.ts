@@ -9,16 +9,16 @@ import {
 } from '../../verbs/index.ts';
 import { nextSuffix } from '../substrates/directory.ts';
 import { catchUp, linkSibling } from './operations/refresh.ts';
-import { HEADER_AT, type SepHashRequest } from './request.ts';
-import { isPad, signOf, tagOf } from './segments/entry.ts';
-import { canSetBit, completeBit, doubt, wantsBit } from './segments/filter.ts';
-import { epochOf, filterWordOf, HEADER_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
+import type { SepHashRequest } from './request.ts';
+import { isPad, signOf } from './segments/entry.ts';
+import { epochOf, HEADER_BYTES, mainOf, signOfEpoch } from './segments/header.ts';
 import {
   blockOfMain,
   fpTableIn,
   MAIN_HEADER_BYTES,
   type MainHeader,
   parseMainHeader,
+  withoutMarks,
 } from './segments/main-segment.ts';
 import type { SepHashTable } from './table.ts';
 
@@ -34,15 +34,13 @@ export class Snapshot {
   readonly #slots: Scratch;
   readonly #head = new Scratch(MAIN_HEADER_BYTES);
   readonly #words = new Scratch(HEADER_BYTES);
-  /** The header as it was when one of its filter words was doubtful. */
-  readonly #seen = new Scratch(HEADER_BYTES);
-  /** Finds the segment, and sets filter bits of entries that lack them. */
+  /** Finds the segment, and merges it in a compaction. */
   readonly request: SepHashRequest;
   header: Address = 0;
   metaLow = 0;
   metaHigh = 0;
   main!: MainHeader;
-  /** The FPTable; valid until the next snapshot. */
+  /** The FPTable, which counts marks as entries; valid until the next snapshot. */
   readonly ends: Uint16Array;
   /** The CurSegment's entries except pads, oldest first; valid until the next snapshot. */
   current: Int32Array = new Int32Array(0);
@@ -80,23 +78,25 @@ export class Snapshot {
     return blockOfMain(mainOf(this.metaLow, this.metaHigh), this.main);
   }
 
-  /** All entries of the MainSegment. */
-  entries(): Operation<Int32Array> {
-    return this.range(0, this.main.count + this.main.dropped);
+  /** Positions that the MainSegment's entries and marks take. */
+  get positions(): number {
+    return this.main.count + this.#table.geometry.marks;
   }
 
-  /**
-   * Reads some entries of the MainSegment into `area`; behind them are those that its merge has
-   * dropped.
-   */
+  /** All entries of the MainSegment, and behind them those that its merge has dropped. */
+  entries(): Operation<Int32Array> {
+    return this.range(0, this.positions + this.main.dropped);
+  }
+
+  /** Reads the entries of the MainSegment at positions [start, end) into `area`. */
   *range(start: number, end: number, area = new Scratch(0)): Operation<Int32Array> {
     if (start === end) return new Int32Array(0);
-    const isPart = start < end && end <= this.main.count + this.main.dropped;
+    const isPart = start < end && end <= this.positions + this.main.dropped;
     invariant(isPart, `entries ${start} to ${end} of segment ${this.main.suffix}`);
     area.ensure(8 * (end - start));
     const from = mainOf(this.metaLow, this.metaHigh) + MAIN_HEADER_BYTES + 8 * start;
     yield this.#batch.clear().read(from, 8 * (end - start), area, 0);
-    return area.i32.subarray(0, 2 * (end - start));
+    return withoutMarks(area.i32.subarray(0, 2 * (end - start)));
   }
 
   *#readMeta(): Operation<void> {
@@ -141,47 +141,10 @@ export class Snapshot {
     }
     this.isFull = at === 8 * slots;
     this.current = this.#entries.subarray(0, length);
-    return yield* this.#completeBits();
-  }
-
-  /**
-   * Entries whose writers died before they had set the filter's bit count from now on. False if a
-   * filter word may be of a later epoch: then the caller reads everything again.
-   */
-  *#completeBits(): Operation<boolean> {
-    const { request } = this;
-    request.view = this.#table.viewAt(this.header);
-    request.metaLow = this.metaLow;
-    request.metaHigh = this.metaHigh;
-    for (let at = 0; at < HEADER_BYTES; at += 8) this.#copyHeaderWord(at);
-    for (let at = 1; at < this.current.length; at += 2) {
-      request.tag = tagOf(this.current[at]);
-      if (!wantsBit(this.#table, request)) continue;
-      if (!canSetBit(request) && !this.#wasSeen(request)) {
-        this.#seen.u8.set(this.#words.u8.subarray(0, HEADER_BYTES));
-        return false;
-      }
-      yield* completeBit(this.#table, request);
-    }
+    this.request.view = this.#table.viewAt(this.header);
+    this.request.metaLow = this.metaLow;
+    this.request.metaHigh = this.metaHigh;
     return true;
-  }
-
-  /** Whether the previous read had the same filter word and metadata. */
-  #wasSeen(request: SepHashRequest): boolean {
-    const { words } = request;
-    for (const at of [0, filterWordOf(request.tag >>> 8)]) {
-      if (lowHalf(this.#seen, at) !== lowHalf(words, HEADER_AT + at)) return false;
-      if (highHalf(this.#seen, at) !== highHalf(words, HEADER_AT + at)) return false;
-    }
-    doubt(request);
-    request.trusted = true;
-    return true;
-  }
-
-  #copyHeaderWord(at: number): void {
-    const { words } = this.request;
-    words.i32[(HEADER_AT + at) >> 2] = lowHalf(this.#words, at);
-    words.i32[(HEADER_AT + at + 4) >> 2] = highHalf(this.#words, at);
   }
 }
 

@@ -17,8 +17,7 @@ export type RetryReason =
   | 'staleSegment' // the client's cache of the segment was of an earlier epoch
   | 'staleDirectory' // the cached directory led to a segment that has been split
   | 'slotTaken' // another client filled the entry first
-  | 'segmentFull' // no empty entry: the segment had to be merged
-  | 'filterUnclear'; // a filter word was of another epoch than the metadata beside it
+  | 'segmentFull'; // no empty entry: the segment had to be merged
 
 const NEAR_VIEWS = 4096;
 
@@ -42,7 +41,6 @@ export class SepHashTable {
     staleDirectory: 0,
     slotTaken: 0,
     segmentFull: 0,
-    filterUnclear: 0,
   };
   /**
    * A client that meets a full segment polls this often, at this interval, for another client's
@@ -105,7 +103,7 @@ export class SepHashTable {
 
   cacheOf(count: number, ends: () => Uint16Array): FpCache {
     const { cache, fpTable } = this.techniques;
-    if (!cache) return new WholeMain(count);
+    if (!cache) return new WholeMain(count + this.geometry.marks);
     return fpTable ? new FpTable(ends()) : new RecordPoints(ends());
   }
 

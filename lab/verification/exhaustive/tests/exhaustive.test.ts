@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CANARIES } from '../../canaries/index.ts';
+import { sepHashCopiedMarksCanary } from '../../canaries/sephash-copied-marks.ts';
+import { sepHashHastyCompactionCanary } from '../../canaries/sephash-hasty-compaction.ts';
+import { sepHashLateMarkCanary } from '../../canaries/sephash-late-mark.ts';
 import { HSTORE_SUBJECT } from '../../subjects/hstore.ts';
 import { RACE_SUBJECT } from '../../subjects/race.ts';
 import { SEPHASH_SUBJECT } from '../../subjects/sephash.ts';
@@ -44,17 +47,15 @@ for (const [index, [subject, names]] of Object.entries(EXHAUSTED)) {
   }
 }
 
-test('a SepHash write that returns before its filter bit is set is caught in put-search', () => {
-  const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash write'));
-  assert.ok(canary);
-  assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'put-search'), { canary }).failure);
-});
-
-test('a SepHash compaction without a grace period is caught in compact-late-walk', () => {
-  const canary = CANARIES.find(({ name }) => name.startsWith('a SepHash compaction'));
-  assert.ok(canary);
-  assert.ok(searched(scopeOf(SEPHASH_SUBJECT, 'compact-late-walk'), { canary }).failure);
-});
+for (const [canary, scope] of [
+  [sepHashLateMarkCanary, 'put-search'],
+  [sepHashHastyCompactionCanary, 'compact-late-walk'],
+  [sepHashCopiedMarksCanary, 'compact-put'],
+] as const) {
+  test(`${canary.name} is caught in ${scope}`, () => {
+    assert.ok(searched(scopeOf(SEPHASH_SUBJECT, scope), { canary }).failure);
+  });
+}
 
 /**
  * All schedules of these scopes take too long. Among those that are run here a merge of SepHash

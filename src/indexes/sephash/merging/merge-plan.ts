@@ -32,7 +32,7 @@ const FATES = 4;
 /**
  * Which entries a merge keeps (section 4.2.2): of every key the newest. If that is a tombstone it
  * goes too, since nothing older lies below the MainSegment. `main` is sorted and has no key twice;
- * `current` is in the order of writing.
+ * `current` is in the order of writing. Marks among Main's entries (filter.ts) stay where they are.
  *
  * Entries can have the same key only if their fingerprints and depth bits are the same. If there
  * are such entries and one of them is new, their keys are read, unless all point to one record.
@@ -137,7 +137,7 @@ export class MergePlanner {
     for (; 2 * i < main.length; i++) {
       const high = main[2 * i + 1];
       if (tagOf(high) !== group >>> 4) break;
-      if (groupOf(high) === group) this.#addMember(i, main[2 * i], high);
+      if (groupOf(high) === group && !isPad(high)) this.#addMember(i, main[2 * i], high);
     }
     const alone = this.#members.length === before && end === first + 1;
     for (let at = first; at < end; at++) {

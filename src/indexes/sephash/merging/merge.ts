@@ -47,6 +47,7 @@ import {
   MAIN_HEADER_BYTES,
   type MainHeader,
   mainBytes,
+  marksAlone,
   parseFpTable,
   parseMainHeader,
   writeMain,
@@ -182,11 +183,13 @@ function checkHeader(
   { suffix, depth, slots, ...main }: MainHeader,
   own: number,
   current: Address,
+  marks: number,
 ): void {
   invariant(depth === own && suffix >>> depth === 0, 'a MainSegment is of another segment');
   invariant(slots === current, 'a MainSegment names another CurSegment');
   const { count, dropped, units } = main;
-  const isBounded = count >= 0 && dropped >= 0 && mainBytes(count + dropped) <= UNIT_BYTES * units;
+  const bytes = mainBytes(count + marks + dropped);
+  const isBounded = count >= 0 && dropped >= 0 && bytes <= UNIT_BYTES * units;
   invariant(isBounded, 'a MainSegment has more entries than its block');
 }
 
@@ -237,7 +240,7 @@ export class Merger {
     this.#hasMovedSlots = false;
     if (!(yield* this.#readHeads(view, low, high, slots))) return;
     const header = parseMainHeader(this.#main, 0);
-    checkHeader(header, depthOf(high), slots);
+    checkHeader(header, depthOf(high), slots, this.#table.geometry.marks);
     // The next MainSegment names no sibling, so the directory must know it first.
     yield* linkSibling(this.#table, header.suffix, header.depth, header.sibling);
     const old = yield* this.#readMain(mainOf(low, high), header);
@@ -274,15 +277,19 @@ export class Merger {
     return true;
   }
 
+  /** The entries, with the marks among them, and the dropped ones. */
   *#readMain(
     main: Address,
-    { count, dropped }: MainHeader,
+    { dropped, ...header }: MainHeader,
   ): Operation<{ entries: Int32Array; dropped: Int32Array }> {
-    const bytes = 8 * (count + dropped);
-    if (bytes > 0) {
-      this.#main.ensure(bytes);
-      yield this.#batch.clear().read(main + MAIN_HEADER_BYTES, bytes, this.#main, 0);
+    const { marks } = this.#table.geometry;
+    if (header.count + dropped === 0) {
+      return { entries: marksAlone(marks), dropped: new Int32Array(0) };
     }
+    const count = header.count + marks;
+    const bytes = 8 * (count + dropped);
+    this.#main.ensure(bytes);
+    yield this.#batch.clear().read(main + MAIN_HEADER_BYTES, bytes, this.#main, 0);
     const { i32 } = this.#main;
     return {
       entries: i32.subarray(0, 2 * count),
@@ -303,7 +310,8 @@ export class Merger {
     plan: MergePlan,
   ): Operation<{ won: boolean; splits: boolean }> {
     const canSplit = header.depth < this.#table.directory.maxDepth;
-    const splits = canSplit && plan.kept.length / 2 > this.#table.geometry.mainLimit;
+    const { mainLimit, marks } = this.#table.geometry;
+    const splits = canSplit && plan.kept.length / 2 - marks > mainLimit;
     const publish = (split: boolean) =>
       split
         ? this.#publishSplit(view, low, high, header, plan)
@@ -329,12 +337,13 @@ export class Merger {
     { kept, dropped }: MergePlan,
   ): Operation<boolean> {
     const { suffix, depth } = header;
-    const counts = { kept: kept.length / 2, dropped: dropped.length / 2 };
+    const { marks } = this.#table.geometry;
+    const counts = { kept: kept.length / 2 - marks, dropped: dropped.length / 2 };
     const { address: main, units, home } = yield* this.#place(mainOf(low, high), header, counts);
     const fresh = yield* this.#freshSlots(main, units, home);
     const slots = fresh === 0 ? header.slots : fresh;
     const fields = { suffix, depth, slots, sibling: 0, units, home };
-    const bytes = writeMain(this.#image, fields, kept, dropped);
+    const bytes = writeMain(this.#image, fields, kept, dropped, marks);
     invariant(bytes <= UNIT_BYTES * units, 'a MainSegment is longer than its block');
     const epoch = fresh === 0 ? nextEpoch(epochOf(high)) : nextOddEpoch(epochOf(high));
     const closes = !this.#table.geometry.hasRoom(units, counts.kept);

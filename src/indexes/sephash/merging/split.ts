@@ -4,19 +4,19 @@ import {
   type Batch,
   type Operation,
   Scratch,
+  setWord,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
-import { depthBitsFor, depthBitsOf, SPLITS_PER_ROUND, withDepthBits } from '../segments/entry.ts';
 import {
-  HEADER_BYTES,
-  HEADER_UNITS,
-  metaHigh,
-  metaLow,
-  nextOddEpoch,
-  writeHeader,
-} from '../segments/header.ts';
+  depthBitsFor,
+  depthBitsOf,
+  isPad,
+  SPLITS_PER_ROUND,
+  withDepthBits,
+} from '../segments/entry.ts';
+import { HEADER_BYTES, HEADER_UNITS, metaHigh, metaLow, nextOddEpoch } from '../segments/header.ts';
 import { allocateMain } from '../segments/main-blocks.ts';
-import { type MainHeader, writeMain } from '../segments/main-segment.ts';
+import { type MainHeader, withoutMarks, writeMain } from '../segments/main-segment.ts';
 import type { SepHashTable } from '../table.ts';
 import type { RecordKeys } from './record-keys.ts';
 
@@ -44,32 +44,45 @@ export class Halves {
   sibling: Address = 0;
   readonly header = new Scratch(HEADER_BYTES);
   readonly zeros: Scratch;
+  /** How many marks a MainSegment has. */
+  readonly marks: number;
 
   constructor(table: SepHashTable, keys: RecordKeys) {
     this.#table = table;
     this.#keys = keys;
+    this.marks = table.geometry.marks;
     this.zeros = new Scratch(table.geometry.slotsBytes);
   }
 
   /**
    * Divides entries by the bit of the hash that they carry for this split. After the last bit of a
-   * round all records are read for the next four (section 4.2.2).
+   * round all records are read for the next four (section 4.2.2). Each half gets all marks.
    */
   *divide(entries: Int32Array, depth: number): Operation<void> {
     const { depthBits } = this.#table.techniques;
     const refills = (depth + 1) % SPLITS_PER_ROUND === 0;
-    const hashes = refills || !depthBits ? yield* this.#keys.hashes(entries) : undefined;
+    const readsAll = refills || !depthBits;
+    const hashes = readsAll ? yield* this.#keys.hashes(withoutMarks(entries.slice())) : undefined;
     const parts: [Int32Array, Int32Array] = [
       new Int32Array(entries.length),
       new Int32Array(entries.length),
     ];
     const ends: [number, number] = [0, 0];
+    let met = 0;
     for (let at = 0; at < entries.length; at += 2) {
       let high = entries[at + 1];
-      const bit = hashes
-        ? (hashes[at >> 1] >>> depth) & 1
-        : (depthBitsOf(high) >>> (depth % SPLITS_PER_ROUND)) & 1;
-      if (hashes) high = withDepthBits(high, depthBitsFor(hashes[at >> 1], depth + 1));
+      if (isPad(high)) {
+        for (const side of [0, 1] as const) parts[side][ends[side] + 1] = high;
+        ends[0] += 2;
+        ends[1] += 2;
+        continue;
+      }
+      const hash = hashes?.[met++];
+      const bit =
+        hash === undefined
+          ? (depthBitsOf(high) >>> (depth % SPLITS_PER_ROUND)) & 1
+          : (hash >>> depth) & 1;
+      if (hash !== undefined) high = withDepthBits(high, depthBitsFor(hash, depth + 1));
       const side = bit as 0 | 1;
       parts[side][ends[side]++] = entries[at];
       parts[side][ends[side]++] = high;
@@ -82,7 +95,7 @@ export class Halves {
     const { allocator, catalog, geometry } = this.#table;
     try {
       for (const half of [this.low, this.high]) {
-        const counts = { kept: half.entries.length / 2, dropped: 0 };
+        const counts = { kept: half.entries.length / 2 - geometry.marks, dropped: 0 };
         const block = yield* allocateMain(this.#table, counts, forDeletion);
         half.main = block.address;
         half.units = block.units;
@@ -128,7 +141,7 @@ export function postHalves(
   { suffix, depth }: MainHeader,
   epoch: number,
 ): { low: number; high: number } {
-  const { low, high, header, zeros, sibling } = halves;
+  const { low, high, header, zeros, sibling, marks } = halves;
   const next = nextOddEpoch(epoch);
   // The old CurSegment's words would name records that both halves may retire.
   const areNew = low.slots > 0 && high.slots > 0 && low.slots !== high.slots && sibling > 0;
@@ -143,11 +156,11 @@ export function postHalves(
       units: half.units,
       home: 0,
     };
-    const bytes = writeMain(half.image, fields, half.entries, none);
+    const bytes = writeMain(half.image, fields, half.entries, none, marks);
     invariant(bytes <= UNIT_BYTES * half.units, 'a MainSegment is longer than its block');
     batch.write(half.main, bytes, half.image, 0).write(half.slots, zeros.u8.length, zeros, 0);
   }
-  writeHeader(header, high.main, depth + 1, next);
+  setWord(header, 0, metaLow(high.main), metaHigh(high.main, depth + 1, next));
   batch.write(sibling, HEADER_BYTES, header, 0);
   return { low: metaLow(low.main), high: metaHigh(low.main, depth + 1, next) };
 }

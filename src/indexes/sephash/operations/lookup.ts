@@ -56,7 +56,7 @@ export function gather(request: SepHashRequest, slots: number): number {
   const end = 2 * (rangeEnd - rangeStart);
   for (let word = 0; word < end; word += 2) {
     const high = i32[word + 1];
-    if (tagOf(high) === tag) add(request, i32[word], high);
+    if (tagOf(high) === tag && !isPad(high)) add(request, i32[word], high);
   }
   return request.candidates.count;
 }

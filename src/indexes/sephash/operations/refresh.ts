@@ -13,12 +13,16 @@ export function aim(table: SepHashTable, request: SepHashRequest): void {
   request.metaLow = view.metaLow;
   request.metaHigh = view.metaHigh;
   request.slots = view.slots;
+  request.marked = table.geometry.markedFingerprint(request.tag >>> 8);
 }
 
 /** Whether the caches know enough for an append. */
 export function aimForAppend(table: SepHashTable, request: SepHashRequest): boolean {
   aim(table, request);
-  return request.view.knowsSlots && request.view.owns(request.hash.h1);
+  const { view, marked } = request;
+  if (marked === 0) request.markPosition = 0;
+  else request.markPosition = view.cache?.isExact ? view.cache.start(marked) : -1;
+  return view.knowsSlots && view.owns(request.hash.h1);
 }
 
 /** Whether the caches know enough for a search; the range of entries to read is then set. */
@@ -26,9 +30,8 @@ export function aimForSearch(table: SepHashTable, request: SepHashRequest): bool
   aim(table, request);
   const { view, tag } = request;
   if (view.cache === undefined || !view.owns(request.hash.h1)) return false;
-  const fingerprint = tag >>> 8;
-  request.rangeStart = view.cache.start(fingerprint);
-  request.rangeEnd = view.cache.end(fingerprint);
+  request.rangeStart = view.cache.start(request.marked);
+  request.rangeEnd = view.cache.end(tag >>> 8);
   return true;
 }
 

@@ -32,15 +32,7 @@ import {
   tagOf,
   tombstoneHigh,
 } from '../segments/entry.ts';
-import {
-  bitWasSet,
-  canSetBit,
-  completeBit,
-  filterAt,
-  isFilterReliable,
-  postBit,
-  wantsBit,
-} from '../segments/filter.ts';
+import { findMark, locateMark, postEnds, postMark, setMark } from '../segments/filter.ts';
 import { versionAt } from '../segments/header.ts';
 import type { SepHashTable } from '../table.ts';
 import { firstEmpty, gather, postHeader, postRange, postSlots, readCandidates } from './lookup.ts';
@@ -241,7 +233,7 @@ const FULL = -2;
 /**
  * Append write (section 4.3): 2 round trips, without knowing whether the key is there.
  *
- *   D[WRITE record; READ window; READ header] -> D[CAS filter; CAS first empty entry]
+ *   D[WRITE record; READ window; READ header] -> D[WRITE mark; CAS first empty entry]
  *
  * The CAS succeeds only if the entry is still empty in the same epoch: a merge needs all entries
  * full, and no word comes back while a client may expect it (see docs/protocols/sephash.md). So all
@@ -305,6 +297,7 @@ function postWindow(
   const { windowStart, windowEnd, words } = request;
   const from = request.slots + 8 * windowStart;
   batch.read(from, 8 * (windowEnd - windowStart), words, SLOTS_AT + 8 * windowStart);
+  postEnds(table, request, batch);
   return postHeader(request, batch);
 }
 
@@ -312,7 +305,7 @@ function postWindow(
  * The first empty entry that was read, or the window's end, or STALE. A closed segment has none.
  */
 function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
-  if (!request.metaHolds() || !isFilterReliable(table, request)) return STALE;
+  if (!request.metaHolds()) return STALE;
   if (request.isShutOut) return table.geometry.slots;
   const slot = firstEmpty(request, request.windowStart, request.windowEnd);
   if (slot === request.windowStart && slot > 0) {
@@ -320,6 +313,7 @@ function emptyInWindow(table: SepHashTable, request: SepHashRequest): number {
     return STALE;
   }
   noteOffset(request, slot);
+  locateMark(table, request);
   return slot;
 }
 
@@ -365,11 +359,10 @@ export function* claim(
   low: number,
   high: number,
 ): Operation<number> {
-  // Without zero-wait writes the filter bit is set first, as in the paper's base version.
-  if (!table.techniques.zeroWait) yield* completeBit(table, request);
+  // Without zero-wait writes the mark is set first, as in the paper's base version.
+  if (!table.techniques.zeroWait) yield* setMark(request);
   const fate = yield* claimInTurn(table, request, slot, low, high);
   if (fate !== WON) return fate;
-  if (!request.bitStands) yield* completeBit(table, request);
   if (!table.techniques.append) yield* reread(table, request);
   if (slot + 1 === table.geometry.slots) yield* mergeOwn(table, request);
   return WON;
@@ -379,8 +372,7 @@ export function* claim(
  * Operations of one client take turns at the next entry of a segment. Over a network dozens are in
  * flight: each would try the same entry, one would win, and all others would try the next one.
  * Waiting operations learn without a round trip which entries the others fill: no full entry
- * changes before the next merge. A filter word learnt so may be out of date. Then its CAS fails, as
- * if another client had set a bit.
+ * changes before the next merge.
  */
 function* claimInTurn(
   table: SepHashTable,
@@ -391,11 +383,7 @@ function* claimInTurn(
 ): Operation<number> {
   const { view } = request;
   if (view.isFilling) yield* awaitTurn(request);
-  if (view.hasLearnt) {
-    if (adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
-    adoptLearnt(request, filterAt(request));
-  }
-  if (!maySwap(table, request)) return CHANGED;
+  if (view.hasLearnt && adoptLearnt(request, SLOTS_AT + 8 * slot)) return TAKEN;
   view.isFilling = true;
   try {
     yield postClaim(table, request, slot, low, high);
@@ -431,12 +419,6 @@ function learn({ view, words, metaLow, metaHigh }: SepHashRequest, at: number): 
   if (view.isAt(metaLow, metaHigh)) view.learnWord(at, lowHalf(words, at), highHalf(words, at));
 }
 
-/** Whether the filter's bit is set, or will be set by the doorbell of the entry. */
-function maySwap(table: SepHashTable, request: SepHashRequest): boolean {
-  if (!wantsBit(table, request)) return true;
-  return table.techniques.zeroWait && canSetBit(request);
-}
-
 function postClaim(
   table: SepHashTable,
   request: SepHashRequest,
@@ -447,7 +429,7 @@ function postClaim(
   const { words } = request;
   const batch = request.batch.clear();
   postRecord(table, request, batch, versionAt(request.epoch, slot));
-  request.setsBit = postBit(table, request, batch);
+  postMark(request, batch);
   copyWord(words, SLOTS_AT + 8 * slot, SWAP_AT);
   const isEmpty = signOf(highHalf(words, SWAP_AT)) !== request.sign;
   invariant(
@@ -459,18 +441,17 @@ function postClaim(
   return batch.cas(request.slots + 8 * slot, words, SWAP_AT);
 }
 
-/** Evaluates the claim's answer; `bitStands` then tells whether its filter bit is set. */
+/** Evaluates the claim's answer. */
 function noteClaim(request: SepHashRequest, slot: number): number {
   const { words } = request;
   const at = SLOTS_AT + 8 * slot;
   request.inDoubt = false;
-  request.bitStands = !request.setsBit || bitWasSet(request);
+  request.mark = 0;
   const won = swapped(words, SWAP_AT);
   copyWord(words, SWAP_AT + (won ? 8 : 16), at);
   const full = signOf(highHalf(words, at)) === request.sign;
   if (full) noteOffset(request, slot + 1);
   if (full) learn(request, at);
-  if (request.setsBit) learn(request, filterAt(request));
   if (!won) return full ? TAKEN : CHANGED;
   request.record.forgetBlock();
   return WON;
@@ -535,15 +516,9 @@ export function* survey(table: SepHashTable, request: SepHashRequest): Operation
       yield* table.retry(request, 'staleSegment', attempt);
       continue;
     }
-    if (!isFilterReliable(table, request)) {
-      yield* table.retry(request, 'filterUnclear', attempt);
-      continue;
-    }
+    findMark(table, request);
     request.emptySlot = firstEmpty(request, 0, table.geometry.slots);
     gather(request, request.emptySlot);
-    const present = yield* readCandidates(request);
-    // Other clients must see what this operation has seen, even if it ends here.
-    if (request.recent > 0 && wantsBit(table, request)) yield* completeBit(table, request);
-    return present;
+    return yield* readCandidates(request);
   }
 }

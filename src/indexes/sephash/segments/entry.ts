@@ -90,7 +90,7 @@ export function tombstoneHigh(high: number, sign: number): number {
 
 /**
  * A word that fills an entry of a CurSegment and says nothing, so that the segment can be merged
- * before writers have filled it. It is the only word of length 0. It contains the epoch, so that it
+ * before writers have filled it. No entry has its length of 0. It contains the epoch, so that it
  * differs from the pads of a later epoch of the same sign: a word that was read as empty must never
  * come back.
  */
@@ -104,6 +104,14 @@ export function padHigh(sign: number): number {
 
 export function isPad(high: number): boolean {
   return unitsOfEntry(high) === 0;
+}
+
+/**
+ * The high half of a mark among the entries of a MainSegment (filter.ts): a pad with the first
+ * fingerprint that the mark is for. Such a word sorts before all entries of that fingerprint.
+ */
+export function markHigh(fingerprint: number): number {
+  return fingerprint << 24;
 }
 
 /** Splits that the depth bits of an entry can decide (section 4.2.1, Figure 6). */

@@ -1,115 +1,88 @@
-import {
-  type Batch,
-  copyWord,
-  highHalf,
-  lowHalf,
-  type Operation,
-  swapped,
-} from '../../../verbs/index.ts';
-import { FILTER_SWAP_AT, HEADER_AT, type SepHashRequest } from '../request.ts';
+import { invariant } from '../../../errors.ts';
+import { type Batch, type Operation, setWord } from '../../../verbs/index.ts';
+import { ENDS_AT, MARK_AT, type SepHashRequest } from '../request.ts';
 import type { SepHashTable } from '../table.ts';
-import { addBit, BIT_CLEAR, BIT_SET, BIT_UNKNOWN, bitState, filterWordOf } from './header.ts';
+import { markHigh } from './entry.ts';
+import { FPTABLE, MAIN_HEADER_BYTES } from './main-segment.ts';
 
 /**
- * The fingerprint filter of a CurSegment (section 4.4.1): one bit for each fingerprint, so that a
- * search reads the CurSegment only if the bit is set. The paper sets it with a WRITE after the
- * operation has returned: a completed insertion could be missed, and two such WRITEs lose bits.
+ * The fingerprint filter of a CurSegment (section 4.4.1): a search reads the CurSegment only if an
+ * entry may have the key's fingerprint. The paper sets a bit by a WRITE after the operation has
+ * returned: a completed insertion could be missed, and two such WRITEs lose bits.
  *
- * Here a CAS sets the bit ahead of the CAS of the entry, in the same doorbell, unless it is set
- * already. When another bit of the word was set in between, the first CAS fails and the second may
- * succeed. Then the entry stands without its bit, and counts only once the bit is set. Its writer
- * sets the bit before it returns, and a client that acts on the entry sets it before that. All
- * entries that wait for the same bit begin to count together, in their order. A merge makes every
- * entry count.
+ * Here a fingerprint has a word of its own, its mark, in front of its entries in the MainSegment
+ * below. A search reads it along with them, and follows one rule: **no entry of the CurSegment has
+ * the fingerprint if its mark in the current MainSegment is 0.**
+ *
+ *   - An append writes 1 to the mark in the doorbell of its entry, ahead of the CAS. If the CAS
+ *     succeeds, the epoch is still that of the metadata which the append has read, and so is the
+ *     MainSegment that these name. So no entry stands without its mark.
+ *   - All appends write the same word, so none undoes another. One that fails or dies behind its
+ *     WRITE leaves a mark that makes searches read more.
+ *   - Nothing clears a mark. The next merge publishes another MainSegment, in a block that no
+ *     append has seen. A late WRITE changes the old one, whose block waits for the append's epoch.
+ *   - When compaction moves a MainSegment home, the epoch stays (compact.ts). The copy has all
+ *     marks set, because appends may still mark the one in the spare place.
  */
-export function postBit(table: SepHashTable, request: SepHashRequest, batch: Batch): boolean {
-  if (!wantsBit(table, request)) return false;
-  const { words, tag, epoch, view } = request;
-  const at = filterAt(request);
-  copyWord(words, at, FILTER_SWAP_AT);
-  addBit(words, at, FILTER_SWAP_AT + 8, tag >>> 8, epoch);
-  batch.cas(view.header + (at - HEADER_AT), words, FILTER_SWAP_AT);
-  return true;
-}
-
-/** Whether the key's bit must still be set, as far as the filter word that was read tells. */
-export function wantsBit(table: SepHashTable, request: SepHashRequest): boolean {
-  return table.techniques.filter && stateOf(request) !== BIT_SET;
-}
-
-/** Whether the CAS of `postBit` succeeded. Notes the word that is now in the header. */
-export function bitWasSet(request: SepHashRequest): boolean {
-  const { words } = request;
-  const at = filterAt(request);
-  const done = swapped(words, FILTER_SWAP_AT);
-  copyWord(words, done ? FILTER_SWAP_AT + 8 : FILTER_SWAP_AT + 16, at);
-  return done;
-}
-
-/** Sets the bit of an entry that stands without it. */
-export function* completeBit(table: SepHashTable, request: SepHashRequest): Operation<void> {
-  // Each failure means that another operation set one of 37 bits, or merged the segment.
-  for (let round = 0; round < 64; round++) {
-    // The word is of a later epoch: the entry has been merged.
-    if (!canSetBit(request)) return;
-    if (!postBit(table, request, request.batch.clear())) return;
-    yield request.batch;
-    if (bitWasSet(request)) return;
-  }
-}
-
-/**
- * Whether the filter word that was read can be relied on. A word of a seemingly later epoch was
- * read after a merge, or is so old that the epoch has wrapped. A second read tells: after a merge
- * the metadata have changed.
- */
-export function isFilterReliable(table: SepHashTable, request: SepHashRequest): boolean {
-  if (!table.techniques.filter) return true;
-  if (stateOf(request) !== BIT_UNKNOWN) return true;
-  if (isDoubted(request)) {
-    request.trusted = true;
-    return true;
-  }
-  doubt(request);
-  return false;
-}
-
-/** Remembers the filter word: reading it again will tell whether it is old. */
-export function doubt(request: SepHashRequest): void {
-  const at = filterAt(request);
-  request.doubtedEpoch = request.epoch;
-  request.doubtedLow = lowHalf(request.words, at);
-  request.doubtedHigh = highHalf(request.words, at);
-  request.trusted = false;
-}
-
-function isDoubted(request: SepHashRequest): boolean {
-  const { words, epoch, doubtedEpoch, doubtedLow, doubtedHigh } = request;
-  const at = filterAt(request);
-  if (doubtedEpoch !== epoch) return false;
-  return lowHalf(words, at) === doubtedLow && highHalf(words, at) === doubtedHigh;
-}
-
-/**
- * Whether the filter word may be replaced. One of a later epoch must not be: its bits would be
- * lost. A failed CAS may have returned such a word.
- */
-export function canSetBit(request: SepHashRequest): boolean {
-  return stateOf(request) !== BIT_UNKNOWN || (request.trusted && isDoubted(request));
-}
-
-/** Whether a search has to read the CurSegment. */
 export function mayHaveRecent(request: SepHashRequest): boolean {
-  return stateOf(request) !== BIT_CLEAR;
+  return request.range.i32[2 * markInRange(request)] !== 0;
 }
 
-function stateOf(request: SepHashRequest): number {
-  const { words, tag, epoch } = request;
-  const at = filterAt(request);
-  return bitState(lowHalf(words, at), highHalf(words, at), tag >>> 8, epoch);
+/** Where the mark is among the entries that were read of the MainSegment. */
+function markInRange({ range, rangeStart, rangeEnd, marked }: SepHashRequest): number {
+  const { i32 } = range;
+  const high = markHigh(marked);
+  for (let i = 0; i < rangeEnd - rangeStart; i++) if (i32[2 * i + 1] === high) return i;
+  return invariant(false, `a MainSegment without a mark for fingerprint ${marked}`) as never;
 }
 
-/** Offset in a request of its key's filter word. */
-export function filterAt({ tag }: SepHashRequest): number {
-  return HEADER_AT + filterWordOf(tag >>> 8);
+/** Notes which mark `postMark` must set, after a READ of the MainSegment's entries. */
+export function findMark({ techniques }: SepHashTable, request: SepHashRequest): void {
+  request.mark = 0;
+  if (!techniques.filter) return;
+  const at = markInRange(request);
+  if (request.range.i32[2 * at] === 0) noteMark(request, request.rangeStart + at);
+}
+
+/**
+ * Adds the READ that tells an append where its mark is, unless the client's FPTable does: behind
+ * the entries of the fingerprint before.
+ */
+export function postEnds(
+  { techniques }: SepHashTable,
+  request: SepHashRequest,
+  batch: Batch,
+): void {
+  if (!techniques.filter || request.markPosition >= 0) return;
+  const at = FPTABLE + 2 * (request.marked - 1);
+  batch.read(request.main + at - (at % 8), 8, request.words, ENDS_AT);
+}
+
+/** Notes which mark `postMark` must set, after a doorbell with `postEnds`. */
+export function locateMark({ techniques }: SepHashTable, request: SepHashRequest): void {
+  request.mark = 0;
+  if (!techniques.filter) return;
+  if (request.markPosition < 0) {
+    const at = ENDS_AT + ((2 * (request.marked - 1)) % 8);
+    request.markPosition = request.words.u8[at] + 256 * request.words.u8[at + 1];
+  }
+  noteMark(request, request.markPosition);
+}
+
+function noteMark(request: SepHashRequest, position: number): void {
+  request.mark = request.main + MAIN_HEADER_BYTES + 8 * position;
+}
+
+/** Adds the WRITE that sets the mark, unless it is known to be set. */
+export function postMark({ mark, marked, words }: SepHashRequest, batch: Batch): Batch {
+  if (mark === 0) return batch;
+  setWord(words, MARK_AT, 1, markHigh(marked));
+  return batch.write(mark, 8, words, MARK_AT);
+}
+
+/** Sets the mark in a round trip of its own. */
+export function* setMark(request: SepHashRequest): Operation<void> {
+  if (request.mark === 0) return;
+  yield postMark(request, request.batch.clear());
+  request.mark = 0;
 }

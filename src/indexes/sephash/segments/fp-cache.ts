@@ -7,6 +7,8 @@ import { FINGERPRINTS } from './main-segment.ts';
  */
 export interface FpCache {
   readonly bytes: number;
+  /** Whether the range has no other entries. */
+  readonly isExact: boolean;
   start(fingerprint: number): number;
   end(fingerprint: number): number;
 }
@@ -14,6 +16,7 @@ export interface FpCache {
 /** No cache: a search reads all entries. */
 export class WholeMain implements FpCache {
   readonly bytes = 0;
+  readonly isExact = false;
   readonly #count: number;
 
   constructor(count: number) {
@@ -31,6 +34,7 @@ export class WholeMain implements FpCache {
 
 /** The FPTable itself. */
 export class FpTable implements FpCache {
+  readonly isExact = true;
   readonly #ends: Uint16Array;
 
   constructor(ends: Uint16Array) {
@@ -60,6 +64,7 @@ const TOLERANCE_MIN = 8;
  * within the tolerance, so a range of one average and two tolerances is never too short.
  */
 export class RecordPoints implements FpCache {
+  readonly isExact = false;
   readonly #count: number;
   readonly #average: number;
   readonly #tolerance: number;

@@ -1,11 +1,10 @@
-import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../../verbs/index.ts';
+import { type Address, UNIT_BYTES } from '../../../verbs/index.ts';
 
 /**
- * A segment's header is one line, at one address for ever; the directory points to it.
+ * A segment's header is one word, at one address for ever, and has a line of its own; the directory
+ * points to it. It is changed by CAS only.
  *
- *    0  metadata: MainSegment 35 (64-byte units) | closed 1 | epoch 23 | local depth 5, changed by
- *       CAS only
- *    8  7 filter words: 37 bits for fingerprints | the epoch that they are of
+ *    metadata: MainSegment 35 (64-byte units) | closed 1 | epoch 23 | local depth 5
  *
  * The epoch counts the merges of the segment; its lowest bit is the sign. Every merge installs a
  * MainSegment in a new block, so while an operation runs the word never comes back, and an equal
@@ -14,9 +13,8 @@ import { type Address, type Scratch, setWord, UNIT_BYTES } from '../../../verbs/
  * A closed segment takes deletions only, because its MainSegment's block has no room for more keys:
  * see compact.ts. It is closed or open for a whole epoch.
  */
-export const HEADER_BYTES = 64;
+export const HEADER_BYTES = 8;
 export const HEADER_UNITS = 1;
-export const FILTER_WORDS = 7;
 
 export const EPOCH_VALUES = 2 ** 23;
 const EPOCH_MASK = EPOCH_VALUES - 1;
@@ -71,47 +69,6 @@ export function nextEpoch(epoch: number): number {
 /** The next epoch of sign 1, for new CurSegments: their zeros are then empty entries. */
 export function nextOddEpoch(epoch: number): number {
   return ((epoch + 1) | 1) & EPOCH_MASK;
-}
-
-/** Offset in the header of the filter word for a fingerprint. */
-export function filterWordOf(fingerprint: number): number {
-  return 8 + 8 * (fingerprint % FILTER_WORDS);
-}
-
-/** What a filter word says about a fingerprint in an epoch. */
-export const BIT_CLEAR = 0;
-export const BIT_SET = 1;
-/** The word is of a later epoch than the metadata that it was read with, or very old. */
-export const BIT_UNKNOWN = 2;
-
-/** A filter word of an earlier epoch is empty: turning the sign over empties the filter too. */
-export function bitState(low: number, high: number, fingerprint: number, epoch: number): number {
-  const age = (epoch - (high >>> EPOCH_SHIFT)) & EPOCH_MASK;
-  if (age !== 0) return age < EPOCH_VALUES / 2 ? BIT_CLEAR : BIT_UNKNOWN;
-  const bit = Math.floor(fingerprint / FILTER_WORDS);
-  return bit < 32 ? (low >>> bit) & 1 : (high >>> (bit - 32)) & 1;
-}
-
-/** Copies the filter word at `from` to `to`, with the fingerprint's bit set. */
-export function addBit(
-  { i32 }: Scratch,
-  from: number,
-  to: number,
-  fingerprint: number,
-  epoch: number,
-): void {
-  const high = i32[(from >> 2) + 1];
-  const current = high >>> EPOCH_SHIFT === epoch;
-  const bit = Math.floor(fingerprint / FILTER_WORDS);
-  const low = (current ? i32[from >> 2] : 0) | (bit < 32 ? 1 << bit : 0);
-  i32[to >> 2] = low;
-  i32[(to >> 2) + 1] = (current ? high : epoch << EPOCH_SHIFT) | (bit < 32 ? 0 : 1 << (bit - 32));
-}
-
-/** The image of a new segment's header, with an empty filter. */
-export function writeHeader(image: Scratch, main: Address, depth: number, epoch: number): void {
-  setWord(image, 0, metaLow(main), metaHigh(main, depth, epoch));
-  for (let i = 0; i < FILTER_WORDS; i++) setWord(image, 8 + 8 * i, 0, epoch << EPOCH_SHIFT);
 }
 
 /**

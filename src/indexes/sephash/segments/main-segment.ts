@@ -1,3 +1,4 @@
+import { invariant } from '../../../errors.ts';
 import { BLOCK_UNITS_MAX } from '../../../pool/layout.ts';
 import {
   type Address,
@@ -6,10 +7,10 @@ import {
   UNIT_BYTES,
   writeInteger,
 } from '../../../verbs/index.ts';
-import { fingerprintOf } from './entry.ts';
+import { fingerprintOf, isPad, markHigh } from './entry.ts';
 
 /**
- * A MainSegment is written once and never changed; every merge writes another one.
+ * Every merge writes a new MainSegment.
  *
  *    0  entries 32 | dropped 32
  *    8  suffix 32 | local depth 32
@@ -18,8 +19,11 @@ import { fingerprintOf } from './entry.ts';
  *   32  size class of its block, which may be larger than necessary
  *   40  its block, while compact.ts keeps the MainSegment in the index's spare place; else 0
  *   64  FPTable: for each fingerprint where its entries end, 256 x 16 bits
- *  576  entries, sorted by fingerprint
+ *  576  entries, sorted by fingerprint, and marks among them (filter.ts): a mark precedes the
+ *       entries of its fingerprints
  *       entries that this merge dropped: the next merge retires their records
+ *
+ * Only marks change. The FPTable's positions count them; the number of entries does not.
  */
 const COUNT = 0;
 const DROPPED = 4;
@@ -29,13 +33,14 @@ const SLOTS = 16;
 const SIBLING = 24;
 const UNITS = 32;
 const HOME = 40;
-const FPTABLE = 64;
+export const FPTABLE = 64;
 export const FINGERPRINTS = 256;
 export const MAIN_HEADER_BYTES = FPTABLE + 2 * FINGERPRINTS;
 /** What a client reads of a MainSegment if it caches no FPTables. */
 export const MAIN_LINE_BYTES = FPTABLE;
 
 export interface MainHeader {
+  /** Entries, without the marks among them. */
   count: number;
   dropped: number;
   suffix: number;
@@ -79,19 +84,20 @@ export function fpTableIn({ u8 }: Scratch, at: number): Uint16Array {
 
 /**
  * Fills a scratch with the image of a MainSegment; returns its size in bytes. Entries are pairs of
- * 32-bit halves (low, high, low, high …), sorted by fingerprint.
+ * 32-bit halves (low, high, low, high …), sorted by fingerprint, with so many marks among them.
  */
 export function writeMain(
   image: Scratch,
   header: Omit<MainHeader, 'count' | 'dropped'>,
   entries: Int32Array,
   dropped: Int32Array,
+  marks: number,
 ): number {
   const bytes = mainBytes((entries.length + dropped.length) / 2);
   image.ensure(bytes);
   image.u8.fill(0, 0, MAIN_HEADER_BYTES);
   const { i32 } = image;
-  i32[COUNT >> 2] = entries.length / 2;
+  i32[COUNT >> 2] = entries.length / 2 - marks;
   i32[DROPPED >> 2] = dropped.length / 2;
   i32[SUFFIX >> 2] = header.suffix;
   i32[DEPTH >> 2] = header.depth;
@@ -107,7 +113,42 @@ export function writeMain(
   }
   i32.set(entries, MAIN_HEADER_BYTES >> 2);
   i32.set(dropped, (MAIN_HEADER_BYTES >> 2) + entries.length);
+  setMarks(image, marks, 0);
   return bytes;
+}
+
+/** Gives all marks in the image of a MainSegment this value. */
+export function setMarks(image: Scratch, marks: number, value: number): void {
+  const ends = fpTableIn(image, 0);
+  for (let mark = 0; mark < marks; mark++) {
+    const fingerprint = (FINGERPRINTS / marks) * mark;
+    const position = fingerprint === 0 ? 0 : ends[fingerprint - 1];
+    invariant(
+      image.i32[(MAIN_HEADER_BYTES >> 2) + 2 * position + 1] === markHigh(fingerprint),
+      'a MainSegment lacks a mark',
+    );
+    image.i32[(MAIN_HEADER_BYTES >> 2) + 2 * position] = value;
+  }
+}
+
+/** Removes the marks among entries by moving the entries up. */
+export function withoutMarks(entries: Int32Array): Int32Array {
+  let to = 0;
+  for (let at = 0; at < entries.length; at += 2) {
+    if (isPad(entries[at + 1])) continue;
+    entries[to++] = entries[at];
+    entries[to++] = entries[at + 1];
+  }
+  return entries.subarray(0, to);
+}
+
+/** The entries of an empty MainSegment: its marks. */
+export function marksAlone(marks: number): Int32Array {
+  const words = new Int32Array(2 * marks);
+  for (let mark = 0; mark < marks; mark++) {
+    words[2 * mark + 1] = markHigh((FINGERPRINTS / marks) * mark);
+  }
+  return words;
 }
 
 /** Where the entries up to this fingerprint end, searched for from a guess. */
@@ -123,11 +164,12 @@ export function writeHome(image: Scratch, home: Address): void {
   writeInteger(image, HOME, home);
 }
 
+/** Bytes of a MainSegment of so many entries and marks. */
 export function mainBytes(entries: number): number {
   return MAIN_HEADER_BYTES + 8 * entries;
 }
 
-/** How many entries fit in a MainSegment of this size. */
+/** How many entries and marks fit in a MainSegment of this size. */
 export function mainEntries(bytes: number): number {
   return Math.floor((bytes - MAIN_HEADER_BYTES) / 8);
 }

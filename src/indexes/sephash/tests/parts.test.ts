@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Prng } from '../../../random/prng.ts';
 import { CONTINUATION_UNITS } from '../../../records/layout.ts';
-import { Scratch, setWord } from '../../../verbs/index.ts';
+import { Scratch } from '../../../verbs/index.ts';
 import { SepHashGeometry, sepHashShape } from '../geometry.ts';
 import {
   depthBitsFor,
@@ -21,16 +21,9 @@ import {
 } from '../segments/entry.ts';
 import { FpTable, RecordPoints, WholeMain } from '../segments/fp-cache.ts';
 import {
-  addBit,
-  BIT_CLEAR,
-  BIT_SET,
-  BIT_UNKNOWN,
-  bitState,
   depthOf,
   EPOCH_VALUES,
   epochOf,
-  FILTER_WORDS,
-  filterWordOf,
   isClosed,
   mainOf,
   metaHigh,
@@ -42,13 +35,18 @@ import {
 } from '../segments/header.ts';
 import {
   FINGERPRINTS,
+  fpTableIn,
   MAIN_HEADER_BYTES,
   mainBytes,
+  marksAlone,
   parseFpTable,
   parseMainHeader,
+  setMarks,
+  withoutMarks,
   writeMain,
 } from '../segments/main-segment.ts';
 
+const NO_TAG = { tag: 0, depthBits: 0, sign: 0 };
 const ADDRESSES = [64, 2 ** 31 - 64, 2 ** 32, 1023 * 2 ** 31 + 640, 2 ** 42 - 64];
 /** A pool has at most 2^35 units. */
 const MAINS = ADDRESSES.map((address) => Math.min(address, 2 ** 41 - 64));
@@ -110,27 +108,6 @@ test('metadata keep pointer, depth, epoch and whether it is closed, and the epoc
   assert.ok(versionAt(EPOCH_VALUES - 1, 255) < 2 ** 31);
 });
 
-test('every fingerprint has a bit of its own, which counts in its epoch only', () => {
-  const header = new Scratch(64);
-  const epoch = 77;
-  const state = (fp: number, at: number) => {
-    const word = filterWordOf(fp) >> 2;
-    return bitState(header.i32[word], header.i32[word + 1], fp, at);
-  };
-  for (let i = 0; i < FILTER_WORDS; i++) setWord(header, 8 + 8 * i, -1, 0);
-  for (let fp = 0; fp < FINGERPRINTS; fp++) {
-    for (let other = 0; other < FINGERPRINTS; other++) {
-      assert.equal(state(other, epoch), other < fp ? BIT_SET : BIT_CLEAR, `${other} of ${fp}`);
-    }
-    addBit(header, filterWordOf(fp), filterWordOf(fp), fp, epoch);
-  }
-  for (let fp = 0; fp < FINGERPRINTS; fp++) {
-    assert.equal(state(fp, epoch + 1), BIT_CLEAR);
-    assert.equal(state(fp, epoch - 1), BIT_UNKNOWN);
-    assert.equal(state(fp, (epoch + 2 ** 22) % EPOCH_VALUES), BIT_UNKNOWN);
-  }
-});
-
 /** Entries sorted by fingerprint, from a distribution of fingerprints. */
 function sortedEntries(count: number, fingerprint: (prng: Prng) => number): Int32Array {
   const prng = Prng.fromSeed(count + 1);
@@ -153,7 +130,7 @@ for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
       const entries = sortedEntries(count, fingerprint);
       const image = new Scratch(64);
       const fields = { suffix: 5, depth: 3, slots: 64 * 77, sibling: 2 ** 40, units: 33, home: 0 };
-      const bytes = writeMain(image, fields, entries, new Int32Array(4));
+      const bytes = writeMain(image, fields, entries, new Int32Array(4), 0);
       assert.equal(bytes, mainBytes(count + 2));
       assert.deepEqual(parseMainHeader(image, 0), { ...fields, count, dropped: 2 });
       const ends = parseFpTable(image, 0);
@@ -176,6 +153,40 @@ for (const [name, fingerprint] of Object.entries(DISTRIBUTIONS)) {
   });
 }
 
+test('a MainSegment has its marks in front of the entries of their fingerprints', () => {
+  const image = new Scratch(64);
+  const fields = { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33, home: 0 };
+  for (const marks of [4, 64, 256]) {
+    // Entries of one unit; the first fingerprints of some marks have none.
+    const entries = sortedEntries(300, DISTRIBUTIONS.skewed);
+    for (let at = 1; at < entries.length; at += 2) entries[at] |= entryHigh(0, 1, NO_TAG);
+    const set = marksAlone(marks).map((word, i) => (i % 2 === 0 ? 1 : word));
+    const words = [...pairs(set), ...pairs(entries)].sort(([, a], [, b]) => (a >>> 0) - (b >>> 0));
+    const nothing = new Int32Array(0);
+    const bytes = writeMain(image, fields, Int32Array.from(words.flat()), nothing, marks);
+    assert.equal(bytes, mainBytes(300 + marks));
+    assert.equal(parseMainHeader(image, 0).count, 300);
+    const ends = fpTableIn(image, 0);
+    for (const value of [0, 1]) {
+      if (value === 1) setMarks(image, marks, 1);
+      for (let mark = 0; mark < marks; mark++) {
+        const fingerprint = (256 / marks) * mark;
+        const at = MAIN_HEADER_BYTES + 8 * (fingerprint === 0 ? 0 : ends[fingerprint - 1]);
+        assert.deepEqual(
+          [image.i32[at >> 2], image.i32[(at >> 2) + 1]],
+          [value, fingerprint << 24],
+        );
+      }
+    }
+    const all = image.i32.subarray(MAIN_HEADER_BYTES >> 2, bytes >> 2);
+    assert.deepEqual([...withoutMarks(all)], [...entries]);
+  }
+});
+
+function pairs(words: Int32Array): [number, number][] {
+  return Array.from({ length: words.length / 2 }, (_, i) => [words[2 * i], words[2 * i + 1]]);
+}
+
 test('record points take a fraction of the table when fingerprints are spread evenly', () => {
   const image = new Scratch(64);
   const entries = sortedEntries(8192, DISTRIBUTIONS.uniform);
@@ -184,6 +195,7 @@ test('record points take a fraction of the table when fingerprints are spread ev
     { suffix: 0, depth: 0, slots: 64, sibling: 0, units: 33, home: 0 },
     entries,
     new Int32Array(0),
+    0,
   );
   const ends = parseFpTable(image, 0);
   const points = new RecordPoints(ends);
@@ -206,10 +218,12 @@ test('table blocks have sizes that records do not have, and fit what they hold',
       for (let entries = 0; entries <= most; entries++) {
         const kept = Math.max(0, entries - geometry.slots);
         const units = geometry.mainUnits(kept, entries - kept);
-        assert.ok(mainBytes(entries) <= 64 * units);
+        assert.ok(mainBytes(entries + geometry.marks) <= 64 * units);
         assert.ok(geometry.tableUnits.includes(units));
       }
       assert.ok(geometry.mainSizes.unitsFor(most) <= 4095);
+      const marks = Array.from({ length: 256 }, (_, fingerprint) => geometry.hasMark(fingerprint));
+      assert.equal(marks.filter((has) => has).length, geometry.marks);
     }
   }
 });

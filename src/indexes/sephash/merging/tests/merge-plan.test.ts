@@ -13,6 +13,7 @@ import {
   tombstoneHigh,
   withoutSign,
 } from '../../segments/entry.ts';
+import { marksAlone } from '../../segments/main-segment.ts';
 import { type MergePlan, MergePlanner } from '../merge-plan.ts';
 import { RecordKeys } from '../record-keys.ts';
 
@@ -131,6 +132,27 @@ test('a plan keeps the newest entry of every key, and drops each other record on
     const plan = records.run(planner.plan(packed(main), packed(current)));
     assertPlan(plan, main, current);
   }
+});
+
+test('a plan keeps the marks in front of the entries of their fingerprints', () => {
+  const records = new Records();
+  const planner = new MergePlanner(new RecordKeys(7));
+  const marks = [...marksAlone(256)];
+  // Fingerprints that sort like the mark of theirs: nothing may take that for an entry.
+  const fresh = [0, 5, 255].map((fingerprint) => {
+    const fields = { tag: fingerprint << 8, depthBits: 0, sign: 1 };
+    const record = records.add(fingerprint);
+    return { low: entryLow(record), high: entryHigh(record, 16, fields) };
+  });
+  const current = Int32Array.from(fresh.flatMap(({ low, high }) => [low, high]));
+  const { kept, dropped } = records.run(planner.plan(Int32Array.from(marks), current));
+  const expected = marks.slice();
+  for (const { low, high } of fresh.toReversed()) {
+    expected.splice(2 * (high >>> 24) + 2, 0, low, withoutSign(high));
+  }
+  assert.deepEqual([...kept], expected);
+  assert.equal(dropped.length, 0);
+  assert.equal(records.reads, 0);
 });
 
 test('a plan reads no record to know that a tombstone deletes the record that it names', () => {

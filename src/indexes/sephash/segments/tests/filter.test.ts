@@ -4,17 +4,15 @@ import {
   advance,
   type ByHand,
   foundText,
+  kindsOf,
   requestFor,
   sepHashByHand,
   traced,
 } from '../../../../store/tests/support/by-hand.ts';
 import type { Scope } from '../../../../store/tests/support/pools.ts';
-import { Batch, type Operation, setWord } from '../../../../verbs/index.ts';
-import { ALWAYS, IF_ABSENT, IF_PRESENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
-import { HEADER_AT } from '../../request.ts';
+import type { Batch, Operation } from '../../../../verbs/index.ts';
+import { ALWAYS, EXCHANGE, IF_ABSENT, INSERTED, REFUSED, STORED } from '../../../contract.ts';
 import type { SepHashIndex } from '../../sephash.ts';
-import { canSetBit, completeBit, isFilterReliable } from '../filter.ts';
-import { filterWordOf, HEADER_BYTES, metaHigh } from '../header.ts';
 
 type Client = ByHand<SepHashIndex>;
 
@@ -32,15 +30,6 @@ function clients(scope: Scope, count: number): Client[] {
   return [first, ...others];
 }
 
-/** Two keys with different fingerprints in one word of the filter. */
-function keysOfOneWord(client: Client): [string, string] {
-  const print = (key: string) => (requestFor(client, key).hash.h2 >>> 8) & 0xff;
-  for (let i = 1; ; i++) {
-    const [a, b] = [print('k0'), print(`k${i}`)];
-    if (a !== b && filterWordOf(a) === filterWordOf(b)) return ['k0', `k${i}`];
-  }
-}
-
 function get(client: Client, key: string): string | undefined {
   const request = requestFor(client, key);
   return client.pool.run(client.index.search(request)) ? foundText(request) : undefined;
@@ -51,98 +40,86 @@ function finish({ pool }: Client, operation: Operation<unknown>, batch: Batch): 
   return pool.run(operation);
 }
 
-/**
- * An insertion of k0 whose entry stands without its filter bit: another client has set another bit
- * of the word in between and gone no further.
- */
-function entryWithoutBit(scope: Scope) {
-  const [writer, hindrance, other] = clients(scope, 3);
-  const [key, neighbour] = keysOfOneWord(writer);
-  const writing = writer.index.write(requestFor(writer, key, 'v'), ALWAYS);
-  const claim = advance(writer.pool.fabric, writing, 1);
-  const hindering = hindrance.index.write(requestFor(hindrance, neighbour, 'n'), ALWAYS);
-  const half = advance(hindrance.pool.fabric, hindering, 1);
-  half.length = 1;
-  hindrance.pool.fabric.execute(half);
-  writer.pool.fabric.execute(claim);
-  return { writer, writing, other, key };
+function put({ pool, index }: Client, key: string, value = 'v'): unknown {
+  return pool.run(index.write(requestFor({ index }, key, value), ALWAYS));
 }
 
-test('an entry without its filter bit counts from when its writer sets it', (t) => {
-  const { writer, writing, other, key } = entryWithoutBit(t);
-  assert.equal(get(other, key), undefined);
-  assert.equal(writer.pool.run(writing), STORED);
-  assert.equal(get(other, key), 'v');
-});
+/** Puts other keys until the segment has been merged. */
+function merge(client: Client): void {
+  const before = client.index.table.merges;
+  for (let i = 0; client.index.table.merges === before; i++) put(client, `${before} ${i}`);
+}
 
-test('who has been told of an entry without its bit finds it from then on', (t) => {
-  for (const [condition, expected] of [
-    [IF_ABSENT, REFUSED],
-    [IF_PRESENT, 2],
-  ] as const) {
-    const { other, key } = entryWithoutBit(t);
-    const outcome = other.pool.run(other.index.write(requestFor(other, key, 'w'), condition));
-    assert.equal(outcome, expected);
-    assert.equal(get(other, key), condition === IF_ABSENT ? 'v' : 'w');
-  }
-  const { other, key } = entryWithoutBit(t);
-  assert.equal(other.pool.run(other.index.remove(requestFor(other, key))), true);
-  assert.equal(get(other, key), undefined);
-});
+/** The round trips of a search, and whether it has found the key. */
+function search({ pool, index }: Client, key: string): { trips: string[]; value: boolean } {
+  return traced(pool.fabric, index.search(requestFor({ index }, key)));
+}
 
-test('a filter word of a later epoch is never replaced', (t) => {
-  const [client] = clients(t, 1);
-  const { index, pool } = client;
-  const request = requestFor(client, 'k');
-  request.begin();
-  request.view = index.table.viewAt(index.table.directory.lookup(request.hash.h1));
-  const at = HEADER_AT + filterWordOf(request.tag >>> 8);
-  const epoch = 7;
-  request.metaHigh = metaHigh(64, 0, epoch);
-  // As it was read in one READ with the metadata, or as a CAS that failed has found it.
-  setWord(request.words, at, 0, metaHigh(0, 0, epoch + 1));
-  assert.equal(canSetBit(request), false);
-  assert.deepEqual(traced(pool.fabric, completeBit(index.table, request)).trips, []);
-  // Seen again with the same metadata it must be millions of merges old.
-  assert.equal(isFilterReliable(index.table, request), false);
-  assert.equal(canSetBit(request), false);
-  assert.equal(isFilterReliable(index.table, request), true);
-  assert.equal(canSetBit(request), true);
-  setWord(request.words, at, 1, metaHigh(0, 0, epoch + 1));
-  assert.equal(canSetBit(request), false, 'another word, as late as that');
-});
+/** A put of the key that stands behind the WRITE of its mark, ahead of the CAS of its entry. */
+function markedOnly(client: Client, key: string) {
+  const { pool, index } = client;
+  const writing = index.write(requestFor(client, key, 'v'), ALWAYS);
+  const claim = advance(pool.fabric, writing, 1);
+  assert.match(kindsOf(claim), /WRITE CAS$/);
+  claim.length--;
+  pool.fabric.execute(claim);
+  claim.length++;
+  return { writing, claim };
+}
 
-test('a search whose header is of two epochs does not take the later filter for its own', (t) => {
+test('the mark comes ahead of its entry: the entry never stands without it', (t) => {
   const [writer, reader] = clients(t, 2);
-  const [key, neighbour] = keysOfOneWord(writer);
-  const put = (name: string) =>
-    writer.pool.run(writer.index.write(requestFor(writer, name, 'v'), ALWAYS));
-  put(key);
-  const request = requestFor(reader, key);
-  const searching = reader.index.search(request);
-  const first = advance(reader.pool.fabric, searching, 0);
-  reader.pool.fabric.execute(first);
-  // Now the key is in the MainSegment, and its filter word has nothing but the neighbour's bit.
-  for (let i = 0; writer.index.table.merges === 0; i++) put(`other ${i}`);
-  put(neighbour);
-  // The words of one READ may be of different times: the metadata, then these.
-  const { header } = request.view;
-  const late = new Batch().read(header + 8, HEADER_BYTES - 8, request.words, HEADER_AT + 8);
-  reader.pool.fabric.execute(late);
-  assert.ok(reader.pool.run(searching));
-  assert.equal(foundText(request), 'v');
+  assert.deepEqual(search(reader, 'k'), { trips: ['READ READ'], value: false });
+  const { writing, claim } = markedOnly(writer, 'k');
+  assert.deepEqual(search(reader, 'k'), { trips: ['READ READ', 'READ READ'], value: false });
+  assert.equal(finish(writer, writing, claim), STORED);
+  const trips = ['READ READ', 'READ READ', 'READ'];
+  assert.deepEqual(search(reader, 'k'), { trips, value: true });
 });
 
-test('a merge, a count and a walk let an entry count whose writer has died', (t) => {
-  const merged = entryWithoutBit(t);
-  for (let i = 0; merged.other.index.table.merges === 0; i++) {
-    const write = merged.other.index.write(requestFor(merged.other, `other ${i}`, ''), ALWAYS);
-    merged.other.pool.run(write);
+test('a mark without an entry makes searches read the CurSegment until the next merge', (t) => {
+  const [dead, other] = clients(t, 2);
+  markedOnly(dead, 'k');
+  assert.equal(search(other, 'k').trips.length, 2);
+  merge(other);
+  put(other, 'k');
+  merge(other);
+  assert.deepEqual(search(other, 'k'), { trips: ['READ READ', 'READ'], value: true });
+});
+
+test('a WRITE that is later than a merge changes only the old MainSegment', (t) => {
+  const [late, other] = clients(t, 2);
+  // The client stays in its epoch while its operation is under way.
+  late.pool.enter();
+  t.after(() => late.pool.exit());
+  put(other, 'k');
+  const { writing, claim } = markedOnly(late, 'k');
+  merge(other);
+  assert.deepEqual(search(other, 'k'), { trips: ['READ READ', 'READ'], value: true });
+  assert.equal(finish(late, writing, claim), STORED);
+  assert.equal(search(other, 'k').trips.length, 3);
+});
+
+test('a conditional write that has read a mark does not write it again', (t) => {
+  const [client] = clients(t, 1);
+  const { pool, index } = client;
+  const write = (key: string) =>
+    traced(pool.fabric, index.write(requestFor(client, key, 'w'), EXCHANGE)).trips;
+  assert.deepEqual(write('k'), ['WRITE READ READ READ', 'WRITE CAS']);
+  assert.deepEqual(write('k'), ['WRITE READ READ READ', 'READ', 'CAS']);
+});
+
+test('an append without an FPTable reads where its mark is', (t) => {
+  const [client, other] = clients(t, 2);
+  let reads = 0;
+  for (let i = 0; i < 40; i++) {
+    merge(other);
+    const request = requestFor(client, `key ${i}`, 'v');
+    const { trips } = traced(client.pool.fabric, client.index.write(request, ALWAYS));
+    if (trips.some((verbs) => verbs.endsWith('READ READ READ'))) reads++;
+    assert.equal(get(other, `key ${i}`), 'v');
   }
-  assert.equal(get(merged.other, merged.key), 'v');
-  const counted = entryWithoutBit(t);
-  assert.equal(counted.other.pool.run(counted.other.index.shape()).records, 1);
-  assert.equal(get(counted.other, counted.key), 'v');
+  assert.ok(reads > 5, `${reads} READs`);
 });
 
 test('of two insertions of an absent key the one with the earlier entry wins', (t) => {
