@@ -62,7 +62,8 @@ export function tlsFrom(
 ): { cert: string; key: string } | undefined {
   if (cert === undefined && key === undefined) return undefined;
   if (cert === undefined || key === undefined) {
-    throw new UsageError('--tls-cert and --tls-key belong together');
+    const both = '--tls-cert cert.pem --tls-key key.pem';
+    throw new UsageError(`--tls-cert and --tls-key belong together, such as ${both}`);
   }
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -146,8 +146,8 @@ const NOT_QUEUED = words('exec discard multi watch quit reset');
 const OF_SUBSCRIBERS = words('ping subscribe unsubscribe psubscribe punsubscribe quit reset');
 
 /**
- * Decides on a command of a connection that is not in its plain state: runs it (true), queues it
- * and replies (false), or throws a ReplyError because it is not allowed.
+ * Returns whether to run a command now, on a connection that is not in its plain state. Otherwise
+ * it has queued the command and replied. Throws a ReplyError for a command that is not allowed.
  */
 function admit(command: Command, request: Request, context: CommandContext): boolean {
   const { state, reply } = context;

@@ -57,7 +57,7 @@ export interface GatewayOptions {
   /** Further clients are refused. Default 1024. */
   maxConnections?: number;
   /**
-   * Longest request in bytes. It has to hold the longest value, with its key. Default 66 MiB.
+   * Longest request in bytes. A value that a client sets has to fit, with its key. Default 66 MiB.
    */
   maxRequestBytes?: number;
   /**
@@ -81,7 +81,7 @@ export interface GatewayServer {
   readonly connections: number;
   /**
    * Accepts no more clients, sends the replies that are ready, and hangs up. A client that does not
-   * read them is cut off after a second.
+   * read them is cut off after a second. A second call waits for the same end.
    */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;

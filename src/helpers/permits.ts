@@ -36,7 +36,7 @@ type Holder = readonly [token: number, client: number, until: number];
 /** Clocks of machines may differ by so much without a token falling. */
 const KEPT_MS = 3_600_000;
 
-export interface TakeOptions {
+interface TakeOptions {
   permits: number;
   ttlMs: number;
 }

@@ -1,9 +1,8 @@
+/** Checks of arguments and options. Each raises SW_INVALID_ARGUMENT. */
 import { inspect } from 'node:util';
 import { StepwellError } from '../errors.ts';
 import { ALWAYS, type Condition, EXCHANGE, IF_ABSENT, IF_PRESENT } from '../indexes/contract.ts';
 import type { BoundedOptions, Key, WriteOptions } from './api.ts';
-
-/** Checks of arguments and options. Each raises SW_INVALID_ARGUMENT. */
 
 export function invalid(message: string, options?: ErrorOptions): StepwellError {
   return new StepwellError('SW_INVALID_ARGUMENT', message, options);

@@ -47,6 +47,8 @@ export const get = defineCommand({
   },
 });
 
+const SET_ONCE = 'set shm:demo lock "$HOSTNAME" --insert';
+
 export const set = defineCommand({
   name: 'set',
   arguments: '<url> <key> [value]',
@@ -61,16 +63,12 @@ export const set = defineCommand({
     insert: { about: 'Only if the key is absent; exits with 1 otherwise' },
     update: { about: 'Only if the key is present; exits with 1 otherwise' },
   },
-  examples: [
-    'set shm:demo greeting hello',
-    'set shm:demo picture < picture.png',
-    'set shm:demo lock "$HOSTNAME" --insert',
-  ],
+  examples: ['set shm:demo greeting hello', 'set shm:demo picture < picture.png', SET_ONCE],
   async run(context, [url, keyWord, word], options) {
     const form = wordForm(options);
     const key = form.read(keyWord);
     if (options.insert && options.update) {
-      throw new UsageError('--insert and --update exclude each other');
+      throw new UsageError('--insert and --update exclude each other', SET_ONCE);
     }
     const value = await readValue(word, form, context);
     const { open } = await context.library();
@@ -121,6 +119,8 @@ export const del = defineCommand({
 });
 
 const PAGE = 128;
+const COUNT_RANGE = 'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count';
+
 export const scan = defineCommand({
   name: 'scan',
   arguments: '<url>',
@@ -149,14 +149,14 @@ export const scan = defineCommand({
   examples: [
     'scan shm:demo --prefix user: --limit 10',
     'scan shm:demo --reverse --limit 1 --keys',
-    'scan shm:demo --gte 2026-01-01 --lt 2026-02 --count',
+    COUNT_RANGE,
     'scan shm:demo --prefix 00ff --hex',
   ],
   async run(context, [url], options) {
     const { reverse, limit, keys, count, format = 'jsonl' } = options;
     const form = wordForm(options);
     if (count && (keys || reverse || limit !== undefined)) {
-      throw new UsageError('--count goes with a range only');
+      throw new UsageError('--count goes with a range only', COUNT_RANGE);
     }
     const bounds = boundsOf(options, form);
     const range: ScanOptions = { ...bounds, reverse, limit };

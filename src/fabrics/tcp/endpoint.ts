@@ -27,7 +27,7 @@ export async function listenOn(server: Server, { host, port }: Endpoint): Promis
     const { code, message } = cause as NodeJS.ErrnoException;
     const where = `${host}:${port}`;
     if (code !== 'EADDRINUSE') {
-      const why = `cannot listen on ${where}: ${code ?? message}`;
+      const why = `cannot listen on ${where}: ${message}`;
       throw new StepwellError('SW_INVALID_ARGUMENT', why, { cause });
     }
     const why = `another server already listens on ${where}`;

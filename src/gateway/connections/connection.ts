@@ -397,8 +397,8 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
     if (length <= OUTPUT_BYTES_MAX && socket.writableLength <= OUTPUT_BYTES_MAX) return;
     this.#blocked = true;
     socket.pause();
-    // Wait for 'drain': the client has read. If the system took everything at once, no 'drain' may
-    // come; then let other clients run first.
+    // 'drain' resumes the connection: the client has read. It may not come if the system took most
+    // at once. Then continue in the next turn, so that a fast reader does not hold up others.
     if (socket.writableLength <= OUTPUT_BYTES_MAX) this.#turn = setImmediate(this.#resume);
   }
 

@@ -12,7 +12,8 @@ export interface Subscriber {
 export type SubscriptionKind = 'channels' | 'patterns';
 
 interface Subscription {
-  readonly glob: Glob;
+  /** Only of patterns: compiling a name takes some fifty times its bytes. */
+  readonly glob: Glob | undefined;
   readonly subscribers: Set<Subscriber>;
 }
 
@@ -43,7 +44,7 @@ export class Channels {
   subscribe(kind: SubscriptionKind, subscriber: Subscriber, name: string): void {
     const known = this.#subscriptions[kind];
     const found = known.get(name) ?? {
-      glob: new Glob(Buffer.from(name, 'latin1')),
+      glob: kind === 'patterns' ? new Glob(Buffer.from(name, 'latin1')) : undefined,
       subscribers: new Set<Subscriber>(),
     };
     known.set(name, found);
@@ -64,7 +65,7 @@ export class Channels {
     const direct = channels.get(Buffer.from(channel).toString('latin1'));
     if (direct !== undefined) receivers += send(direct.subscribers, ['message', channel, message]);
     for (const [pattern, { glob, subscribers }] of patterns) {
-      if (!glob.matches(channel)) continue;
+      if (!glob?.matches(channel)) continue;
       const name = Buffer.from(pattern, 'latin1');
       receivers += send(subscribers, ['pmessage', name, channel, message]);
     }

@@ -68,7 +68,7 @@ export class SepHashGeometry {
     // Odd and, from 9 on, no size class of records, so that statistics can tell them apart.
     this.slotsUnits = Math.max(SLOTS_UNITS_MIN, Math.ceil(shape.segmentBytes / UNIT_BYTES) + 1);
     const { filter } = techniquesOf(SEPHASH_TECHNIQUES, shape.without);
-    this.marks = filter ? marksFor(this.slots) : 0;
+    this.marks = filter ? marksFor(this.slots, shape.ratio) : 0;
     this.mainSizes = new MainSizes(shape.ratio * this.slots, this.slots, this.marks);
     this.tableUnits = this.#ownUnits();
   }
@@ -152,12 +152,18 @@ export function sepHashShape(
   };
 }
 
+/** A MainSegment with a mark for this many of its entries loses a sixteenth of them. */
+const ENTRIES_PER_MARK = 16;
+
 /**
- * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has a mark for
- * each of its entries: with two, MainSegments of 128 entries took one more of 4 MiB's 16 chunks.
+ * With the paper's CurSegment there is a mark for each fingerprint. A smaller one has at least a
+ * mark for each of its entries, and more if its MainSegments are long enough: with two,
+ * MainSegments of 128 entries took one more of 4 MiB's 16 chunks.
  */
-function marksFor(slots: number): number {
-  return slots < 128 ? slots : FINGERPRINTS;
+function marksFor(slots: number, ratio: number): number {
+  if (slots >= 128) return FINGERPRINTS;
+  const more = 2 ** Math.floor(Math.log2(Math.max(1, ratio / ENTRIES_PER_MARK)));
+  return Math.min(FINGERPRINTS, slots * more);
 }
 
 /** Above half a full MainSegment, sizes are multiples of its full size divided by this. */

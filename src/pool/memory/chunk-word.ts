@@ -71,7 +71,7 @@ export function unpackChunk(word: bigint): ChunkWord {
   };
 }
 
-/** Whether clients write this state, or damage has. */
+/** Whether clients write this state; any other one is damage. */
 export function isKnownState(state: number): boolean {
   return state >= CHUNK_FREE && state <= CHUNK_DRAINING;
 }

@@ -1,7 +1,7 @@
 import type { AsyncStore, Key, Value } from '../api.ts';
 import type { StoreCalls } from './store-calls.ts';
 
-/** Members of `StoreCalls` that no driver forwards. */
+/** Members of `StoreCalls` that `forwardCalls` leaves out; a driver that has one, has its own. */
 const OTHERS = ['name', 'newWalk', 'newScan', 'keysIn', 'loadSorted'] as const;
 
 /** The calls of a store that end with one result. */

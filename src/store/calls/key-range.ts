@@ -29,10 +29,14 @@ export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number 
   return { range: { lower, upper, reverse }, limit: limitOf(options) };
 }
 
-/** Checks the bounds of a call that takes nothing else. Raises SW_INVALID_ARGUMENT. */
+/**
+ * A copy of the bounds of a call that takes nothing else. A spread of `bounds` would leave out
+ * bounds that its class has as getters. Raises SW_INVALID_ARGUMENT.
+ */
 export function boundsOnly(bounds: RangeBounds): RangeBounds {
   checkOptions(bounds, BOUND_NAMES);
-  return bounds;
+  const { gte, gt, lte, lt } = bounds;
+  return { gte, gt, lte, lt };
 }
 
 function boundOf(

@@ -79,11 +79,12 @@ export async function copyPool(
   const old = await inspect(from, credentials);
   const chosen = chosenStores(old, options.stores);
   if (!live) refuseBusy(old);
-  const { size = 2 * old.sizeMax, maxClients = old.maxClients, regionSize } = options;
+  const size = options.size ?? 2 * old.sizeMax;
+  const maxClients = options.maxClients ?? old.maxClients;
   const draft = draftOf(target.path);
   const source = { url: from, old, credentials };
   try {
-    createSync(`file:${draft}`, { size, regionSize, maxClients });
+    createSync(`file:${draft}`, { size, regionSize: options.regionSize, maxClients });
     const stores: CopyReport['stores'] = [];
     for (const store of chosen) {
       const records = await copyStore(source, store, draft, options);

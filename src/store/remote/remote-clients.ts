@@ -51,8 +51,8 @@ interface Attached {
 }
 
 /**
- * The clients of a thread, one for each pool (as its URL spells it) and set of such options. They
- * let stores on memory nodes share connections and rows.
+ * The clients of a thread, through which stores on memory nodes share connections and rows: one
+ * client for each `Entrance`.
  */
 export class RemoteClients {
   #attached: Attached[] = [];

@@ -10,9 +10,9 @@ interface Handshake {
 }
 
 /**
- * Connections that a node has not admitted, with TLS from the first packet on: those in the
- * handshake, and refused ones that linger. They are bounded in number and time, separately from
- * admitted clients, so strangers do not hold up clients for long.
+ * Connections that a node has not admitted, with or without TLS and from the first packet on: those
+ * in the handshake, and refused ones that linger. They are bounded in number and time, separately
+ * from admitted clients, so strangers do not hold up clients for long.
  *
  * A new connection always finds room. If there is none, it replaces the oldest connection from the
  * address with the most: strangers displace each other, and a handshake is short.

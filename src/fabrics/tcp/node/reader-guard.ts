@@ -49,7 +49,10 @@ export class ReaderGuard {
     return true;
   }
 
-  /** Whether the verb writes the session's row. If it frees the row, the session loses it. */
+  /**
+   * Whether the verb writes the session's row. The session loses the row before a verb that frees
+   * it is executed.
+   */
   #changesOwn({ i32, i64 }: Scratch, from: number): boolean {
     const verb = i32[from >> 2];
     const kind = verbKind(verb);

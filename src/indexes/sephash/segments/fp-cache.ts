@@ -2,8 +2,8 @@ import { FINGERPRINTS } from './main-segment.ts';
 
 /**
  * A client's table for finding the entries of a fingerprint in a MainSegment (section 4.4.2): they
- * are in [start, end). MainSegments are immutable, so it is valid while the segment's metadata word
- * is unchanged.
+ * are in [start, end), behind their mark if they have one (filter.ts). Entries and marks of a
+ * MainSegment never move, so it is valid while the segment's metadata word is unchanged.
  */
 export interface FpCache {
   readonly bytes: number;

@@ -187,6 +187,23 @@ function pairs(words: Int32Array): [number, number][] {
   return Array.from({ length: words.length / 2 }, (_, i) => [words[2 * i], words[2 * i + 1]]);
 }
 
+test('marks are as many as fingerprints, or fewer in small segments', () => {
+  const marksOf = (segmentBytes: number, ratio: number) =>
+    new SepHashGeometry(sepHashShape({ segmentBytes, ratio }, 2 ** 24, 1)).marks;
+  for (const [segmentBytes, ratio, marks] of [
+    [2048, 1, 256],
+    [1024, 64, 256],
+    [512, 64, 256],
+    [512, 63, 128],
+    [128, 64, 64],
+    [128, 16, 16],
+    [128, 8, 16],
+    [16, 1, 2],
+  ]) {
+    assert.equal(marksOf(segmentBytes, ratio), marks, `${segmentBytes} B, ratio ${ratio}`);
+  }
+});
+
 test('record points take a fraction of the table when fingerprints are spread evenly', () => {
   const image = new Scratch(64);
   const entries = sortedEntries(8192, DISTRIBUTIONS.uniform);

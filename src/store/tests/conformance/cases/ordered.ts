@@ -192,6 +192,21 @@ function rangeCases({ check, manifest }: Suite): void {
     cramped(manifest),
   );
 
+  check('bounds that are getters of a class', async ({ s }) => {
+    class Decade {
+      get gte(): string {
+        return '0010';
+      }
+      get lt(): string {
+        return '0020';
+      }
+    }
+    await fill(s, ['0001', '0011', '0012', '0030']);
+    assert.equal((await s.first(new Decade()))?.key, '0011');
+    assert.equal((await s.last(new Decade()))?.key, '0012');
+    assert.equal(await s.count(new Decade()), 2);
+  });
+
   check('a range that cannot be is refused', async ({ s }) => {
     await fill(s, numbers(10));
     const refused: [string, unknown][] = [
