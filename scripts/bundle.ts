@@ -56,10 +56,15 @@ const LAZY = [
 const LATE_BUILTINS = ['node:child_process', 'node:v8', 'node:worker_threads'];
 const IS_CONSTANT = /^[A-Z][A-Z0-9_]*$/;
 
-/** What stands for `import.meta.url`: where the file is that a module is part of. */
+/**
+ * What stands for `import.meta.url`: where the file is that a module is part of. A bundle of ES
+ * modules has no `__filename`, so the stack of an error tells which file runs.
+ */
 const HERE = 'hereUrl';
 const FIND_HERE =
-  `const ${HERE} = process.getBuiltinModule('node:url').pathToFileURL(` +
+  `const ${HERE} = (typeof __filename !== 'string' && ` +
+  '/file:\\/\\/.*?(?=:\\d+:\\d+\\)?$)/m.exec(String(new Error().stack))?.[0]) || ' +
+  "process.getBuiltinModule('node:url').pathToFileURL(" +
   "typeof __filename === 'string' ? __filename : (process.argv[1] ?? process.cwd())).href;";
 
 /** By such paths tools that copy what a program needs (@vercel/nft, Next.js) find koffi's binary. */

@@ -27,7 +27,9 @@ export function isRecord(value: unknown): value is object {
  * mistyped name would be ignored.
  */
 export function checkOptions(options: unknown, names: readonly string[]): void {
-  if (!isRecord(options)) throw invalid(`options are an object, not ${shown(options)}`);
+  if (!isRecord(options)) {
+    throw invalid(`options are an object with ${names.join(', ')}, not ${shown(options)}`);
+  }
   const unknown = Object.keys(options).find((name) => !names.includes(name));
   if (unknown === undefined) return;
   throw invalid(`there is no option ${shown(unknown)}; there is ${names.join(', ')}`);

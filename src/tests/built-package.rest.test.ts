@@ -2,7 +2,7 @@ import '../../scripts/fresh-build.mjs';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join, resolve } from 'node:path';
 import { test } from 'node:test';
@@ -162,5 +162,15 @@ for (const format of ['esm', 'cjs'] as const) {
     const program = "import { openSync } from 'stepwell'; console.log(openSync('memory:').size);";
     const file = bundled(scope, program, { format, from: join(ROOT, 'dist/index.js') });
     assert.equal(execFileSync(process.execPath, [file], { encoding: 'utf8' }), '0\n');
+  });
+
+  test(`a program elsewhere loads a bundle of ${format} modules, which finds koffi`, (scope) => {
+    const program = `import { openSync } from 'stepwell';
+      console.log(openSync('file:' + process.env.POOL, { size: 2 ** 22 }).size);`;
+    const file = bundled(scope, program, { format, from: join(ROOT, 'dist/index.js') });
+    const main = join(temporaryDirectory(scope), 'main.mjs');
+    writeFileSync(main, `import ${JSON.stringify(file)};`);
+    const env = { ...process.env, POOL: join(dirname(file), 'pool') };
+    assert.equal(execFileSync(process.execPath, [main], { env, encoding: 'utf8' }), '0\n');
   });
 }

@@ -2,6 +2,7 @@ import { fstatSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
 import { StepwellError } from '../../errors.ts';
+import { barrierOf } from './barrier.ts';
 import type { ByteLocks } from './file-locks.ts';
 import { type Libc, mappingCalls } from './mapping.ts';
 import { isFull } from './refused-memory.ts';
@@ -103,6 +104,8 @@ export function loadLibc(): Libc {
     const why = 'file: pools need Linux or, experimentally, macOS';
     throw new StepwellError('SW_UNSUPPORTED', `${why}; use memory:, or tcp:// and a memory node`);
   }
+  // First: where the processor is the reason, the remedy is not another package.
+  barrierOf();
   const koffi = loadKoffi();
   const libc = koffi.load(null);
   return platform === 'darwin' ? macosCalls(libc, koffi) : linuxCalls(libc, koffi);

@@ -23,6 +23,7 @@ const SCOPES: readonly [Subject, string][] = [
   [SEPHASH_SUBJECT, 'evict-put'],
   [SEPHASH_SUBJECT, 'put-put'],
   [SEPHASH_SUBJECT, 'split-update'],
+  [SEPHASH_SUBJECT, 'compact-put'],
   [SHARD_SUBJECT, 'put-put'],
   [SHARD_SUBJECT, 'insert-insert'],
   [SHARD_SUBJECT, 'increment-increment'],

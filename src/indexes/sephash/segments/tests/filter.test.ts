@@ -117,6 +117,8 @@ test('an append without an FPTable reads where its mark is', (t) => {
     const request = requestFor(client, `key ${i}`, 'v');
     const { trips } = traced(client.pool.fabric, client.index.write(request, ALWAYS));
     if (trips.some((verbs) => verbs.endsWith('READ READ READ'))) reads++;
+    // The second WRITE is the mark's, unless it stands already.
+    assert.match(trips.at(-1) as string, /^WRITE (WRITE )?CAS$/);
     assert.equal(get(other, `key ${i}`), 'v');
   }
   assert.ok(reads > 5, `${reads} READs`);
