@@ -3,9 +3,11 @@ import { test } from 'node:test';
 import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { CHIME_CANARIES } from '../canaries/chime.ts';
 import type { Canary } from '../canary.ts';
-import type { Call } from '../checks/history.ts';
+import type { Call, Write } from '../checks/history.ts';
+import type { Scope } from '../exhaustive/scope.ts';
 import { type StopOptions, searchStops } from '../exhaustive/stops.ts';
 import { assertLinearizable, scopeOf } from '../exhaustive/tests/support/searched.ts';
+import { keysAlike } from '../schedules/keys.ts';
 import { POLICIES } from '../schedules/policies.ts';
 import { commandFor, shrink } from '../schedules/shrink.ts';
 import { newSimulationMemory, type RunOptions, runSchedule } from '../schedules/simulation.ts';
@@ -142,6 +144,25 @@ for (const [name, options, bug] of DIRECTED) {
 const UNFROZEN = 'a node is copied that was not frozen';
 
 /**
+ * A node of nine leaves with a record each. Below a node with so many, and not below those of the
+ * other scopes, a client merges leaves by the path that it remembers. Keys 10 and 11, which are not
+ * stored, are between keys 5 and 6: the first fits the leaf of key 5, the second then splits it.
+ */
+function broadScope(): Scope {
+  const smallest = { ...CHIME_SUBJECT.smallest, fanout: 16 };
+  const scope = scopeOf({ ...CHIME_SUBJECT, smallest }, 'shrink-split');
+  const keys = keysAlike(10, CHIME_SUBJECT, smallest).sort();
+  keys.push(`${keys[5]}a`, `${keys[5]}b`);
+  return { ...scope, keys, before: keys.slice(0, 10).map((_, key) => putOf(scope, key)) };
+}
+
+/** Like the first put of a scope, with a version of its own. */
+function putOf({ before: [call] }: Scope, key: number): Call {
+  const version = 1000 * (100 + key);
+  return { ...(call as Call & Write), key, value: String(version), version };
+}
+
+/**
  * A split has met its leaf's parent when another client removes the left neighbour's last key. That
  * client marks the pair in the parent, merges it, and drops the split leaf from the parent; it
  * stops in between, and the split goes on. The split begins with every number of batches ahead.
@@ -151,11 +172,15 @@ function searchLateSplits(fanout: number, canary?: Canary, subject: Subject = CH
   const scope = scopeOf({ ...subject, smallest }, 'shrink-split');
   const [removals, [fill, split]] = scope.clients;
   const before = [...scope.before, fill as Call];
+  return searchLeads({ ...scope, before, clients: [removals, [split]] }, canary);
+}
+
+/** The last client's operation begins with every number of batches ahead; the first one stops. */
+function searchLeads(scope: Scope, canary?: Canary) {
   const done = { leads: 0, executions: 0, failure: undefined as string | undefined };
   for (let lead = 1; done.failure === undefined; lead++) {
-    const late = { ...scope, before, clients: [removals, [split]], lead };
     try {
-      const { executions, failure } = searchStops(late, { only: 0, canary });
+      const { executions, failure } = searchStops({ ...scope, lead }, { only: 0, canary });
       done.executions += executions;
       done.failure = failure;
       done.leads = lead;
@@ -206,6 +231,42 @@ for (const fanout of [3, 4]) {
     assert.ok(crashed > 50 && executions > 300, `${executions} executions, ${crashed} deaths`);
   });
 }
+
+/** Merges with the leaf before that of the split, and with the one behind it. */
+const BESIDE_SPLIT = [4, 6];
+
+function besideBroadSplit(removed: number): Scope {
+  const scope = broadScope();
+  const before = [...scope.before, putOf(scope, 10)];
+  return { ...scope, before, clients: [[{ key: removed, kind: 'remove' }], [putOf(scope, 11)]] };
+}
+
+for (const removed of BESIDE_SPLIT) {
+  test(`CHIME withstands a merge by a remembered path beside a late split: ${removed}`, () => {
+    const { leads, executions, failure } = searchLeads(besideBroadSplit(removed));
+    assert.equal(failure, undefined);
+    assert.ok(leads > 10 && executions > 100, `${leads} leads, ${executions} executions`);
+  });
+  test(`the canary is caught in a merge by a remembered path: ${UNFROZEN}, ${removed}`, () => {
+    const canary = CHIME_CANARIES.find((one) => one.name === `CHIME: ${UNFROZEN}`);
+    assert.ok(canary);
+    const { failure } = searchLeads(besideBroadSplit(removed), canary);
+    assert.match(failure ?? '', new RegExp(`^ *${canary.caughtBy}:`, 'm'));
+  });
+}
+
+test('CHIME withstands two removals that merge by remembered paths, and a put', () => {
+  const scope = broadScope();
+  const [first, second]: Call[][] = [4, 5].map((key) => [{ key, kind: 'remove' }]);
+  const third: Call[] = [{ ...putOf(scope, 5), version: 200_000, value: '200000' } as Call];
+  const clients = [first, [...second, { key: 6, kind: 'search' } as Call], third];
+  const { failure, executions, crashed } = searchStops(
+    { ...scope, clients },
+    { crashes: 'unstopped' },
+  );
+  assert.equal(failure, undefined);
+  assert.ok(crashed > 50 && executions > 300, `${executions} executions, ${crashed} deaths`);
+});
 
 const CAUGHT_IN_SCOPES = [
   ...Object.values(STOPPED).flat(),

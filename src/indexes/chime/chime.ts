@@ -90,14 +90,19 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   override *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.hasMerged = false;
-    yield* this.#catchUp(request);
+    if (this.#isBehind) yield* this.#catchUp(request);
     return yield* super.write(request, condition, expected);
   }
 
   override *modify(request: LeafRequest, compute: (present: boolean) => void): Operation<Outcome> {
     request.hasMerged = false;
-    yield* this.#catchUp(request);
+    if (this.#isBehind) yield* this.#catchUp(request);
     return yield* super.modify(request, compute);
+  }
+
+  /** Asked by each write, which makes no generator while nothing is left. */
+  get #isBehind(): boolean {
+    return this.tree.outdated !== undefined || this.tree.cuts.length > 0;
   }
 
   /** One step of what earlier calls of this client have left to do. */

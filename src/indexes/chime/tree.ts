@@ -472,10 +472,19 @@ function* reach(tree: NodeClient, request: RoutedRequest): Operation<void> {
   for (let step = 0; step < PATH_MAX; step++) {
     const node = descend(tree, request);
     if (node !== undefined && request.leaf !== 0) return;
-    if (node === undefined) tree.cache.top = yield* readRootLink(tree);
+    if (node === undefined) yield* loadRootLink(tree);
     else if (!(yield* loadChild(tree, node, request.child))) yield* refresh(tree, request);
   }
   invariant(false, 'the path to a leaf does not end');
+}
+
+/**
+ * Caches the root link. If another operation of this client was faster, keeps its link, and with it
+ * the nodes that have been read below.
+ */
+function* loadRootLink(tree: NodeClient): Operation<void> {
+  const top = yield* readRootLink(tree);
+  if (tree.cache.top === undefined) tree.cache.top = top;
 }
 
 /** Reads the root link, as a node that is not in the cache yet. */

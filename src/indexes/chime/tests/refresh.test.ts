@@ -34,3 +34,17 @@ test('while an operation reads its path again, others use the cached nodes', (t)
   }
   assert.ok(steps > 3, `the path was read again: ${steps} steps`);
 });
+
+test('an operation that reads the root link late keeps what others have cached', (t) => {
+  const writer = clientOf(t, { span: 16, neighbourhood: 8, fanout: 4, inlineBytes: 24 });
+  const reader = clientOf(t, {}, writer.handle);
+  for (const key of KEYS) put(writer, key);
+
+  const late = reader.index.search(requestFor(reader, KEYS[0]));
+  let step = late.next();
+  const [other] = KEYS.slice(-1);
+  reader.pool.run(reader.index.search(requestFor(reader, other)));
+  for (; !step.done; step = late.next()) reader.pool.fabric.execute(step.value);
+  const again = reader.index.search(requestFor(reader, other));
+  assert.equal(traced(reader.pool.fabric, again).trips.length, 1);
+});
