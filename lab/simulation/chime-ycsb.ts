@@ -54,9 +54,9 @@ function ycsb(
       );
       const notes = [
         `${RECORDS} records at first (LOAD: ${RECORDS_OF_LOAD}), keys of 8 bytes, values of`,
-        `${valueBytes}; Zipf 0.99, D the latest; ${HOTSPOTS} keys in a hotspot buffer. The clients of`,
-        'a compute node share that buffer and the cached nodes. One operation of a client is in',
-        'flight. The paper has 60 million records, and draws its rates only.',
+        `${valueBytes}; Zipf 0.99, D the latest. The clients of a compute node share the nodes`,
+        `that they cache and a hotspot buffer for ${HOTSPOTS} keys. One operation of a client is`,
+        'in flight. The paper has 60 million records, and draws its rates only.',
       ];
       return { title: `CHIME: YCSB (${figure})`, rows, notes };
     },

@@ -27,5 +27,5 @@ export function subjectNamed(name: string): Subject {
 
 /** Undefined without a kind. */
 export function subjectOf(kind: IndexKind | undefined): Subject | undefined {
-  return SUBJECTS.find((subject) => subject.kind === kind);
+  return SUBJECTS.find((subject) => subject.kind.manifest.name === kind?.manifest.name);
 }
