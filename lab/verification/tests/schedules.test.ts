@@ -5,6 +5,7 @@ import { HOPSCOTCH } from '../../../src/indexes/hopscotch/hopscotch.ts';
 import { HSTORE } from '../../../src/indexes/hstore/hstore.ts';
 import { rounds } from '../../../src/random/tests/support/rounds.ts';
 import { CANARIES } from '../canaries/index.ts';
+import { sepHashCopiedMarksCanary } from '../canaries/sephash-copied-marks.ts';
 import { sepHashHastyCompactionCanary } from '../canaries/sephash-hasty-compaction.ts';
 import { sepHashNamelessPadCanary } from '../canaries/sephash-nameless-pad.ts';
 import type { Canary } from '../canary.ts';
@@ -88,9 +89,9 @@ const ELSEWHERE = CANARIES.filter(({ name, kind, index }) => {
   const isElsewhere = kind ? [CHIME, HSTORE, HOPSCOTCH].includes(kind) : index !== undefined;
   return isElsewhere || name.startsWith('CHIME');
 });
-// Random programs seldom compact without memory, or twice within an append: an exhaustive scope
-// and sephash-pads.test.ts catch these.
-const RARE = [sepHashHastyCompactionCanary, sepHashNamelessPadCanary];
+// Random programs seldom compact without memory, or within an append: exhaustive scopes and
+// sephash-pads.test.ts catch these.
+const RARE = [sepHashHastyCompactionCanary, sepHashCopiedMarksCanary, sepHashNamelessPadCanary];
 const OTHERS = CANARIES.filter((canary) => !ELSEWHERE.includes(canary) && !RARE.includes(canary));
 for (const canary of OTHERS) {
   test(`the canary is caught: ${canary.name}`, () => {

@@ -195,10 +195,10 @@ function checkHeader(
 
 /**
  * One merge or split of a segment (section 4.2.2); reused. Any number of clients may do the same
- * one at the same time and die anywhere. Their input cannot change: the CurSegment is full, and of a
- * MainSegment only the marks change, which a merge does not copy. One CAS on the metadata publishes
- * their output. It replaces the MainSegment and flips the sign in one word, and raises the local
- * depth if it is a split.
+ * one at the same time and die anywhere. Their input cannot change: the CurSegment is full, and of
+ * a MainSegment only the marks change, which a merge does not copy. One CAS on the metadata
+ * publishes their output. It replaces the MainSegment and flips the sign in one word, and raises
+ * the local depth if it is a split.
  *
  *   D[READ CurSegment; READ Main header; READ metadata] -> READ Main entries
  *     [-> READ records of entries that may have the same key]
