@@ -83,6 +83,8 @@ export interface Step {
   child: number;
   /** The remembered path, if the client came to the node by one. */
   remembered?: RememberedPath;
+  /** Whether this operation has merged leaves below the node. */
+  hasMerged?: boolean;
 }
 
 /**
@@ -176,10 +178,9 @@ function* mergeRemembered(
     const [lower, upper] = [parent.lowerOf(above), parent.upperOf(above)];
     const key = keyOf(request);
     const child = childIn(node.image, key.u8, key.at, key.bytes);
-    const { merges } = tree;
-    const step = { node, lower, upper, child, remembered };
+    const step: Step = { node, lower, upper, child, remembered };
     const changed = yield* mergeLeafAt(tree, step, key, isWorthMerging, looks);
-    if (tree.merges !== merges) return true;
+    if (step.hasMerged) return true;
     return !changed && !isSparse(tree, remembered.node.children);
   } finally {
     tree.stepMemories.give(memory);
@@ -268,10 +269,9 @@ export function* mergeOnce(tree: ChimeTree, key: KeyAt): Operation<boolean> {
   const [root] = path;
   const lone = childrenIn(root.node.image) === 1 && path.length > 1;
   if (lone) return yield* rebuild(tree, root, key);
-  const { merges } = tree;
   if (yield* mergeLeafAt(tree, last, key)) {
     // A later deletion merges the node above, unless this may have been the last one below it.
-    return tree.merges === merges || childrenIn(last.node.image) <= CHILDREN_FEW;
+    return !last.hasMerged || childrenIn(last.node.image) <= CHILDREN_FEW;
   }
   for (let level = 1; level < path.length; level++) {
     const above = path[level - 1];
@@ -439,6 +439,7 @@ function* mergePair(
   const pair = { left: one, right: next, lower: lowerOf(step, left), moves };
   const mark = new Mark(tree, node, left, nodes !== undefined);
   if (yield* mergeLeaves(tree, pair, mark)) {
+    step.hasMerged = true;
     const isFrozen = nodes !== undefined && mark.hasFrozen;
     if (isFrozen || nodes === undefined) {
       if (yield* dropMerged(tree, step, left + 1, nodes)) return true;
