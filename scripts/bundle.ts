@@ -80,7 +80,7 @@ const placed: Plugin = {
     if (id.endsWith('/source-program.js')) {
       return { code: 'export function sourceProgram() {}', map: { mappings: '' } };
     }
-    const place = JSON.stringify(relative(DIST, join(DIST, relative(MODULES, id))));
+    const place = JSON.stringify(relative(MODULES, id));
     const code = readFileSync(id, 'utf8');
     if (code.includes('import.meta.') && id.includes('/generators/')) {
       throw new Error(`${id} has no place`);

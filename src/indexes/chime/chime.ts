@@ -108,7 +108,7 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
   /** One step of what earlier calls of this client have left to do. */
   *#catchUp(request: LeafRequest): Operation<void> {
     if (this.tree.outdated !== undefined) yield* relearnOutdated(this.tree);
-    else if (this.tree.cuts.length > 0) yield* absorbCut(this.tree, request);
+    else yield* absorbCut(this.tree, request);
   }
 
   override *remove(request: LeafRequest, expected?: number): Operation<boolean> {

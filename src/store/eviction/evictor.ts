@@ -258,11 +258,10 @@ export class Evictor {
     const isFarOver = store.ledger.excess > store.bound.limit;
     if (isFarOver || store.isSuspect) yield* this.#recount.ifDue();
     if (store.isInVain) return;
-    // A write, unlike `close`, leaves a small excess to the next, to evict several together.
-    if (request !== undefined && this.#gathers) return;
     while (store.isOver && vain < VAIN_MAX && tries < TRIES_MAX) {
-      // What other writes in flight have added since is left to the next one, too.
-      if (tries > 0 && request !== undefined && this.#gathers) return;
+      // A write, unlike `close`, leaves a small excess to the next, to evict several together: also
+      // what other writes in flight have added since it began.
+      if (request !== undefined && this.#gathers) return;
       // Other clients may be about to evict the part of the excess that they have added.
       if (tries > 0) yield* inSection(this.#attachment, () => store.look());
       if (!store.isOver) break;
