@@ -97,8 +97,11 @@ export class Allocator {
   readonly #reserving = new Map<number, 0 | 1>();
   /** How many chunks of the reserve such a store may take next. */
   reserveAllowed = 0;
-  /** Chunks that this client drains or has drained: see store/eviction/chunk-drain.ts. */
-  readonly draining = new Set<number>();
+  /**
+   * Chunks that this client drains or has drained (store/eviction/chunk-drain.ts), and how many
+   * freed blocks of each it keeps if it has no others of that size.
+   */
+  readonly draining = new Map<number, number>();
 
   constructor(layout: PoolLayout, chunks: ChunkTable) {
     this.#layout = layout;
@@ -413,10 +416,11 @@ export class Allocator {
   free(address: Address, units: number, catalog: number): void {
     this.freed++;
     const sizeClass = this.#classOf(address, catalog, units);
-    const room = 2 * sizeClass.claimsMax(this.isTight);
     const keeps = this.#isOnline && !this.#isSweeping && sizeClass.isUsed;
-    const isDrained = this.draining.size > 0 && this.draining.has(this.#chunks.chunkOf(address));
-    if (keeps && sizeClass.cache.length < room && !isDrained) sizeClass.cache.push(address);
+    const { draining } = this;
+    const kept = draining.size > 0 ? draining.get(this.#chunks.chunkOf(address)) : undefined;
+    const room = kept ?? 2 * sizeClass.claimsMax(this.isTight);
+    if (keeps && sizeClass.cache.length < room) sizeClass.cache.push(address);
     else this.#returning.add(address, units, catalog);
   }
 

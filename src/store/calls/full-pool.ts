@@ -252,7 +252,7 @@ export class FullPool {
     if (!(yield* this.#canUseEvicted())) return false;
     const isLate = this.#index.manifest.retiresLate === true;
     if (isLate && (yield* this.#release(lacking))) return true;
-    const { catalog, units } = lacking;
+    const { catalog, units, count } = lacking;
     const enough = allocator.sizeClass(catalog, units).claimsMax(true);
     const { reclamation } = this.#attachment.pool;
     let evicted = 0;
@@ -260,8 +260,15 @@ export class FullPool {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
       if (yield* evictor.evictOne()) evicted++;
     }
-    if (isLate) return yield* this.#release(lacking);
-    return evicted > 0 && (yield* this.#ripened());
+    // Victims are old, and may all be in the chunk that is being drained, whose records are of one
+    // age. Without their blocks the write would have to wait until the whole chunk is empty.
+    evictor.drain.keepFreed(count);
+    try {
+      if (isLate) return yield* this.#release(lacking);
+      return evicted > 0 && (yield* this.#ripened());
+    } finally {
+      evictor.drain.keepFreed(0);
+    }
   }
 
   *#ripened(): Operation<boolean> {

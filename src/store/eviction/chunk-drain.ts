@@ -96,6 +96,17 @@ export class ChunkDrain {
     this.#owed++;
   }
 
+  /**
+   * From now on, this client keeps as many freed blocks of the chunk that it drains if it has no
+   * others. The drain comes back to them once they hold records again.
+   */
+  keepFreed(count: number): void {
+    const { draining } = this.#attachment.pool.allocator;
+    for (const chunk of draining.keys()) {
+      draining.set(chunk, chunk === this.#target?.chunk ? count : 0);
+    }
+  }
+
   /** Whether the records in blocks fill a chunk: not if the index keeps most in its tables. */
   *canPay(): Operation<boolean> {
     const { pool } = this.#attachment;
@@ -162,7 +173,7 @@ export class ChunkDrain {
     }
     const word = yield* this.#mark(chunk, CHUNK_DRAINING);
     if (word === undefined) return undefined;
-    pool.allocator.draining.add(chunk);
+    pool.allocator.draining.set(chunk, 0);
     yield* pool.allocator.surrenderIn(chunk);
     const sizeClass = new SizeClass(word.catalog, word.units);
     const blocks = yield* this.#inUse(chunk, sizeClass);
