@@ -57,7 +57,7 @@ const LATE_BUILTINS = ['node:child_process', 'node:v8', 'node:worker_threads'];
 const IS_CONSTANT = /^[A-Z][A-Z0-9_]*$/;
 
 /**
- * What stands for `import.meta.url`: where the file is that a module is part of. A bundle of ES
+ * Replaces `import.meta.url`: the URL of the bundled file that a module ended up in. A bundle of ES
  * modules has no `__filename`, so the stack of an error tells which file runs.
  */
 const HERE = 'hereUrl';
@@ -197,8 +197,8 @@ class CommonJs {
   }
 
   /**
-   * What loads the file when it is used; undefined for a file that is loaded now, as by a program
-   * that uses a class of it.
+   * Code that loads the file when it is first used. Undefined for a file that has to be loaded now,
+   * for example because a class of it is used.
    */
   #stubs(
     from: string,

@@ -51,9 +51,10 @@ interface Target {
  * The store takes a chunk of the reserve at once, and owes the pool a chunk for it. With each write
  * it pays back about as many bytes as the write stores, by evicting the records of the emptiest
  * chunk of records, block by block. A block holds its record's key, and a search for the key tells
- * whether the record is still in the index. No client claims blocks of that chunk any more, and the
- * client that frees its last block recycles it. That may be long after: SepHash frees the block of
- * a deleted record when its segment has been merged twice.
+ * whether the record is still in the index. No client claims blocks of that chunk any more. Only a
+ * write that would fail otherwise may use one again (`keepFreed`). The client that frees its last
+ * block recycles it. That may be long after: SepHash frees the block of a deleted record when its
+ * segment has been merged twice.
  *
  * A client that dies or goes idle leaves the chunk as it is. Most of it is free then, so the next
  * client that owes a chunk picks it again.
@@ -97,8 +98,8 @@ export class ChunkDrain {
   }
 
   /**
-   * From now on, this client keeps as many freed blocks of the chunk that it drains if it has no
-   * others. The drain comes back to them once they hold records again.
+   * From now on, this client keeps up to `count` freed blocks of the chunk that it drains, if it
+   * has no others of that size. Each pass of the drain also tries records written to them before.
    */
   keepFreed(count: number): void {
     const { draining } = this.#attachment.pool.allocator;
