@@ -9,7 +9,7 @@ import {
 import { createStore, openIndex } from '../../src/indexes/kinds.ts';
 import type { Request } from '../../src/indexes/substrates/request.ts';
 import { LocalPool } from '../../src/pool/local-pool.ts';
-import { createInMemory } from '../../src/store/places/memory-pools.ts';
+import { createInMemory } from '../../src/store/places/pool-place.ts';
 import type { Operation } from '../../src/verbs/index.ts';
 import { KeyGenerator, ValueGenerator } from '../workloads/index.ts';
 import { growthsOf } from './counters.ts';

@@ -20,7 +20,7 @@ export interface BoundSettings {
  *
  *   0                    a line for each row of the client table: see store/eviction/ledger.ts
  *   64 * clients         a line whose first word corrects their sum
- *   64 * (clients + 1)   adaptive: 2^historyBits words: see store/eviction/history.ts
+ *   64 * (clients + 1)   adaptive: 2^historyBits words: see store/eviction/experts.ts
  */
 export interface Bound extends BoundSettings {
   readonly block: Address;

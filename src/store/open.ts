@@ -35,10 +35,11 @@ import {
   type NearOptions,
   type TypedOptions,
 } from './open-options.ts';
-import { memoryPlace, newMemoryPlace } from './places/memory-pools.ts';
 import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
 import {
   type HandleObject,
+  memoryPlace,
+  newMemoryPlace,
   optionsFor,
   type PoolPlace,
   parseUrl,

@@ -7,7 +7,6 @@ export * from './connection.ts';
 export * from './expiry.ts';
 export * from './keys.ts';
 export * from './lcs.ts';
-export * from './numbers.ts';
 export * from './ranges.ts';
 export * from './server.ts';
 export * from './strings.ts';

@@ -7,8 +7,7 @@ import { blockBytesOf, HEADER_BYTES } from '../../records/layout.ts';
 import { TICKS_PER_MS } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { BoundStats } from '../api.ts';
-import { type Expert, Experts, LFU, LRU } from './experts.ts';
-import { type Hashed, History } from './history.ts';
+import { type Expert, Experts, type Hashed, History, LFU, LRU } from './experts.ts';
 import { Ledger } from './ledger.ts';
 import { type Candidate, isSameKey, isState, Sampling } from './sampling.ts';
 

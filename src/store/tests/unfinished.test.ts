@@ -12,7 +12,7 @@ import type { Operation } from '../../verbs/index.ts';
 import { checkStores } from '../administration/check.ts';
 import type { OpenOptions } from '../api.ts';
 import { checkSync, openSync } from '../open.ts';
-import { createInMemory } from '../places/memory-pools.ts';
+import { createInMemory } from '../places/pool-place.ts';
 import type { CheckReport } from '../reports.ts';
 import { Stepped } from './support/by-hand.ts';
 import { throwsCode } from './support/codes.ts';

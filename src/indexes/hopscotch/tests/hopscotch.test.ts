@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { control } from '../../../pool/control.ts';
 import { LocalPool } from '../../../pool/local-pool.ts';
-import { attachInMemory } from '../../../store/places/memory-pools.ts';
-import { poolOf } from '../../../store/places/pool-place.ts';
+import { attachInMemory, poolOf } from '../../../store/places/pool-place.ts';
 import {
   type ByHand,
   type ByHandOptions,

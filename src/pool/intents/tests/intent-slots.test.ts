@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { attachInMemory, createInMemory } from '../../../store/places/memory-pools.ts';
+import { attachInMemory, createInMemory } from '../../../store/places/pool-place.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';
 import { endAfter, type Scope } from '../../../store/tests/support/pools.ts';
 import { control } from '../../control.ts';

@@ -4,7 +4,7 @@ import { poolFull } from '../../../fabrics/shared/region.ts';
 import type { Store, Value } from '../../../store/api.ts';
 import { LocalAttachment } from '../../../store/local/local-client.ts';
 import { SharedStore } from '../../../store/local/shared-store.ts';
-import { createInMemory } from '../../../store/places/memory-pools.ts';
+import { createInMemory } from '../../../store/places/pool-place.ts';
 import { openStore } from '../../../store/store-in-pool.ts';
 import { clientByHand } from '../../../store/tests/support/by-hand.ts';
 import { throwsCode } from '../../../store/tests/support/codes.ts';

@@ -13,7 +13,7 @@ import { LocalPool } from '../../../pool/local-pool.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { IndexChoice, IndexName, OpenOptions, Store } from '../../api.ts';
 import { checkSync, openSync } from '../../open.ts';
-import { createInMemory } from '../../places/memory-pools.ts';
+import { createInMemory } from '../../places/pool-place.ts';
 import { requestFor } from '../../tests/support/by-hand.ts';
 import { freshUrl, numbered, pathOf } from '../../tests/support/pools.ts';
 import { Child } from '../../tests/support/processes/children.ts';

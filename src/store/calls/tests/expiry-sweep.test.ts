@@ -6,7 +6,7 @@ import { INDEX_KINDS } from '../../../indexes/kinds.ts';
 import type { IndexName, Store, Value } from '../../api.ts';
 import { LocalAttachment, LocalClient } from '../../local/local-client.ts';
 import { checkSync } from '../../open.ts';
-import { attachInMemory } from '../../places/memory-pools.ts';
+import { attachInMemory } from '../../places/pool-place.ts';
 import { throwsCode } from '../../tests/support/codes.ts';
 import {
   endAfter,

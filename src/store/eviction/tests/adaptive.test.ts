@@ -3,8 +3,7 @@ import { test } from 'node:test';
 import { historyOf } from '../../../pool/bound.ts';
 import { requestFor } from '../../tests/support/by-hand.ts';
 import { freshStore } from '../../tests/support/pools.ts';
-import { LFU, LRU } from '../experts.ts';
-import { History } from '../history.ts';
+import { History, LFU, LRU } from '../experts.ts';
 import { counting } from './support/counting.ts';
 
 const ADAPTIVE = { maxRecords: 100, eviction: 'adaptive' } as const;

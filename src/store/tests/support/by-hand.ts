@@ -8,8 +8,7 @@ import type { Request } from '../../../indexes/substrates/request.ts';
 import { LocalPool } from '../../../pool/local-pool.ts';
 import type { Batch, Fabric, Operation } from '../../../verbs/index.ts';
 import type { IndexName, OpenOptions, PoolHandle } from '../../api.ts';
-import { attachInMemory, createInMemory } from '../../places/memory-pools.ts';
-import { poolOf } from '../../places/pool-place.ts';
+import { attachInMemory, createInMemory, poolOf } from '../../places/pool-place.ts';
 import { endAfter, type Scope, SMALL } from './pools.ts';
 
 /** A client whose operations a test drives step by step. */
