@@ -35,7 +35,7 @@ const SPEC = {
     kind: 'integer',
     fallback: 5,
     minimum: 1,
-    help: 'runs of each case; the median counts',
+    help: 'runs of each case, each in new processes; the median counts',
   },
   values: { kind: 'text', fallback: 'json,text', help: 'json (450 bytes) and text (100 bytes)' },
   changes: {
@@ -52,11 +52,16 @@ type Options = ReturnType<typeof parseOptions<typeof SPEC>>;
 /** node-redis awaits every read, even one that its cache answers. */
 const FEWER_READS_OF_REDIS = 5;
 
-interface Peer {
+/** A store of a peer's own, and the process that changes it. */
+interface Filled {
   readonly name: PeerName;
-  readonly values: ValueKind;
-  readonly reader: Asked<ReaderMessage, ReadResult | ColdResult>;
+  readonly place: Place;
   readonly writer: Asked<WriterMessage, object>;
+}
+
+/** With a process that has read all of it. */
+interface Peer extends Filled {
+  readonly reader: Asked<ReaderMessage, ReadResult | ColdResult>;
 }
 
 interface Run {
@@ -82,13 +87,19 @@ export async function main(argv: string[]): Promise<void> {
   const staleness: Staleness[] = [];
   try {
     for (const values of options.values.split(',') as ValueKind[]) {
-      const peers = await startPeers(values, options, cleanup);
-      for (const changes of options.changes.split(',').filter(Boolean).map(Number)) {
-        runs.push(...(await timeReads(peers, changes, options)));
-        if (changes > 0) staleness.push(...(await countStale(peers, changes, options)));
+      const stores = await fillStores(values, options, cleanup);
+      const changes = options.changes.split(',').filter(Boolean).map(Number);
+      for (let round = 0; round < options.rounds; round++) {
+        const peers = await startReaders(stores, cleanup);
+        for (const rate of changes) {
+          runs.push(...(await timeReads(peers, rate, round, options)));
+          const isCounted = rate > 0 && round === 0;
+          if (isCounted) staleness.push(...(await countStale(peers, rate, options)));
+        }
+        runs.push(...(await timeMisses(peers)));
+        for (const { reader } of peers) await reader.end();
       }
-      runs.push(...(await timeMisses(peers, options)));
-      for (const { reader, writer } of peers) await Promise.all([reader.end(), writer.end()]);
+      for (const { writer } of stores) await writer.end();
     }
     console.log(report(runs, staleness));
     console.log(
@@ -103,14 +114,17 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-/** Gives each peer a filled store of its own, and a process that has read all of it. */
-async function startPeers(values: ValueKind, options: Options, cleanup: Cleanup): Promise<Peer[]> {
+async function fillStores(
+  values: ValueKind,
+  options: Options,
+  cleanup: Cleanup,
+): Promise<Filled[]> {
   const folder = mkdtempSync('/dev/shm/stepwell-near-');
   cleanup.add(() => rmSync(folder, { recursive: true, force: true }));
   const names = options.peers.split(',') as PeerName[];
   const redis = names.includes('redis near') ? await startRedisServer() : undefined;
   cleanup.add(() => redis?.stop());
-  const peers: Peer[] = [];
+  const stores: Filled[] = [];
   for (const [i, name] of names.entries()) {
     const place: Place = {
       url: `shm:stepwell-near-${process.pid}-${values}-${i}`,
@@ -124,11 +138,24 @@ async function startPeers(values: ValueKind, options: Options, cleanup: Cleanup)
     mkdirSync(place.lmdb);
     Versions.create(place.versions, place.keys).close();
     if (name.startsWith('stepwell')) cleanup.add(() => destroySync(place.url, { force: true }));
-    const peer: Peer = { name, values, reader: new Asked('reader'), writer: new Asked('writer') };
+    const store: Filled = { name, place, writer: new Asked('writer') };
+    cleanup.add(() => store.writer.end());
+    await store.writer.ask({ kind: 'open', peer: name, place });
+    stores.push(store);
+  }
+  return stores;
+}
+
+/**
+ * Each round has new processes: how fast a cache is depends on where in memory its entries are and
+ * on what V8 has compiled, which both stay as they are while a process lives.
+ */
+async function startReaders(stores: readonly Filled[], cleanup: Cleanup): Promise<Peer[]> {
+  const peers: Peer[] = [];
+  for (const store of stores) {
+    const peer: Peer = { ...store, reader: new Asked('reader') };
     cleanup.add(() => peer.reader.end());
-    cleanup.add(() => peer.writer.end());
-    await peer.writer.ask({ kind: 'open', peer: name, place });
-    await peer.reader.ask({ kind: 'open', peer: name, place });
+    await peer.reader.ask({ kind: 'open', peer: store.name, place: store.place });
     peers.push(peer);
   }
   return peers;
@@ -137,19 +164,19 @@ async function startPeers(values: ValueKind, options: Options, cleanup: Cleanup)
 async function timeReads(
   peers: readonly Peer[],
   changes: number,
+  round: number,
   options: Options,
 ): Promise<Run[]> {
   const runs: Run[] = [];
-  for (let round = 0; round < options.rounds; round++) {
-    for (const distribution of ['uniform', 'zipf'] as const) {
-      for (const heldKeys of [true, false]) {
-        const order = round % 2 === 0 ? peers : peers.toReversed();
-        for (const peer of order) {
-          const task = { distribution, heldKeys, seed: round, checked: false };
-          const { nanoseconds } = await readWhileChanging(peer, task, changes, options);
-          const words = `${distribution}, ${heldKeys ? 'held' : 'new'} keys`;
-          runs.push({ peer: peer.name, values: peer.values, changes, task: words, nanoseconds });
-        }
+  const order = round % 2 === 0 ? peers : peers.toReversed();
+  for (const distribution of ['uniform', 'zipf'] as const) {
+    for (const heldKeys of [true, false]) {
+      for (const peer of order) {
+        const task = { distribution, heldKeys, seed: round, checked: false };
+        const { nanoseconds } = await readWhileChanging(peer, task, changes, options);
+        const words = `${distribution}, ${heldKeys ? 'held' : 'new'} keys`;
+        const { values } = peer.place;
+        runs.push({ peer: peer.name, values, changes, task: words, nanoseconds });
       }
     }
   }
@@ -192,16 +219,14 @@ function readsOf({ name }: { name: PeerName }, { reads }: Options): number {
 }
 
 /** The cost of a read that the near cache cannot answer, beside one of a handle without it. */
-async function timeMisses(peers: readonly Peer[], options: Options): Promise<Run[]> {
+async function timeMisses(peers: readonly Peer[]): Promise<Run[]> {
   const runs: Run[] = [];
-  for (let round = 0; round < options.rounds; round++) {
-    for (const { name, values, reader } of peers) {
-      if (name !== 'stepwell near') continue;
-      const result = await reader.ask({ kind: 'cold' });
-      for (const [task, costs] of Object.entries(result as ColdResult)) {
-        for (const [peer, nanoseconds] of Object.entries(costs)) {
-          runs.push({ peer, values, changes: 0, task, nanoseconds });
-        }
+  for (const { name, place, reader } of peers) {
+    if (name !== 'stepwell near') continue;
+    const result = await reader.ask({ kind: 'cold' });
+    for (const [task, costs] of Object.entries(result as ColdResult)) {
+      for (const [peer, nanoseconds] of Object.entries(costs)) {
+        runs.push({ peer, values: place.values, changes: 0, task, nanoseconds });
       }
     }
   }
@@ -212,16 +237,18 @@ function report(runs: readonly Run[], staleness: readonly Staleness[]): string {
   const caseOf = ({ values, changes, task }: Run) => `${values}|${changes}|${task}`;
   const rows = [...new Set(runs.map(caseOf))].flatMap((name) => {
     const ofCase = runs.filter((run) => caseOf(run) === name);
-    const cost = (peer: string) =>
-      median(ofCase.filter((run) => run.peer === peer).map(({ nanoseconds }) => nanoseconds));
-    const ours = cost('stepwell near');
+    const costsOf = (peer: string) =>
+      ofCase.filter((run) => run.peer === peer).map(({ nanoseconds }) => nanoseconds);
+    const ours = median(costsOf('stepwell near'));
     const [values, changes, task] = name.split('|');
     return [...new Set(ofCase.map(({ peer }) => peer))].map((peer) => {
-      const costs = [grouped(cost(peer)), figure(ours / cost(peer))];
-      return [values, task, changes, peer, ...costs];
+      const costs = costsOf(peer);
+      const spread = [median(costs), Math.min(...costs), Math.max(...costs)].map(grouped);
+      return [values, task, changes, peer, ...spread, figure(ours / median(costs))];
     });
   });
-  const header = ['values', 'reads', 'changes %/s', 'peer', 'ns a read', 'near / peer'];
+  const costs = ['ns a read', 'fastest', 'slowest', 'near / peer'];
+  const header = ['values', 'reads', 'changes %/s', 'peer', ...costs];
   const counted = staleness.map(({ peer, changes, reads, stale }) => {
     return [peer, String(changes), grouped(reads), grouped(stale)];
   });
