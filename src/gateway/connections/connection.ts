@@ -70,7 +70,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       this.#answering = undefined;
       this.#flush();
     });
-  readonly #goOn = () => this.#guard(() => this.#stepped());
+  readonly #goOn = () => this.#guard(() => this.#stopped());
   readonly #breakOff = (error: unknown) =>
     this.#guard(() => {
       throw error;
@@ -249,19 +249,38 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
 
   /** Runs all received requests. Their replies are sent together at the end of the turn. */
   #run(): void {
-    while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
-      if (this.#isPaused) {
-        this.#waitForPause();
-        return;
+    const running = this.server.pool.run(this.#runAll());
+    if (running instanceof Promise) this.#flight = running.then(this.#goOn, this.#breakOff);
+    else this.#stopped();
+  }
+
+  /** Runs received requests until all have run, or the connection has to wait for something. */
+  *#runAll(): Operation<void> {
+    this.#isRunning = true;
+    try {
+      while (this.#hasNext && !this.#blocked) {
+        if (this.#isPaused) this.#waitForPause();
+        else yield* this.#step();
+        if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
       }
-      const step = this.server.pool.run(this.#step());
-      if (step instanceof Promise) {
-        this.#flight = step.then(this.#goOn, this.#breakOff);
-        return;
-      }
-      if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
-      if (this.#blocked) return;
+    } finally {
+      this.#isRunning = false;
     }
+  }
+
+  get #hasNext(): boolean {
+    if (this.state.ended) return false;
+    return this.#rest !== undefined || this.#next < this.#requests.length;
+  }
+
+  /** Goes on when `#runAll` has ended. Over a network, the next one may have begun by then. */
+  #stopped(): void {
+    if (this.#isRunning) return;
+    this.#flight = undefined;
+    if (this.#finished) return;
+    // A client that waited for its replies was not idle.
+    this.activeAt = Date.now();
+    if (this.#blocked) return;
     // An idle connection must not keep its last input in memory.
     this.#dropRequests();
     const { failure } = this.#reader;
@@ -274,16 +293,6 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
     if (!this.#isHeld || this.#blocked) return;
     this.#isHeld = false;
     this.#socket.resume();
-  }
-
-  /** Continues after a step over a network. */
-  #stepped(): void {
-    this.#flight = undefined;
-    if (this.#finished) return;
-    // A client that waited for its replies was not idle.
-    this.activeAt = Date.now();
-    if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
-    if (!this.#blocked) this.#run();
   }
 
   get runsAlone(): boolean {
@@ -303,18 +312,22 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   /** Runs the next request, several GETs together, or a part of a long reply. */
   *#step(): Operation<void> {
     const { gate } = this.server;
-    this.#isRunning = true;
-    const operations = yield* gate.enter(this);
+    const operations = gate.tryEnter(this) ?? (yield* gate.enter(this));
     try {
       if (this.#rest !== undefined) {
         if (!(yield* writePart(this.#rest, this))) this.#rest = undefined;
       } else if (!this.#finished && !this.#isPaused) {
-        const count = yield* this.#runNext();
+        const requests = this.#requests;
+        const isRun = this.#isPlain && this.#getRun.lengthAt(requests, this.#next) > 0;
+        let count = isRun ? yield* this.#getRun.serve(requests, this.#next, this) : 0;
+        if (count === 0) {
+          yield* this.#dispatch(this.#requests[this.#next]);
+          count = 1;
+        }
         this.server.totals.commands += count;
         this.#next += count;
       }
     } finally {
-      this.#isRunning = false;
       gate.exit(operations);
     }
   }
@@ -325,15 +338,6 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
     return (
       state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn
     );
-  }
-
-  /** Returns how many requests it ran. */
-  *#runNext(): Operation<number> {
-    const together = this.#isPlain
-      ? yield* this.#getRun.serve(this.#requests, this.#next, this)
-      : 0;
-    if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
-    return together || 1;
   }
 
   *#dispatch(request: Request): Operation<void> {
