@@ -98,7 +98,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   /** Waiting for the client to read, for other connections to run, or for a pause to end. */
   #blocked = false;
   #turn: NodeJS.Immediate | undefined;
-  /** Whether a request is running; over a network, also a promise of its end. */
+  /** Whether requests are running; over a network, also a promise of their end. */
   #isRunning = false;
   #flight: Promise<void> | undefined;
   /** Whether the socket is paused until all received requests have run. */
@@ -262,6 +262,8 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
         if (this.#isPaused) this.#waitForPause();
         else yield* this.#step();
         if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+        // Over a network, other connections run meanwhile.
+        if (this.#flight !== undefined) this.#reportMemory();
       }
     } finally {
       this.#isRunning = false;
@@ -317,15 +319,12 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       if (this.#rest !== undefined) {
         if (!(yield* writePart(this.#rest, this))) this.#rest = undefined;
       } else if (!this.#finished && !this.#isPaused) {
-        const requests = this.#requests;
-        const isRun = this.#isPlain && this.#getRun.lengthAt(requests, this.#next) > 0;
-        let count = isRun ? yield* this.#getRun.serve(requests, this.#next, this) : 0;
-        if (count === 0) {
-          yield* this.#dispatch(this.#requests[this.#next]);
-          count = 1;
-        }
-        this.server.totals.commands += count;
-        this.#next += count;
+        const together = this.#isPlain
+          ? yield* this.#getRun.serve(this.#requests, this.#next, this)
+          : 0;
+        if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
+        this.server.totals.commands += together || 1;
+        this.#next += together || 1;
       }
     } finally {
       gate.exit(operations);
@@ -474,6 +473,10 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       this.onError(error, '');
       this.#socket.destroy();
     }
+    this.#reportMemory();
+  }
+
+  #reportMemory(): void {
     const socket = this.#socket;
     // Output too small for a 'drain' is not counted, because no event says when it was sent.
     const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;
