@@ -81,13 +81,14 @@ export async function startGateway(url: string): Promise<CommandProcess> {
 }
 
 /** `stepwell serve` of a pool on a memory node of this machine; `stop` ends both. */
-export async function startGatewayOfNode(): Promise<CommandProcess> {
+export async function startGatewayOfNode(): Promise<CommandProcess & { nodePid: number }> {
   const at = `127.0.0.1:${await freePort()}`;
   const node = await startCommand(['memory-node', '--listen', at, '--size', '2g'], /Ctrl-C/);
   const gateway = await startCommand(['serve', `tcp://${at}`, '--port', '0'], /Ctrl-C/);
   invariant(gateway.port > 0, 'stepwell serve said no port');
   return {
     ...gateway,
+    nodePid: node.pid,
     async stop() {
       await gateway.stop();
       await node.stop();

@@ -36,6 +36,8 @@ interface Peer {
   readonly name: string;
   readonly port: number;
   readonly pid: number;
+  /** The memory node behind it, if it has one. */
+  readonly nodePid?: number;
 }
 
 interface Run {
@@ -45,6 +47,8 @@ interface Run {
   readonly perSecond: number;
   /** Processor time of the server per request. */
   readonly processorMicroseconds: number;
+  /** The same of its memory node; 0 without one. */
+  readonly nodeMicroseconds: number;
 }
 
 export async function main(argv: string[]): Promise<void> {
@@ -81,7 +85,7 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-function startPeer(name: string) {
+function startPeer(name: string): Promise<Omit<Peer, 'name'> & { stop(): Promise<void> }> {
   const pool = `stepwell-bench-gateway-${process.pid}`;
   if (name === 'redis') return startRedisServer();
   if (name === 'node') return startGatewayOfNode();
@@ -96,23 +100,28 @@ async function measure(
   { requests, clients }: { requests: number; clients: number },
 ): Promise<Run> {
   const words = `-h 127.0.0.1 -p ${peer.port} -n ${requests} -c ${clients} -P ${pipeline}`;
-  const before = processorSeconds(peer.pid);
+  const used = () => [peer.pid, peer.nodePid].map((pid) => (pid ? processorSeconds(pid) : 0));
+  const before = used();
   const more = ['-t', test, '-r', '100000', '--csv'];
   const { stdout } = await execute('redis-benchmark', [...words.split(' '), ...more]);
-  const seconds = processorSeconds(peer.pid) - before;
+  const [microseconds, nodeMicroseconds] = used().map(
+    (seconds, i) => ((seconds - before[i]) * 1e6) / requests,
+  );
   const [, perSecond] = /\n"[^"]*","([0-9.]+)"/.exec(stdout) ?? [];
   return {
     peer: peer.name,
     test,
     pipeline,
     perSecond: Number(perSecond),
-    processorMicroseconds: (seconds * 1e6) / requests,
+    processorMicroseconds: microseconds,
+    nodeMicroseconds,
   };
 }
 
 /** Ratios are to the first peer. */
 function report(runs: readonly Run[], peers: readonly string[]): string {
   const cases = new Map(runs.map((run) => [`${run.test} -P ${run.pipeline}`, run]));
+  const nodes = peers.filter((peer) => peer === 'node');
   const rows = [...cases].map(([name, { test, pipeline }]) => {
     const of = (peer: string, value: (run: Run) => number) =>
       median(
@@ -123,9 +132,11 @@ function report(runs: readonly Run[], peers: readonly string[]): string {
     const rates = peers.map((peer) => of(peer, ({ perSecond }) => perSecond));
     const costs = peers.map((peer) => of(peer, (run) => run.processorMicroseconds));
     const ratios = rates.slice(1).map((rate) => figure(rate / rates[0]));
-    return [name, ...rates.map(grouped), ...ratios, ...costs.map(figure)];
+    const ofNodes = nodes.map((peer) => of(peer, ({ nodeMicroseconds }) => nodeMicroseconds));
+    return [name, ...rates.map(grouped), ...ratios, ...[...costs, ...ofNodes].map(figure)];
   });
   const ratios = peers.slice(1).map((peer) => `${peer} to ${peers[0]}`);
   const [rates, costs] = ['/s', ' µs cpu'].map((unit) => peers.map((peer) => `${peer}${unit}`));
-  return table(['', ...rates, ...ratios, ...costs], rows);
+  const ofNodes = nodes.map(() => 'memory node µs cpu');
+  return table(['', ...rates, ...ratios, ...costs, ...ofNodes], rows);
 }

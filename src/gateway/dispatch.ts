@@ -22,7 +22,7 @@ function words(text: string): ReadonlySet<string> {
  * Runs one request and writes its one reply, an error if anything fails. Returns the rest of a long
  * reply.
  */
-export function* dispatch(
+export function dispatch(
   request: Request,
   context: CommandContext,
 ): Operation<LongReply | undefined> {
@@ -32,13 +32,13 @@ export function* dispatch(
   try {
     command = resolve(request, context);
     state.lastCommand = command.name;
-    if (!state.isPlain && !admit(command, request, context)) return undefined;
+    if (!state.isPlain && !admit(command, request, context)) return nothing();
   } catch (error) {
     if (state.transaction !== undefined) state.transaction.isSpoilt = true;
     fail(error, '', before, context);
-    return undefined;
+    return nothing();
   }
-  return yield* execute(command, request, context);
+  return execute(command, request, context);
 }
 
 /** Runs a command whose number of arguments is right. */

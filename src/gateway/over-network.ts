@@ -27,14 +27,16 @@ class CommandGate implements Gate {
   #inFlight = 0;
   #isAlone = false;
 
+  tryEnter({ runsAlone, operations }: Arrival): number | undefined {
+    if (this.#waiting.length > 0 || !this.#hasRoom(runsAlone, operations)) return undefined;
+    this.#admit(runsAlone, operations);
+    return operations;
+  }
+
   *enter({ runsAlone, operations }: Arrival): Operation<number> {
-    if (this.#waiting.length === 0 && this.#hasRoom(runsAlone, operations)) {
-      this.#admit(runsAlone, operations);
-    } else {
-      yield* waitFor(
-        new Promise<void>((admit) => this.#waiting.push({ runsAlone, operations, admit })),
-      );
-    }
+    yield* waitFor(
+      new Promise<void>((admit) => this.#waiting.push({ runsAlone, operations, admit })),
+    );
     return operations;
   }
 

@@ -27,28 +27,46 @@ export interface RemoteFabric {
  */
 export function runRemote<T>(fabric: RemoteFabric, operation: Operation<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    new Flight(fabric, operation, resolve, reject).completed(undefined);
+    new Flight(fabric, operation, { resolve, reject }).completed(undefined);
   });
 }
 
-/** Starts something that ends by a call of one of the two functions. */
-type Begin<T> = (resolve: (value: T) => void, reject: (error: unknown) => void) => void;
+/** What hears how an operation, or what it waits for, has ended. */
+interface Ending<T> {
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
 
 /**
  * A step of an operation that posts nothing and waits for something else: only in `runRemote`. It
  * is no batch, whose arrays would cost more than all else of such a step.
  */
-class Waiting<T> {
+class Waiting<T> implements Ending<T> {
   readonly isWaitedFor = true;
-  readonly begin: Begin<T>;
+  readonly #begin: (ending: Ending<T>) => void;
+  #flight: Flight<unknown> | undefined;
   value: T | undefined;
 
-  constructor(begin: Begin<T>) {
-    this.begin = begin;
+  constructor(begin: (ending: Ending<T>) => void) {
+    this.#begin = begin;
+  }
+
+  beginFor(flight: Flight<unknown>): void {
+    this.#flight = flight;
+    this.#begin(this);
+  }
+
+  resolve(value: T): void {
+    this.value = value;
+    this.#flight?.completed(undefined);
+  }
+
+  reject(error: unknown): void {
+    this.#flight?.completed(error);
   }
 }
 
-function* wait<T>(begin: Begin<T>): Operation<T> {
+function* wait<T>(begin: (ending: Ending<T>) => void): Operation<T> {
   const waiting = new Waiting(begin);
   yield waiting as unknown as Batch;
   return waiting.value as T;
@@ -56,33 +74,32 @@ function* wait<T>(begin: Begin<T>): Operation<T> {
 
 /** Waits within an operation whose verbs take time; raises what the promise fails with. */
 export function waitFor<T>(promise: Promise<T>): Operation<T> {
-  return wait((resolve, reject) => promise.then(resolve, reject));
+  return wait((ending) => {
+    promise.then(
+      (value) => ending.resolve(value),
+      (error) => ending.reject(error),
+    );
+  });
 }
 
-/** Runs a part of an operation on a fabric of its own, which may end before the operation does. */
+/**
+ * Runs a part of an operation on a fabric of its own, which may end before the operation does. The
+ * batches of the part resume the part alone: not, as behind `yield*`, every generator around it.
+ */
 export function runWithin<T>(fabric: RemoteFabric, operation: Operation<T>): Operation<T> {
-  return wait((resolve, reject) => {
-    new Flight(fabric, operation, resolve, reject).completed(undefined);
-  });
+  return wait((ending) => new Flight(fabric, operation, ending).completed(undefined));
 }
 
 /** One operation between its batches. */
 class Flight<T> implements Completion {
   readonly #fabric: RemoteFabric;
   readonly #operation: Operation<T>;
-  readonly #resolve: (value: T) => void;
-  readonly #reject: (error: unknown) => void;
+  readonly #ending: Ending<T>;
 
-  constructor(
-    fabric: RemoteFabric,
-    operation: Operation<T>,
-    resolve: (value: T) => void,
-    reject: (error: unknown) => void,
-  ) {
+  constructor(fabric: RemoteFabric, operation: Operation<T>, ending: Ending<T>) {
     this.#fabric = fabric;
     this.#operation = operation;
-    this.#resolve = resolve;
-    this.#reject = reject;
+    this.#ending = ending;
   }
 
   completed(error: unknown): void {
@@ -95,24 +112,16 @@ class Flight<T> implements Completion {
         step = advance(this.#operation);
       }
     } catch (failure) {
-      this.#reject(failure);
+      this.#ending.reject(failure);
       return;
     }
-    if (step.done) this.#resolve(step.value);
-    else if (step.value instanceof Waiting) this.#wait(step.value);
+    if (step.done) this.#ending.resolve(step.value);
+    else if (step.value instanceof Waiting) step.value.beginFor(this);
     else this.#fabric.post(step.value, this);
   }
 
   #postUnwaited(write: UnwaitedWrite): void {
     write.isUnderWay = true;
     this.#fabric.post(write, write);
-  }
-
-  #wait(waiting: Waiting<unknown>): void {
-    const resolve = (value: unknown) => {
-      waiting.value = value;
-      this.completed(undefined);
-    };
-    waiting.begin(resolve, (error) => this.completed(error));
   }
 }

@@ -70,7 +70,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       this.#answering = undefined;
       this.#flush();
     });
-  readonly #goOn = () => this.#guard(() => this.#stepped());
+  readonly #goOn = () => this.#guard(() => this.#stopped());
   readonly #breakOff = (error: unknown) =>
     this.#guard(() => {
       throw error;
@@ -98,7 +98,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   /** Waiting for the client to read, for other connections to run, or for a pause to end. */
   #blocked = false;
   #turn: NodeJS.Immediate | undefined;
-  /** Whether a request is running; over a network, also a promise of its end. */
+  /** Whether requests are running; over a network, also a promise of their end. */
   #isRunning = false;
   #flight: Promise<void> | undefined;
   /** Whether the socket is paused until all received requests have run. */
@@ -249,19 +249,40 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
 
   /** Runs all received requests. Their replies are sent together at the end of the turn. */
   #run(): void {
-    while (!this.state.ended && (this.#rest !== undefined || this.#next < this.#requests.length)) {
-      if (this.#isPaused) {
-        this.#waitForPause();
-        return;
+    const running = this.server.pool.run(this.#runAll());
+    if (running instanceof Promise) this.#flight = running.then(this.#goOn, this.#breakOff);
+    else this.#stopped();
+  }
+
+  /** Runs received requests until all have run, or the connection has to wait for something. */
+  *#runAll(): Operation<void> {
+    this.#isRunning = true;
+    try {
+      while (this.#hasNext && !this.#blocked) {
+        if (this.#isPaused) this.#waitForPause();
+        else yield* this.#step();
+        if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+        // Over a network, other connections run meanwhile.
+        if (this.#flight !== undefined) this.#reportMemory();
       }
-      const step = this.server.pool.run(this.#step());
-      if (step instanceof Promise) {
-        this.#flight = step.then(this.#goOn, this.#breakOff);
-        return;
-      }
-      if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
-      if (this.#blocked) return;
+    } finally {
+      this.#isRunning = false;
     }
+  }
+
+  get #hasNext(): boolean {
+    if (this.state.ended) return false;
+    return this.#rest !== undefined || this.#next < this.#requests.length;
+  }
+
+  /** Goes on when `#runAll` has ended. Over a network, the next one may have begun by then. */
+  #stopped(): void {
+    if (this.#isRunning) return;
+    this.#flight = undefined;
+    if (this.#finished) return;
+    // A client that waited for its replies was not idle.
+    this.activeAt = Date.now();
+    if (this.#blocked) return;
     // An idle connection must not keep its last input in memory.
     this.#dropRequests();
     const { failure } = this.#reader;
@@ -274,16 +295,6 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
     if (!this.#isHeld || this.#blocked) return;
     this.#isHeld = false;
     this.#socket.resume();
-  }
-
-  /** Continues after a step over a network. */
-  #stepped(): void {
-    this.#flight = undefined;
-    if (this.#finished) return;
-    // A client that waited for its replies was not idle.
-    this.activeAt = Date.now();
-    if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
-    if (!this.#blocked) this.#run();
   }
 
   get runsAlone(): boolean {
@@ -303,18 +314,19 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   /** Runs the next request, several GETs together, or a part of a long reply. */
   *#step(): Operation<void> {
     const { gate } = this.server;
-    this.#isRunning = true;
-    const operations = yield* gate.enter(this);
+    const operations = gate.tryEnter(this) ?? (yield* gate.enter(this));
     try {
       if (this.#rest !== undefined) {
         if (!(yield* writePart(this.#rest, this))) this.#rest = undefined;
       } else if (!this.#finished && !this.#isPaused) {
-        const count = yield* this.#runNext();
-        this.server.totals.commands += count;
-        this.#next += count;
+        const together = this.#isPlain
+          ? yield* this.#getRun.serve(this.#requests, this.#next, this)
+          : 0;
+        if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
+        this.server.totals.commands += together || 1;
+        this.#next += together || 1;
       }
     } finally {
-      this.#isRunning = false;
       gate.exit(operations);
     }
   }
@@ -325,15 +337,6 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
     return (
       state.isPlain && state.replyMode === 'on' && server.monitors.isEmpty && !server.pause.isOn
     );
-  }
-
-  /** Returns how many requests it ran. */
-  *#runNext(): Operation<number> {
-    const together = this.#isPlain
-      ? yield* this.#getRun.serve(this.#requests, this.#next, this)
-      : 0;
-    if (together === 0) yield* this.#dispatch(this.#requests[this.#next]);
-    return together || 1;
   }
 
   *#dispatch(request: Request): Operation<void> {
@@ -470,6 +473,10 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       this.onError(error, '');
       this.#socket.destroy();
     }
+    this.#reportMemory();
+  }
+
+  #reportMemory(): void {
     const socket = this.#socket;
     // Output too small for a 'drain' is not counted, because no event says when it was sent.
     const output = (socket.writableNeedDrain ? socket.writableLength : 0) + this.reply.length;

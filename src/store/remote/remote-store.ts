@@ -71,6 +71,15 @@ interface OpenSession {
   calls: StoreCalls<unknown>;
 }
 
+function callWithin(
+  { session, calls }: OpenSession,
+  name: CallName | 'keysIn',
+  args: unknown[],
+): Operation<unknown> {
+  const call = calls[name] as (...args: unknown[]) => Operation<unknown>;
+  return runWithin(session.pool.fabric, call.apply(calls, args));
+}
+
 /** `forwardCalls` adds these. */
 export interface RemoteStore<V> extends PromisedCalls<V> {}
 
@@ -132,12 +141,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
    *
    * @internal
    */
-  *within(name: CallName | 'keysIn', args: unknown[]): Operation<unknown> {
+  within(name: CallName | 'keysIn', args: unknown[]): Operation<unknown> {
     this.refuseClosed();
-    let latest = this.#latest();
-    if (latest.session.over) latest = yield* waitFor(this.live());
-    const call = latest.calls[name] as (...args: unknown[]) => Operation<unknown>;
-    return yield* runWithin(latest.session.pool.fabric, call.apply(latest.calls, args));
+    const latest = this.#latest();
+    return latest.session.over ? this.#withinNext(name, args) : callWithin(latest, name, args);
+  }
+
+  *#withinNext(name: CallName | 'keysIn', args: unknown[]): Operation<unknown> {
+    return yield* callWithin(yield* waitFor(this.live()), name, args);
   }
 
   /**
