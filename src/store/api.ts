@@ -27,7 +27,7 @@ export interface Entry<V, K extends Key = Key> {
   key: K;
   value: V;
   version: number;
-  /** Write options for the same expiry, if any. Only `scanPage`, `first` and `last` set it. */
+  /** Write options for the same expiry, if any. Only `scanPage` sets it. */
   expires?: Pick<ExpiryOptions, 'ttlMs' | 'sliding' | 'expiresAt'>;
 }
 
@@ -575,7 +575,7 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * Rule: the bytes are valid, and must not be changed, only until `use` returns.
    */
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined;
-  /** All records, or with a range, on an ordered index, those of the range as `scan` hands them. */
+  /** All records, or those of a range as `scan` hands them. */
   entries(): IterableIterator<[K, V]>;
   entries(range: ScanOptions): Scan<[K, V]>;
   /** All keys, or those of a range; no values are read. */
@@ -593,7 +593,12 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   forEach(use: (value: V, key: K, store: this) => void): void;
   /**
    * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
-   * ordered index (SW_UNSUPPORTED), as do `first`, `last`, `count` and every call with a range.
+   * ordered index, except with `prefix`: other indexes find the keys of a prefix by reading the
+   * whole store, in no particular order, and without `reverse`. The same holds for `entries`,
+   * `keys`, `values`, `count` and `clear` with a range.
+   *
+   * @throws StepwellError SW_UNSUPPORTED on an index without order, SW_INVALID_ARGUMENT for what is
+   *   no range, SW_INVALID_KEY.
    */
   scan(range?: ScanOptions): Scan<[K, V]>;
   /**
@@ -607,10 +612,13 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * the prefix is only a hint, and other keys come too.
    */
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage;
-  /** The record with the lowest key of a range. */
-  first(bounds?: RangeBounds): Entry<V, K> | undefined;
-  /** The record with the highest key of a range. */
-  last(bounds?: RangeBounds): Entry<V, K> | undefined;
+  /**
+   * The record with the lowest key of a range, as `scan` hands it: [key, value]. Undefined if the
+   * range is empty. Needs an ordered index, also with `prefix` (SW_UNSUPPORTED).
+   */
+  first(bounds?: RangeBounds): [K, V] | undefined;
+  /** As `first`, the record with the highest key. */
+  last(bounds?: RangeBounds): [K, V] | undefined;
   /**
    * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
    * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). No client sees
@@ -620,14 +628,25 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * operation: memory that clients free in the pool meanwhile is used again only afterwards.
    */
   loadSorted(entries: Iterable<readonly [Key, W]>): number;
-  /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
+  /**
+   * How many keys a range has: of keys that come and go meanwhile, any may be counted. Without a
+   * range it needs an ordered index, as `scan`; `size` does not.
+   */
   count(bounds?: RangeBounds): number;
   /**
    * Exact when no client writes meanwhile; otherwise off by at most the writes that ran meanwhile.
    */
   readonly size: number;
-  /** Removes every key (of the range) that was present when it was called, one by one. */
-  clear(range?: RangeOptions): void;
+  /**
+   * Removes the records of the store, or of a range, and returns how many it removed. Each key is
+   * removed by itself, as `delete` does, 256 of them at a time: other clients go on reading and
+   * writing meanwhile, and an error leaves the rest. Every key that is present from the call on is
+   * removed, whatever is written to it before its turn; a value that is written after that stays. A
+   * key that is inserted meanwhile may be removed or stay. Expired records do not count.
+   *
+   * @throws StepwellError SW_READ_ONLY, SW_UNSUPPORTED as `scan`, SW_POOL_FULL as `delete`.
+   */
+  clear(range?: RangeOptions): number;
   /** Counters of this client, and what a walk of the store finds. */
   stats(): StoreStats;
   /** The counters alone, which cost no verb. */
@@ -731,15 +750,15 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   scan(range?: ScanOptions): AsyncScan<[K, V]>;
   scanPage(cursor: number, count?: number): Promise<Page<V, K>>;
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage>;
-  first(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
-  last(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
+  first(bounds?: RangeBounds): Promise<[K, V] | undefined>;
+  last(bounds?: RangeBounds): Promise<[K, V] | undefined>;
   count(bounds?: RangeBounds): Promise<number>;
   /** As the synchronous one; what an AsyncIterable gives is gathered first. */
   loadSorted(
     entries: Iterable<readonly [Key, W]> | AsyncIterable<readonly [Key, W]>,
   ): Promise<number>;
   size(): Promise<number>;
-  clear(range?: RangeOptions): Promise<void>;
+  clear(range?: RangeOptions): Promise<number>;
   stats(): Promise<StoreStats>;
   counters(): Promise<ClientCounters>;
   namespace(prefix: Key, options?: NamespaceOptions): AsyncStore<V, K, W>;

@@ -45,7 +45,7 @@ const texts = openSync('memory:', { values: 'utf8', keys: 'utf8' });
 const text: string | undefined = texts.get('k');
 for (const [key, value] of texts) { const both: string = key + value; void both; }
 for (const key of texts.keys()) { const one: string = key; void one; }
-const first: string | undefined = texts.first()?.key;
+const first: string | undefined = texts.first()?.[0];
 const cut: AsyncStore<string, string> = texts.async.withSignal(AbortSignal.timeout(1));
 const timely: string | undefined = await cut.get('k');
 const found: string[] = texts.scanPage(0).entries.map(({ key, value }) => key + value);
