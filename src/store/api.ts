@@ -248,14 +248,18 @@ export type IndexName = keyof ParametersOf;
 /** An index with parameters of its own, such as `{ kind: 'shard', partitions: 64 }`. */
 export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[IndexName];
 
+/**
+ * A number of bytes, or text: `'512m'`, `'4g'` and `'4GiB'` count in powers of 1024, `'4GB'` in
+ * powers of 1000. Text that is no size raises SW_INVALID_ARGUMENT.
+ */
+export type Size = number | string;
+
 /** Sizes of a pool that is created; a pool that exists keeps its own. */
 export interface PoolOptions {
-  /**
-   * The most memory that the pool may take, in bytes. It takes memory from the system as it fills.
-   */
-  size?: number;
-  /** Bytes by which the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
-  regionSize?: number;
+  /** The most memory that the pool may take. It takes memory from the system as it fills. */
+  size?: Size;
+  /** By how much the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
+  regionSize?: Size;
   /** Rows of the client table: how many clients can be attached at once. */
   maxClients?: number;
 }
@@ -267,8 +271,8 @@ export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 export interface NearCacheOptions {
   /** The most keys that it holds, up to 2^24. */
   maxEntries?: number;
-  /** The most memory that it takes, in bytes, by estimate: twice the JSON of an object. */
-  maxBytes?: number;
+  /** The most memory that it takes, by estimate: twice the JSON of an object. */
+  maxBytes?: Size;
   /** Whether the objects that are kept are frozen, all the way down. Default true. */
   freeze?: boolean;
 }
@@ -311,10 +315,10 @@ export interface OpenOptions extends PoolOptions {
    */
   maxRecords?: number;
   /**
-   * Instead of `maxRecords`: the most bytes that the memory blocks of a new store's records take. A
+   * Instead of `maxRecords`: how much the memory blocks of a new store's records take at most. A
    * record that alone takes more is refused (SW_INVALID_VALUE).
    */
-  maxBytes?: number;
+  maxBytes?: Size;
   /**
    * Which record a full store with `maxRecords` or `maxBytes` evicts from a sample: the least
    * recently used one (`lru`) or the least frequently used one (`lfu`). `adaptive` learns which of
@@ -339,7 +343,10 @@ export interface OpenOptions extends PoolOptions {
   index?: IndexName | IndexChoice;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
-  /** How values come back. Default `auto`. For values of any type see `CodecOptions`. */
+  /**
+   * How values come back. Default `auto`, which TypeScript takes for texts: see `TextOptions`. For
+   * values of any type see `CodecOptions`.
+   */
   values?: Encoding;
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,

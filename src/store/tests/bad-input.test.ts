@@ -394,3 +394,12 @@ test('every code that is raised on purpose is documented in errors.ts', () => {
     }
   }
 });
+
+test('an object without a format is refused with what to do', (t) => {
+  const store = keepOpen(t, openSync('memory:', SMALL));
+  for (const value of [{}, [], 5, true, null, new Date()]) {
+    const set = () => store.set('a', value as never);
+    throwsCode('SW_INVALID_VALUE', set, String(value));
+    assert.throws(set, { message: /values: 'json'/ }, String(value));
+  }
+});
