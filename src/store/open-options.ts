@@ -3,7 +3,7 @@ import { checkFlag, checkFunction, checkOptions } from './arguments.ts';
 import type { CheckOptions } from './reports.ts';
 
 /**
- * The options of `open` without `values`: the type of the store is that of texts. At run time that is
+ * The options of `open` without `values`: the type of the store is that of texts. At run time it is
  * `auto`, so bytes that another client has stored come back as bytes.
  */
 export interface TextOptions<K extends Encoding> extends Omit<OpenOptions, 'values'> {

@@ -62,8 +62,8 @@ import { formatOf } from './values.ts';
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
  * has the same names returning promises. The store's type follows the options `values` and `keys`.
- * Without `values` it is a store of texts. For bytes say `values: 'bytes'`, and `values: 'auto'` for
- * texts and bytes mixed: values then come back as what they were stored as. With a format or a codec
+ * Without `values` it is a store of texts. Say `values: 'bytes'` for bytes, or `values: 'auto'` for
+ * texts and bytes mixed: each value then comes back as what was stored. With a format or a codec
  * values are of any type: `openSync<Session>(url, { values: 'json' })`.
  *
  * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store, which names the

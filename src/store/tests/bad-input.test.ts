@@ -187,8 +187,8 @@ test('file URLs in each form name one file', (t) => {
 test('options that cannot be', (t) => {
   const { store, url, assertUnharmed } = witness(t, 'file');
   const absurd: Record<string, unknown>[] = [
-    ...[0, -1, 1.5, Number.NaN, '1', 2 ** 60].map((size) => ({ size })),
-    ...[0, -1, 1.5, Number.NaN, '1', 2 ** 40].map((regionSize) => ({ regionSize })),
+    ...[0, -1, 1.5, Number.NaN, 'x', 2 ** 60].map((size) => ({ size })),
+    ...[0, -1, 1.5, Number.NaN, 'x', 2 ** 40].map((regionSize) => ({ regionSize })),
     ...[0, -1, 0.5, '9', 4096].map((maxClients) => ({ maxClients })),
     ...[0, 65, 1.5, '7', Number.NaN].map((associativity) => ({
       index: { kind: 'race', associativity },
