@@ -19,6 +19,7 @@ export type {
   CodecOptions,
   EncodedOptions,
   NearOptions,
+  TextOptions,
   TypedOptions,
 } from './store/open-options.ts';
 export type * from './store/ordered-api.ts';

@@ -11,7 +11,7 @@ export class EventLog {
 
   /** Returns the number of the event. */
   append(event) {
-    let number = Number(this.#events.last()?.key ?? 0) + 1;
+    let number = Number(this.#events.last()?.[0] ?? 0) + 1;
     while (!this.#events.insert(keyOf(number), event)) number++;
     return number;
   }
@@ -25,7 +25,7 @@ export class EventLog {
 
   /** Deletes the events up to a number, but always keeps the latest event, which has the count. */
   trim(number) {
-    const last = Number(this.#events.last()?.key ?? 0);
+    const last = Number(this.#events.last()?.[0] ?? 0);
     this.#events.clear({ lte: keyOf(Math.min(number, last - 1)) });
   }
 }

@@ -1,21 +1,15 @@
+import { parseSize as bytesIn } from '../store/sizes.ts';
 import { UsageError } from './failures.ts';
 
-const POWERS = 'bkmgt';
 const BINARY_NAMES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
-/** `512m`, `4g`, `4GiB` and `1048576` count in powers of 1024; `4GB` is decimal, as in SI. */
+/** A reader for sizes. */
 export function parseSize(text: string): number {
-  const match = /^(\d+(?:\.\d+)?)\s*(?:([bkmgt])|([kmgt])(i?)b)?$/i.exec(text.trim());
-  if (match === null) {
-    throw new UsageError(`'${text}' is not a size; write 512m, 4g, 4GiB or a number of bytes`);
+  try {
+    return bytesIn(text);
+  } catch (error) {
+    throw new UsageError((error as Error).message);
   }
-  const power = POWERS.indexOf((match[2] ?? match[3] ?? 'b').toLowerCase());
-  const decimal = match[3] !== undefined && match[4] === '';
-  const bytes = Number(match[1]) * (decimal ? 1000 : 1024) ** power;
-  if (!Number.isSafeInteger(bytes)) {
-    throw new UsageError(`'${text}' is not a whole number of bytes`);
-  }
-  return bytes;
 }
 
 export function formatSize(bytes: number): string {

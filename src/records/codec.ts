@@ -89,7 +89,8 @@ function whyInvalid(what: string, data: unknown, bytesMax: number): string | und
   if (typeof data === 'string') {
     if (!data.isWellFormed()) return `a ${what} string must be well-formed Unicode`;
   } else if (!(data instanceof Uint8Array)) {
-    return `a ${what} is a string or bytes, not ${data === null ? 'null' : typeof data}`;
+    const why = `a ${what} is a string or bytes, not ${data === null ? 'null' : typeof data}`;
+    return what === 'value' ? `${why}; open the store with values: 'json' for any value` : why;
   }
   const bytes = typeof data === 'string' ? utf8Bytes(data, bytesMax) : data.length;
   return bytes > bytesMax ? `a ${what} has at most ${bytesMax} bytes, not ${bytes}` : undefined;

@@ -27,7 +27,7 @@ export interface Entry<V, K extends Key = Key> {
   key: K;
   value: V;
   version: number;
-  /** Write options for the same expiry, if any. Only `scanPage`, `first` and `last` set it. */
+  /** Write options for the same expiry, if any. Only `scanPage` sets it. */
   expires?: Pick<ExpiryOptions, 'ttlMs' | 'sliding' | 'expiresAt'>;
 }
 
@@ -248,14 +248,18 @@ export type IndexName = keyof ParametersOf;
 /** An index with parameters of its own, such as `{ kind: 'shard', partitions: 64 }`. */
 export type IndexChoice = { [K in IndexName]: { kind: K } & ParametersOf[K] }[IndexName];
 
+/**
+ * A number of bytes, or text: `'512m'`, `'4g'` and `'4GiB'` count in powers of 1024, `'4GB'` in
+ * powers of 1000. Text that is no size raises SW_INVALID_ARGUMENT.
+ */
+export type Size = number | string;
+
 /** Sizes of a pool that is created; a pool that exists keeps its own. */
 export interface PoolOptions {
-  /**
-   * The most memory that the pool may take, in bytes. It takes memory from the system as it fills.
-   */
-  size?: number;
-  /** Bytes by which the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
-  regionSize?: number;
+  /** The most memory that the pool may take. It takes memory from the system as it fills. */
+  size?: Size;
+  /** By how much the pool grows, at most 2 GiB; by default equal steps of at most 1 GiB. */
+  regionSize?: Size;
   /** Rows of the client table: how many clients can be attached at once. */
   maxClients?: number;
 }
@@ -267,8 +271,8 @@ export type Eviction = 'none' | 'lru' | 'lfu' | 'adaptive';
 export interface NearCacheOptions {
   /** The most keys that it holds, up to 2^24. */
   maxEntries?: number;
-  /** The most memory that it takes, in bytes, by estimate: twice the JSON of an object. */
-  maxBytes?: number;
+  /** The most memory that it takes, by estimate: twice the JSON of an object. */
+  maxBytes?: Size;
   /** Whether the objects that are kept are frozen, all the way down. Default true. */
   freeze?: boolean;
 }
@@ -311,10 +315,10 @@ export interface OpenOptions extends PoolOptions {
    */
   maxRecords?: number;
   /**
-   * Instead of `maxRecords`: the most bytes that the memory blocks of a new store's records take. A
+   * Instead of `maxRecords`: how much the memory blocks of a new store's records take at most. A
    * record that alone takes more is refused (SW_INVALID_VALUE).
    */
-  maxBytes?: number;
+  maxBytes?: Size;
   /**
    * Which record a full store with `maxRecords` or `maxBytes` evicts from a sample: the least
    * recently used one (`lru`) or the least frequently used one (`lfu`). `adaptive` learns which of
@@ -339,7 +343,10 @@ export interface OpenOptions extends PoolOptions {
   index?: IndexName | IndexChoice;
   /** How keys come back from iteration. Default `auto`: a string when well-formed UTF-8. */
   keys?: Encoding;
-  /** How values come back. Default `auto`. For values of any type see `CodecOptions`. */
+  /**
+   * How values come back. Default `auto`, which TypeScript takes for texts: see `TextOptions`. For
+   * values of any type see `CodecOptions`.
+   */
   values?: Encoding;
   /**
    * For `tcp:` and `tls:`: operations of this client that are in flight on one key share verbs,
@@ -575,7 +582,7 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * Rule: the bytes are valid, and must not be changed, only until `use` returns.
    */
   read<T>(key: Key, use: (bytes: Uint8Array) => T): T | undefined;
-  /** All records, or with a range, on an ordered index, those of the range as `scan` hands them. */
+  /** All records, or those of a range as `scan` hands them. */
   entries(): IterableIterator<[K, V]>;
   entries(range: ScanOptions): Scan<[K, V]>;
   /** All keys, or those of a range; no values are read. */
@@ -593,7 +600,12 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
   forEach(use: (value: V, key: K, store: this) => void): void;
   /**
    * The records of a range in the order of their keys' bytes; all when it is left out. Needs an
-   * ordered index (SW_UNSUPPORTED), as do `first`, `last`, `count` and every call with a range.
+   * ordered index, except with `prefix`: other indexes find the keys of a prefix by reading the
+   * whole store, in no particular order, and without `reverse`. The same holds for `entries`,
+   * `keys`, `values`, `count` and `clear` with a range.
+   *
+   * @throws StepwellError SW_UNSUPPORTED on an index without order, SW_INVALID_ARGUMENT for what is
+   *   no range, SW_INVALID_KEY.
    */
   scan(range?: ScanOptions): Scan<[K, V]>;
   /**
@@ -607,10 +619,13 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * the prefix is only a hint, and other keys come too.
    */
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): KeyPage;
-  /** The record with the lowest key of a range. */
-  first(bounds?: RangeBounds): Entry<V, K> | undefined;
-  /** The record with the highest key of a range. */
-  last(bounds?: RangeBounds): Entry<V, K> | undefined;
+  /**
+   * The record with the lowest key of a range, as `scan` hands it: [key, value]. Undefined if the
+   * range is empty. Needs an ordered index, also with `prefix` (SW_UNSUPPORTED).
+   */
+  first(bounds?: RangeBounds): [K, V] | undefined;
+  /** As `first`, the record with the highest key. */
+  last(bounds?: RangeBounds): [K, V] | undefined;
   /**
    * Fills an empty store with records in strictly ascending order of their keys' bytes, much faster
    * than one by one; needs an ordered tree (index `chime`; else SW_UNSUPPORTED). No client sees
@@ -620,14 +635,25 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * operation: memory that clients free in the pool meanwhile is used again only afterwards.
    */
   loadSorted(entries: Iterable<readonly [Key, W]>): number;
-  /** How many keys a range has: of keys that come and go meanwhile, any may be counted. */
+  /**
+   * How many keys a range has: of keys that come and go meanwhile, any may be counted. Without a
+   * range it needs an ordered index, as `scan`; `size` does not.
+   */
   count(bounds?: RangeBounds): number;
   /**
    * Exact when no client writes meanwhile; otherwise off by at most the writes that ran meanwhile.
    */
   readonly size: number;
-  /** Removes every key (of the range) that was present when it was called, one by one. */
-  clear(range?: RangeOptions): void;
+  /**
+   * Removes the records of the store, or of a range, and returns how many it removed. Each key is
+   * removed by itself, as `delete` does, 256 of them at a time: other clients go on reading and
+   * writing meanwhile, and an error leaves the rest. Every key that is present from the call on is
+   * removed, whatever is written to it before its turn; a value that is written after that stays. A
+   * key that is inserted meanwhile may be removed or stay. Expired records do not count.
+   *
+   * @throws StepwellError SW_READ_ONLY, SW_UNSUPPORTED as `scan`, SW_POOL_FULL as `delete`.
+   */
+  clear(range?: RangeOptions): number;
   /** Counters of this client, and what a walk of the store finds. */
   stats(): StoreStats;
   /** The counters alone, which cost no verb. */
@@ -731,15 +757,15 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   scan(range?: ScanOptions): AsyncScan<[K, V]>;
   scanPage(cursor: number, count?: number): Promise<Page<V, K>>;
   scanKeys(cursor: number, count?: number, options?: { prefix?: Key }): Promise<KeyPage>;
-  first(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
-  last(bounds?: RangeBounds): Promise<Entry<V, K> | undefined>;
+  first(bounds?: RangeBounds): Promise<[K, V] | undefined>;
+  last(bounds?: RangeBounds): Promise<[K, V] | undefined>;
   count(bounds?: RangeBounds): Promise<number>;
   /** As the synchronous one; what an AsyncIterable gives is gathered first. */
   loadSorted(
     entries: Iterable<readonly [Key, W]> | AsyncIterable<readonly [Key, W]>,
   ): Promise<number>;
   size(): Promise<number>;
-  clear(range?: RangeOptions): Promise<void>;
+  clear(range?: RangeOptions): Promise<number>;
   stats(): Promise<StoreStats>;
   counters(): Promise<ClientCounters>;
   namespace(prefix: Key, options?: NamespaceOptions): AsyncStore<V, K, W>;

@@ -2,6 +2,15 @@ import type { Encoding, Key, OpenOptions, Value, ValueCodec, ValueFormat } from 
 import { checkFlag, checkFunction, checkOptions } from './arguments.ts';
 import type { CheckOptions } from './reports.ts';
 
+/**
+ * The options of `open` without `values`: the type of the store is that of texts. At run time it is
+ * `auto`, so bytes that another client has stored come back as bytes.
+ */
+export interface TextOptions<K extends Encoding> extends Omit<OpenOptions, 'values'> {
+  values?: undefined;
+  keys?: K;
+}
+
 /** The options of `open` with encodings that the type of the store follows. */
 export interface EncodedOptions<V extends Encoding, K extends Encoding> extends OpenOptions {
   values?: V;

@@ -33,6 +33,7 @@ import {
   type EncodedOptions,
   forceIn,
   type NearOptions,
+  type TextOptions,
   type TypedOptions,
 } from './open-options.ts';
 import { createNew, destroyFile, findOrCreate } from './places/pool-files.ts';
@@ -60,15 +61,20 @@ import { formatOf } from './values.ts';
 
 /**
  * Opens a named store in a pool, creating both unless told otherwise. Synchronous calls; `async`
- * has the same names returning promises. The store's type follows the options `values` and `keys`;
- * with `auto` the caller may say of what type they are: `openSync<string>(url)`. With a format or a
- * codec values are of any type: `openSync<Session>(url, { values: 'json' })`.
+ * has the same names returning promises. The store's type follows the options `values` and `keys`.
+ * Without `values` it is a store of texts. Say `values: 'bytes'` for bytes, or `values: 'auto'` for
+ * texts and bytes mixed: each value then comes back as what was stored. With a format or a codec
+ * values are of any type: `openSync<Session>(url, { values: 'json' })`.
  *
  * @param url `shm:NAME`, `file:PATH`, `memory:`, or the `handle` of an open store, which names the
  *   store too (for `memory:` the way to reach it from a worker thread). Over a network there is
  *   only `open`.
  * @throws StepwellError with the codes of errors.ts, e.g. SW_INVALID_URL, SW_POOL_NOT_FOUND.
  */
+export function openSync<K extends Encoding = 'auto'>(
+  url: string | PoolHandle,
+  options?: TextOptions<K>,
+): Store<string, Decoded<K>, string>;
 export function openSync<V, K extends Key = Key>(
   url: string | PoolHandle,
   options: NearOptions<V, K>,
@@ -144,6 +150,10 @@ function refuseDelegation({ delegation }: OpenOptions): void {
  * SW_NODE_UNREACHABLE when a node goes away, and SW_REVOKED when this client is revoked. What they
  * wrote may or may not have been stored.
  */
+export function open<K extends Encoding = 'auto'>(
+  url: string | PoolHandle,
+  options?: TextOptions<K>,
+): Promise<AsyncStore<string, Decoded<K>, string>>;
 export function open<V, K extends Key = Key>(
   url: string | PoolHandle,
   options: NearOptions<V, K>,

@@ -6,8 +6,14 @@ import type { Key } from './key-value.ts';
  * of their UTF-8 bytes, which is that of their code points.
  */
 
-/** A range of keys; an end that is left out is open. */
+/**
+ * A range of keys: those of a prefix, or those between two ends, of which one that is left out is
+ * open. Ends need an ordered index. A prefix works on every index: an ordered one reads only the
+ * keys of the prefix, any other one reads the whole store.
+ */
 export interface RangeBounds {
+  /** Only keys that begin with these bytes. It goes without ends. The empty one means all keys. */
+  prefix?: Key;
   /** The lowest key of the range, */
   gte?: Key;
   /** or the key above which it begins; one of the two. */
@@ -19,7 +25,7 @@ export interface RangeBounds {
 }
 
 export interface RangeOptions extends RangeBounds {
-  /** From the highest key down. Default false. */
+  /** From the highest key down; needs an ordered index. Default false. */
   reverse?: boolean;
   /** At most so many records, from the end where the range begins. Default: all. */
   limit?: number;
@@ -33,7 +39,8 @@ export interface ScanOptions extends RangeOptions {
 /**
  * A scan in progress. Every key that is present throughout the scan comes exactly once, in order,
  * with a value that was current at some moment of the scan. A key that is written or removed
- * meanwhile comes at most once. It is no snapshot: two keys may be of different moments.
+ * meanwhile comes at most once. It is no snapshot: two keys may be of different moments. On an
+ * index without order the records of a prefix come in no particular order.
  *
  * Records are read ahead, some dozens at a time. Between two calls a scan holds nothing of the
  * pool, however long it takes: leaving it early (`break`, `return`, or just forgetting it) costs
@@ -54,6 +61,8 @@ export interface Scan<T> extends IterableIterator<T> {
   /**
    * Continues with the first record at or behind `key` in the scan's direction, forward or back,
    * but never leaves the scan's range. The limit goes on counting.
+   *
+   * @throws StepwellError SW_UNSUPPORTED on an index without order.
    */
   seek(key: Key): void;
   [Symbol.iterator](): Scan<T>;

@@ -31,6 +31,7 @@ const LAYERS: readonly (string | readonly string[])[] = [
     'src/store/api.ts',
     'src/store/reports.ts',
     'src/store/arguments.ts',
+    'src/store/sizes.ts',
     'src/store/abortable.ts',
     'src/store/attachment.ts',
     'src/store/io-errors.ts',

@@ -40,12 +40,23 @@ import { open, openSync, type AsyncStore, type Key, type OpenOptions, type Store
 
 const ACCEPTED = `${HEAD}
 const plain = openSync('memory:');
+const parsed: unknown = JSON.parse(plain.get('k')!);
+const promisedText = await (await open('tcp://a:7471')).get('k');
+const later2: unknown = JSON.parse(promisedText!);
+const mixed = openSync('memory:', { values: 'auto' });
+mixed.set('k', new Uint8Array(1));
+const removedAll: number = plain.clear({ prefix: 'user:' });
+const removedLater: Promise<number> = plain.async.clear({ prefix: 'user:' });
+for (const key of plain.keys({ prefix: 'user:', limit: 3 })) void key;
+const lastOf: [Key, string] | undefined = plain.last({ prefix: 'user:' });
+openSync('memory:', { size: '4g', maxBytes: '1GiB', nearCache: { maxBytes: '64m' } });
+void [parsed, later2, removedAll, removedLater, lastOf];
 const either: Store<Value, Key> = plain;
 const texts = openSync('memory:', { values: 'utf8', keys: 'utf8' });
 const text: string | undefined = texts.get('k');
 for (const [key, value] of texts) { const both: string = key + value; void both; }
 for (const key of texts.keys()) { const one: string = key; void one; }
-const first: string | undefined = texts.first()?.key;
+const first: string | undefined = texts.first()?.[0];
 const cut: AsyncStore<string, string> = texts.async.withSignal(AbortSignal.timeout(1));
 const timely: string | undefined = await cut.get('k');
 const found: string[] = texts.scanPage(0).entries.map(({ key, value }) => key + value);
@@ -103,6 +114,10 @@ openSync<string, Uint8Array>('memory:', { keys: 'utf8' });
 await open<string>('tcp://a:7471', { values: 'bytes' });
 // @ts-expect-error
 const text: string | undefined = openSync('memory:', { values: 'bytes' }).get('k');
+// @ts-expect-error: without the option values, values are texts
+openSync('memory:').set('k', new Uint8Array(1));
+// @ts-expect-error: an object needs values: 'json'
+openSync('memory:').set('k', {});
 // @ts-expect-error: with 'auto' only the caller can know
 const auto: string | undefined = openSync('memory:', { values: 'auto' }).get('k');
 // @ts-expect-error

@@ -1,7 +1,16 @@
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { IndexName, Store } from '../../../src/store/api.ts';
-import { inspectSync, openSync } from '../../../src/store/open.ts';
+import type * as library from '../../../src/store/open.ts';
 import type { PeerSettings } from '../protocol.ts';
 import type { SyncPeer } from './peer.ts';
+
+/** With BENCH_PACKAGE=dist/index.js, the package as it ships is measured: a few bundled files. */
+const { BENCH_PACKAGE } = process.env;
+const { inspectSync, openSync }: typeof library =
+  BENCH_PACKAGE === undefined
+    ? await import('../../../src/store/open.ts')
+    : await import(pathToFileURL(resolve(BENCH_PACKAGE)).href);
 
 class StepwellPeer implements SyncPeer {
   readonly kind = 'sync';

@@ -56,8 +56,8 @@ export class StepwellDriver implements L2CacheDriver {
     return true;
   }
 
-  clear(): Promise<void> {
-    return this.#items.clear();
+  async clear(): Promise<void> {
+    await this.#items.clear();
   }
 
   delete(key: string): Promise<boolean> {

@@ -56,8 +56,8 @@ export class StepwellRateLimit implements Store {
     await this.#counters.delete(key);
   }
 
-  resetAll(): Promise<void> {
-    return this.#counters.clear();
+  async resetAll(): Promise<void> {
+    await this.#counters.clear();
   }
 }
 

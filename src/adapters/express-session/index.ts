@@ -75,7 +75,9 @@ export class StepwellSessionStore extends session.Store {
   }
 
   override clear(done?: Done): void {
-    answer(() => this.#sessions.clear(), done);
+    answer(async () => {
+      await this.#sessions.clear();
+    }, done);
   }
 }
 

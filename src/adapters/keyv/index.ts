@@ -68,9 +68,9 @@ export class StepwellKeyv implements KeyvStoreAdapter {
   }
 
   /** Removes the records of Keyv's namespace; without a namespace, the whole store. */
-  clear(): Promise<void> {
+  async clear(): Promise<void> {
     const { namespace } = this;
-    return (namespace ? this.#store.namespace(`${namespace}:`) : this.#store).clear();
+    await (namespace ? this.#store.namespace(`${namespace}:`) : this.#store).clear();
   }
 
   /** The records of Keyv's namespace, by their keys in the store. */

@@ -46,10 +46,12 @@ export function stepwellDriver(options: StepwellDriverOptions): Driver<StepwellD
     },
     getKeys: async (base = '') => {
       const keys: string[] = [];
-      for await (const key of texts.namespace(base).keys()) keys.push(base + textOf(key));
+      for await (const key of texts.keys({ prefix: base })) keys.push(textOf(key));
       return keys;
     },
-    clear: (base = '') => texts.namespace(base).clear(),
+    clear: async (base = '') => {
+      await texts.clear({ prefix: base });
+    },
     watch: (callback) => watching(texts, callback),
   };
 }

@@ -5,7 +5,7 @@ import { dump } from './dump.ts';
 import { inspect } from './inspect.ts';
 import { load } from './load.ts';
 import { copy, create, destroy, drop, grow, pools, stores } from './pools.ts';
-import { del, get, scan, set } from './records.ts';
+import { del, get, keys, scan, set } from './records.ts';
 import { serve } from './serve.ts';
 import { indexServer, memoryNode, nodes } from './servers.ts';
 import { top } from './top.ts';
@@ -21,6 +21,7 @@ export const STEPWELL: Program = {
     get,
     set,
     del,
+    keys,
     scan,
     load,
     dump,

@@ -1,6 +1,5 @@
 import { buffer } from 'node:stream/consumers';
 import type { AsyncStore, Key } from '../../store/api.ts';
-import { prefixRange } from '../../store/keys.ts';
 import type { AsyncScan, RangeBounds, ScanOptions } from '../../store/ordered-api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
@@ -74,7 +73,8 @@ export const set = defineCommand({
     const { open } = await context.library();
     // An update succeeds only in an existing store, so it does not create one.
     const create = !options.update;
-    const store = await open(url, { ...storeNamed('set', options.store), create });
+    const named = storeNamed('set', options.store);
+    const store = await open(url, { ...named, create, values: 'auto' });
     try {
       const when = options.insert ? 'absent' : options.update ? 'present' : 'always';
       const { written } = await store.write(key, value, { when });
@@ -127,7 +127,8 @@ export const scan = defineCommand({
   summary: 'Write a range of records in the order of their keys (index chime)',
   details:
     '  Keys come in byte order. Writes one line per record, as `dump` does but without the\n' +
-    '  version, so `load` reads it. A key present for the whole scan appears exactly once.',
+    '  version, so `load` reads it. A key present for the whole scan appears exactly once.\n' +
+    '  Indexes without order have only --prefix, and read the whole store for it.',
   options: {
     prefix: { value: 'KEY', about: 'Only keys with this prefix' },
     gte: { value: 'KEY', about: 'From this key on' },
@@ -173,7 +174,7 @@ export const scan = defineCommand({
   },
 });
 
-type BoundWords = { [name in 'prefix' | keyof RangeBounds]: string | undefined };
+type BoundWords = Record<keyof RangeBounds, string | undefined>;
 
 function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): RangeBounds {
   const bounds: RangeBounds = {};
@@ -181,9 +182,37 @@ function boundsOf({ prefix, gte, gt, lte, lt }: BoundWords, form: WordForm): Ran
     if (word !== undefined) bounds[name as keyof RangeBounds] = form.read(word);
   }
   if (prefix === undefined) return bounds;
-  if (Object.keys(bounds).length === 0) return prefixRange(form.read(prefix));
+  if (Object.keys(bounds).length === 0) return { prefix: form.read(prefix) };
   throw new UsageError('--prefix is a range of its own');
 }
+
+export const keys = defineCommand({
+  name: 'keys',
+  arguments: '<url>',
+  summary: 'Write the keys of a store, one on each line',
+  details:
+    '  Of any index: in byte order if the index has one, else in no particular order. A line\n' +
+    '  break in a key looks like the end of it: use --hex or --base64 for such keys.',
+  options: {
+    prefix: { value: 'KEY', about: 'Only keys with this prefix' },
+    limit: { value: 'N', read: parseCount(0), about: 'At most this many keys' },
+    ...STORE_OPTION,
+    ...BINARY_OPTIONS,
+  },
+  examples: ['keys shm:demo', 'keys shm:demo --prefix user: --limit 10'],
+  async run(context, [url], options) {
+    const form = wordForm(options);
+    const prefix = form.read(options.prefix ?? '');
+    const { open } = await context.library();
+    const store = await open(url, { ...storeNamed('keys', options.store), create: false });
+    try {
+      await writeKeys(context, store, { prefix, limit: options.limit }, form);
+      return EXIT.ok;
+    } finally {
+      await store.close();
+    }
+  },
+});
 
 async function writeRecords(
   context: Context,

@@ -1,9 +1,11 @@
 import type { KeyBound, KeyRange } from '../../indexes/contract.ts';
+import type { Key } from '../api.ts';
 import { checkFlag, checkOptions, invalid, shown } from '../arguments.ts';
-import { keyBytes } from '../keys.ts';
+import { keyBytes, prefixRange } from '../keys.ts';
 import type { RangeBounds, RangeOptions, ScanOptions } from '../ordered-api.ts';
 
 const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
+  prefix: true,
   gte: true,
   gt: true,
   lte: true,
@@ -14,7 +16,8 @@ const OPTIONS: Readonly<Record<keyof ScanOptions, true>> = {
 };
 
 const OPTION_NAMES = Object.keys(OPTIONS);
-const BOUND_NAMES = ['gte', 'gt', 'lte', 'lt'];
+const ENDS = ['gte', 'gt', 'lte', 'lt'] as const;
+const BOUND_NAMES = ['prefix', ...ENDS];
 
 /** The range that the options mean. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
 export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number } {
@@ -24,8 +27,9 @@ export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number 
     throw invalid('signal is an AbortSignal');
   }
   checkFlag('reverse', reverse);
-  const lower = boundOf(options, 'gte', 'gt');
-  const upper = boundOf(options, 'lte', 'lt');
+  const ends = options.prefix === undefined ? options : endsOf(options, options.prefix);
+  const lower = boundOf(ends, 'gte', 'gt');
+  const upper = boundOf(ends, 'lte', 'lt');
   return { range: { lower, upper, reverse }, limit: limitOf(options) };
 }
 
@@ -35,8 +39,15 @@ export function rangeOf(options: ScanOptions): { range: KeyRange; limit: number 
  */
 export function boundsOnly(bounds: RangeBounds): RangeBounds {
   checkOptions(bounds, BOUND_NAMES);
-  const { gte, gt, lte, lt } = bounds;
-  return { gte, gt, lte, lt };
+  const { prefix, gte, gt, lte, lt } = bounds;
+  return { prefix, gte, gt, lte, lt };
+}
+
+/** The range of the prefix, which goes without ends. */
+function endsOf(options: RangeBounds, prefix: Key): RangeBounds {
+  const end = ENDS.find((name) => options[name] !== undefined);
+  if (end === undefined) return prefixRange(prefix);
+  throw invalid(`give prefix or ${end}, not both: a prefix is a range of its own`);
 }
 
 function boundOf(

@@ -7,6 +7,7 @@ import {
   type RecordBlock,
 } from '../../indexes/contract.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
+import { walkOf } from '../../indexes/traversal/walk.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
 import type { Operation } from '../../verbs/index.ts';
 import type { Key } from '../api.ts';
@@ -15,8 +16,8 @@ import { inSection } from '../attachment.ts';
 import { keyBytes } from '../keys.ts';
 import type { ScanOptions } from '../ordered-api.ts';
 import { isEmptyRange, rangeBehind, rangeFrom, rangeOf } from './key-range.ts';
-import type { Namespace } from './namespace.ts';
-import type { RecordAccess } from './record-access.ts';
+import { Namespace } from './namespace.ts';
+import type { CallSettings, RecordAccess } from './record-access.ts';
 import { foundKey, type ResultBuilder } from './result-builders.ts';
 
 /** The part of each record that a scan reads. */
@@ -30,19 +31,29 @@ export interface ScanPlan<T> {
   place(key: Key): Uint8Array;
 }
 
-/** Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
+/**
+ * An index whose keys have no order finds the keys of a prefix by a walk over the store. Raises
+ * SW_INVALID_ARGUMENT and SW_INVALID_KEY, and SW_UNSUPPORTED for what such an index cannot do.
+ */
 export function planScan<T>(
+  index: Index,
   options: ScanOptions,
   part: Part,
   builder: ResultBuilder<T>,
-  namespace?: Namespace,
+  { name, namespace }: Pick<CallSettings, 'name' | 'namespace'>,
 ): ScanPlan<T> {
   const { range: asked, limit } = rangeOf(options);
   const range = namespace?.within(asked) ?? asked;
+  const { prefix, reverse, signal } = options;
+  if (prefix === undefined || reverse) orderedIndex(index, name);
+  const walked = isOrdered(index) ? undefined : new Namespace(prefix ?? '', namespace);
   return {
-    signal: options.signal,
-    place: (key) => keyBytes(namespace?.key(key) ?? key),
-    begin: (access) => new RangeScan(access, range, limit, builder, part),
+    signal,
+    place: (key) => {
+      orderedIndex(index, name);
+      return keyBytes(namespace?.key(key) ?? key);
+    },
+    begin: (access) => new RangeScan(access, range, limit, builder, part, walked),
   };
 }
 
@@ -53,20 +64,23 @@ export function orderedIndex(index: Index, store: string): OrderedIndex {
   throw unsupported(`${why}; create it with the index chime or hstore for ranges`);
 }
 
+/** How a scan reads records: in the order of their keys, or by a walk over all of them. */
+type Steps = Pick<IndexScan, 'done' | 'next'>;
+
 /**
  * A scan of a range, on any fabric. `step`, an operation, reads records; the caller then takes them
  * one by one or together. Between two steps the scan holds nothing of the pool.
  */
 export class RangeScan<T> {
   readonly #access: RecordAccess;
-  readonly #index: OrderedIndex;
+  readonly #index: Index;
   readonly #range: KeyRange;
   readonly #keysOnly: boolean;
   readonly #builder: ResultBuilder<T>;
   readonly #visit: (request: Request, keyBytes: number) => void;
   readonly #visitBlock: ((block: RecordBlock) => void) | undefined;
   /** Undefined at the end of the range. */
-  #steps: IndexScan | undefined;
+  #steps: Steps | undefined;
   /** Records that may still be taken. */
   #left: number;
   /** Records that may still be taken from the step in progress. */
@@ -79,15 +93,16 @@ export class RangeScan<T> {
   #met: T[] = [];
   #at = 0;
 
-  /** Raises SW_UNSUPPORTED for an index whose keys have no order. */
+  /** The prefix that a walk looks for, if the index has no order; else undefined. */
   constructor(
     access: RecordAccess,
     range: KeyRange,
     limit: number,
     builder: ResultBuilder<T>,
     part: Part,
+    walked: Namespace | undefined,
   ) {
-    const index = orderedIndex(access.index, access.settings.name);
+    const { index } = access;
     this.#access = access;
     this.#index = index;
     this.#keysOnly = part === 'keys';
@@ -96,8 +111,10 @@ export class RangeScan<T> {
     this.#left = limit;
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
+      if (walked?.has(request, keyBytes) === false) return;
       const isHidden = request.found.codec === CODEC_STATE || index.records.isExpired(request);
-      if (isHidden) this.#skipped = true;
+      // The limit of a walk does not count what is left out.
+      if (isHidden) this.#skipped = walked === undefined;
       else if (this.#room-- > 0) builder.add(request, keyBytes);
       if (this.#skipped) this.#last = foundKey(request, keyBytes);
     };
@@ -176,7 +193,7 @@ export class RangeScan<T> {
   }
 
   /** Continues behind the last key: the limit allows other records in place of those left out. */
-  #beginBehind(): IndexScan | undefined {
+  #beginBehind(): Steps | undefined {
     const left = this.#left - this.#met.length;
     if (left <= 0 || this.#last === undefined || this.#left === Number.POSITIVE_INFINITY) {
       return undefined;
@@ -185,7 +202,7 @@ export class RangeScan<T> {
     this.#skipped = false;
     this.#last = undefined;
     const range = rangeBehind(this.#range, key);
-    return isEmptyRange(range) ? undefined : this.#index.scan({ ...range, limit: left });
+    return this.#begin(range, left);
   }
 
   /** Goes on at `key`, or at the beginning of the range if the key is before it. */
@@ -200,9 +217,10 @@ export class RangeScan<T> {
     this.#at = 0;
   }
 
-  #begin(range: KeyRange): IndexScan | undefined {
-    if (this.#left === 0 || isEmptyRange(range)) return undefined;
-    return this.#index.scan({ ...range, limit: this.#left });
+  #begin(range: KeyRange, limit = this.#left): Steps | undefined {
+    if (limit === 0 || isEmptyRange(range)) return undefined;
+    const index = this.#index;
+    return isOrdered(index) ? index.scan({ ...range, limit }) : walkOf(index);
   }
 
   /** Ends the scan: no record comes any more, even after a seek. */

@@ -59,7 +59,7 @@ import { ManyKeys } from './many-keys.ts';
 import { countKeys, orderedIndex, planScan, type RangeScan, type ScanPlan } from './range-scan.ts';
 import { type CallSettings, RecordAccess, type Taken } from './record-access.ts';
 import { checkPage, copyPage, pageOf, RecordWalk } from './record-walk.ts';
-import { entryBuilder, keyBuilder, rawKeyBuilder } from './result-builders.ts';
+import { keyBuilder, pairBuilder, rawKeyBuilder } from './result-builders.ts';
 import { loadSorted } from './sorted-load.ts';
 import { changeState } from './states.ts';
 
@@ -68,8 +68,8 @@ const WRITE_OPTIONS = ['when', 'previous', ...REPLACE_OPTIONS];
 
 /** Each failed attempt means that another client has changed the key. */
 const ATTEMPTS_MAX = 1000;
-/** Keys that `clear` removes together. */
-const CLEAR_BATCH = 256;
+/** Keys that `clear` removes together, and that `count` gathers. */
+const KEYS_TOGETHER = 256;
 
 /** A record as it was found, to be replaced as long as no client changes it. */
 interface Seen {
@@ -411,14 +411,9 @@ export class StoreCalls<V> {
 
   *size(): Operation<number> {
     const { attachment, index, settings } = this.#access;
-    // Only an ordered index knows where the keys of a namespace are.
-    if (settings.namespace !== undefined && isOrdered(index)) return yield* this.count();
+    // Where records expire, only they tell whether they count.
     if (settings.namespace !== undefined || (yield* this.#isTimed())) {
-      // Where records expire, only they tell whether they count.
-      const walk = this.newWalk();
-      let size = 0;
-      while (!walk.done) size += (yield* walk.keys()).length;
-      return size;
+      return yield* this.count({ prefix: '' });
     }
     return (yield* inSection(attachment, () => shapeOf(index))).records;
   }
@@ -476,71 +471,78 @@ export class StoreCalls<V> {
     return plan.begin(this.#access);
   }
 
-  *first(bounds: RangeBounds = {}): Operation<Entry<V> | undefined> {
+  *first(bounds: RangeBounds = {}): Operation<[Key, V] | undefined> {
     return yield* this.#end(bounds, false);
   }
 
-  *last(bounds: RangeBounds = {}): Operation<Entry<V> | undefined> {
+  *last(bounds: RangeBounds = {}): Operation<[Key, V] | undefined> {
     return yield* this.#end(bounds, true);
   }
 
   /** The first record of a range in its direction. */
-  *#end(bounds: RangeBounds, reverse: boolean): Operation<Entry<V> | undefined> {
-    const { attachment, settings } = this.#access;
+  *#end(bounds: RangeBounds, reverse: boolean): Operation<[Key, V] | undefined> {
+    const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
+    const ordered = orderedIndex(index, settings.name);
     const range = { ...boundsOnly(bounds), reverse, limit: 1 };
-    const plan = planScan(range, 'records', entryBuilder<V>(settings), settings.namespace);
+    const plan = planScan(ordered, range, 'records', pairBuilder<V>(settings), settings);
     return (yield* this.newScan(plan).takeMany(1))[0];
   }
 
   /** The first keys of a range in its direction, at most so many. */
   *keysIn(bounds: RangeBounds, reverse: boolean, limit: number): Operation<Key[]> {
-    const { attachment, settings } = this.#access;
+    const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
     const range = { ...boundsOnly(bounds), reverse, limit };
-    const plan = planScan(range, 'keys', keyBuilder(settings), settings.namespace);
+    const plan = planScan(index, range, 'keys', keyBuilder(settings), settings);
     return yield* this.newScan(plan).takeMany(limit);
   }
 
   *count(bounds: RangeBounds = {}): Operation<number> {
     const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
-    const ordered = orderedIndex(index, settings.name);
-    const { range } = rangeOf(boundsOnly(bounds));
-    const within = settings.namespace?.within(range) ?? range;
-    return yield* countKeys(this.#access, ordered, within, yield* this.#isTimed());
+    const { namespace } = settings;
+    const own = boundsOnly(bounds);
+    if (isOrdered(index)) {
+      const { range } = rangeOf(own);
+      const within = namespace?.within(range) ?? range;
+      return yield* countKeys(this.#access, index, within, yield* this.#isTimed());
+    }
+    const scan = this.newScan(planScan(index, own, 'keys', rawKeyBuilder(namespace), settings));
+    let count = 0;
+    while (!scan.done) count += (yield* scan.takeMany(KEYS_TOGETHER)).length;
+    return count;
   }
 
-  *clear(range?: RangeOptions): Operation<void> {
+  *clear(range?: RangeOptions): Operation<number> {
     const { evictor, index, settings } = this.#access;
     this.#access.refuseWrite();
     const isOrderedView = settings.namespace !== undefined && isOrdered(index);
     if (range !== undefined || isOrderedView) {
-      yield* this.#clearRange(range === undefined ? {} : range);
-      return;
+      return yield* this.#clearRange(range === undefined ? {} : range);
     }
     const walk = this.newWalk();
+    let removed = 0;
     while (!walk.done) {
       const keys: Uint8Array[] = [];
-      while (!walk.done && keys.length < CLEAR_BATCH) {
+      while (!walk.done && keys.length < KEYS_TOGETHER) {
         for (const key of yield* walk.keysToClear()) keys.push(key);
       }
-      yield* this.deleteMany(keys);
+      removed += yield* this.deleteMany(keys);
     }
     // A recount is cheap in a store that is nearly empty, and it corrects lost counts.
     if (settings.namespace === undefined && evictor !== undefined) yield* evictor.recount();
+    return removed;
   }
 
-  *#clearRange(range: RangeOptions): Operation<void> {
-    const { attachment, settings } = this.#access;
+  *#clearRange(range: RangeOptions): Operation<number> {
+    const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
-    const { namespace } = settings;
-    const scan = this.newScan(planScan(range, 'keys', rawKeyBuilder(namespace), namespace));
-    for (;;) {
-      const keys = yield* scan.takeMany(CLEAR_BATCH);
-      if (keys.length === 0) return;
-      yield* this.deleteMany(keys);
-    }
+    const keys = rawKeyBuilder(settings.namespace);
+    const scan = this.newScan(planScan(index, range, 'keys', keys, settings));
+    let removed = 0;
+    while (!scan.done) removed += yield* this.deleteMany(yield* scan.takeMany(KEYS_TOGETHER));
+    return removed;
   }
 
   loadSorted(entries: Iterable<readonly [Key, unknown]>): Operation<number> {

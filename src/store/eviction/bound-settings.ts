@@ -2,6 +2,7 @@ import { StepwellError } from '../../errors.ts';
 import { type Bound, type BoundSettings, EVICTIONS } from '../../pool/bound.ts';
 import type { OpenOptions } from '../api.ts';
 import { invalid, shown } from '../arguments.ts';
+import { bytesOf } from '../sizes.ts';
 
 /** The bound that `maxRecords`, `maxBytes` and `eviction` ask for. Raises SW_INVALID_ARGUMENT. */
 export function boundSettings(options: OpenOptions): BoundSettings | undefined {
@@ -13,7 +14,7 @@ export function boundSettings(options: OpenOptions): BoundSettings | undefined {
     throw invalid('a store has maxRecords or maxBytes, not both');
   }
   const unit = maxBytes === undefined ? 'records' : 'bytes';
-  const limit = maxRecords === undefined ? maxBytes : maxRecords;
+  const limit = maxRecords === undefined ? bytesOf('maxBytes', maxBytes) : maxRecords;
   if (limit === undefined) {
     if (options.eviction === undefined) return undefined;
     throw invalid('eviction needs maxRecords or maxBytes');

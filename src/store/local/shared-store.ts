@@ -267,7 +267,7 @@ export class SharedStore<V> implements Store<V, Key, Value> {
 
   #scan<T>(range: ScanOptions, part: 'records' | 'keys', builder: ResultBuilder<T>): Scan<T> {
     this.#attachment.refuseClosed();
-    const plan = planScan(range, part, builder, this.#settings.namespace);
+    const plan = planScan(this.#opened.index, range, part, builder, this.#settings);
     return new SharedScan(this.#attachment, this.#calls, plan);
   }
 
@@ -283,11 +283,11 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return this.#pool.run(this.#calls.scanKeys(cursor, count, options));
   }
 
-  first(bounds?: RangeBounds): Entry<V> | undefined {
+  first(bounds?: RangeBounds): [Key, V] | undefined {
     return this.#pool.run(this.#calls.first(bounds));
   }
 
-  last(bounds?: RangeBounds): Entry<V> | undefined {
+  last(bounds?: RangeBounds): [Key, V] | undefined {
     return this.#pool.run(this.#calls.last(bounds));
   }
 
@@ -303,8 +303,8 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return this.#pool.run(this.#calls.size());
   }
 
-  clear(range?: RangeOptions): void {
-    this.#pool.run(this.#calls.clear(range));
+  clear(range?: RangeOptions): number {
+    return this.#pool.run(this.#calls.clear(range));
   }
 
   // biome-ignore lint/suspicious/noExplicitAny: the overloads of the interface say of what type

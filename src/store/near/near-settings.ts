@@ -1,6 +1,7 @@
 import { type Index, isProving, type ProvingIndex } from '../../indexes/contract.ts';
 import type { NearCacheOptions, OpenOptions } from '../api.ts';
 import { checkFlag, checkOptions, invalid, shown, unsupported } from '../arguments.ts';
+import { bytesOf } from '../sizes.ts';
 import { ENTRIES_MAX, type NearSettings } from './near-cache.ts';
 
 const OPTIONS: readonly (keyof NearCacheOptions)[] = ['maxEntries', 'maxBytes', 'freeze'];
@@ -12,7 +13,8 @@ export function nearSettingsOf({
   if (nearCache === undefined) return undefined;
   const options = typeof nearCache === 'number' ? { maxEntries: nearCache } : nearCache;
   checkOptions(options, OPTIONS);
-  const { maxEntries = ENTRIES_MAX, maxBytes = Number.POSITIVE_INFINITY, freeze = true } = options;
+  const { maxEntries = ENTRIES_MAX, freeze = true } = options;
+  const maxBytes = bytesOf('nearCache.maxBytes', options.maxBytes) ?? Number.POSITIVE_INFINITY;
   checkFlag('nearCache.freeze', freeze);
   const isCount = Number.isInteger(maxEntries) && maxEntries >= 0 && maxEntries <= ENTRIES_MAX;
   if (!isCount) {

@@ -33,6 +33,7 @@ import {
 import type { OpenOptions, PoolOptions } from '../api.ts';
 import { unsupported } from '../arguments.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
+import { poolSizes } from '../sizes.ts';
 import {
   type FileLocation,
   type OpenedPool,
@@ -105,7 +106,7 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
   const lookUp = () => lstatSync(path, { throwIfNoEntry: false });
   if (guardIo(url, path, lookUp, 'create') !== undefined) return false;
   removeAbandoned(path, url);
-  const parameters = poolParameters(options, defaultsFor(path));
+  const parameters = poolParameters(poolSizes(options), defaultsFor(path));
   const draft = draftOf(path);
   const fd = guardIo(url, path, () => openSync(draft, 'wx+', 0o600), 'create');
   try {

@@ -14,6 +14,7 @@ import {
 import { Batch, Scratch } from '../../verbs/index.ts';
 import type { OpenOptions, PoolHandle, PoolOptions } from '../api.ts';
 import { unsupported } from '../arguments.ts';
+import { poolSizes } from '../sizes.ts';
 
 type Place = string | PoolHandle;
 
@@ -102,9 +103,9 @@ const DEFAULT_MEMORY_BYTES = 2 ** 30;
 
 /** A new `memory:` pool. */
 export function createInMemory(
-  options: PoolOptions & PoolSizing,
+  options: PoolOptions & Pick<PoolSizing, 'nodes'>,
 ): OpenedPool & { handle: HandleObject } {
-  const parameters = poolParameters(options, { size: DEFAULT_MEMORY_BYTES });
+  const parameters = poolParameters(poolSizes(options), { size: DEFAULT_MEMORY_BYTES });
   const source = MemorySource.allocate(parameters.regionsMax, parameters.regionBytes);
   const fabric = new SharedFabric(source);
   writeSuperblock(fabric, parameters);

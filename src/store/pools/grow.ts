@@ -5,12 +5,14 @@ import { loadLibc } from '../../fabrics/shared/libc.ts';
 import { fileSystemRefused } from '../../fabrics/shared/refused-memory.ts';
 import { NODE_REGIONS_MAX } from '../../fabrics/tcp/wire.ts';
 import { regionsForSize } from '../../pool/superblock.ts';
+import type { Size } from '../api.ts';
 import { checkOptions, invalid, unsupported } from '../arguments.ts';
 import { guardIo } from '../io-errors.ts';
 import { attach } from '../open.ts';
 import { parseUrl } from '../places/pool-place.ts';
 import { isRemote } from '../remote/address.ts';
 import type { GrowReport } from '../reports.ts';
+import { bytesOf } from '../sizes.ts';
 
 /** Behind the locks of a pool's clients. */
 export const GROWER_LOCK: number = 2 ** 20;
@@ -19,14 +21,14 @@ export const GROWER_LOCK: number = 2 ** 20;
  * Lets a pool on this machine hold more, while clients are attached: they need not open it again.
  * If a memory node lends the pool's file, clients over the network can use the room, too.
  *
- * @param options.size The most that the pool may hold, in bytes; rounded up to whole regions.
+ * @param options.size The most that the pool may hold; rounded up to whole regions.
  * @throws StepwellError SW_INVALID_ARGUMENT for a size that the pool has already, or that takes
  *   more than 1024 of its regions, or 1023 of a file that a memory node lends; SW_POOL_BUSY while
  *   another process raises it; SW_UNSUPPORTED for `memory:`, whose buffers its threads already
  *   have, and for a pool over a network; SW_POOL_FULL when a memory node lends the file and the
  *   file system has no room for it.
  */
-export function growSync(url: string, options: { size: number }): GrowReport {
+export function growSync(url: string, options: { size: Size }): GrowReport {
   checkOptions(options, ['size']);
   if (isRemote(url)) {
     const remedy =
@@ -44,7 +46,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
   try {
     pool.run(pool.chunks.learnMaximum());
     const { parameters, bytesMax: before } = pool.layout;
-    const regions = regionsForSize(options.size, parameters);
+    const regions = regionsForSize(bytesOf('size', options.size), parameters);
     if (regions <= pool.layout.regionsMax) {
       const why = `${url} may hold ${before} bytes already; a pool cannot be made smaller`;
       throw invalid(why);
@@ -59,7 +61,7 @@ export function growSync(url: string, options: { size: number }): GrowReport {
 }
 
 /** As `growSync`, for code that awaits. */
-export async function grow(url: string, options: { size: number }): Promise<GrowReport> {
+export async function grow(url: string, options: { size: Size }): Promise<GrowReport> {
   return growSync(url, options);
 }
 

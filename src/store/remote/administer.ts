@@ -11,6 +11,7 @@ import { type OwnClient, type PoolClient, taskNamed } from '../administration/ta
 import type { OpenOptions } from '../api.ts';
 import { invalid } from '../arguments.ts';
 import type { PoolReport } from '../reports.ts';
+import { poolSizes } from '../sizes.ts';
 import { clientName, namesStore, refuseUnlessBusy, refuseUnlessThere } from '../store-in-pool.ts';
 import { credentialsOf, parseRemote, type RemoteLocation } from './address.ts';
 import {
@@ -115,7 +116,7 @@ async function createEmpty(
 ): Promise<void> {
   await connected(location, options, async (fabric) => {
     const [{ regionBytes }] = fabric.welcomes;
-    if ((options.regionSize ?? regionBytes) !== regionBytes) {
+    if ((poolSizes(options).regionSize ?? regionBytes) !== regionBytes) {
       throw invalid(`the memory nodes of ${url} have regions of ${regionBytes} bytes`);
     }
     const parameters = newParameters(fabric, options, url);

@@ -13,6 +13,7 @@ import { parseSuperblock, poolParameters } from '../../pool/superblock.ts';
 import { runRemote } from '../../verbs/index.ts';
 import type { PoolOptions } from '../api.ts';
 import { invalid } from '../arguments.ts';
+import { poolSizes } from '../sizes.ts';
 import type { RemoteLocation } from './address.ts';
 import { createOnNodes, otherNodes, refuseLeftParts, refuseOtherCount } from './create-on-nodes.ts';
 import {
@@ -171,7 +172,8 @@ export function newParameters(
   const size = sizeOf(fabric, url);
   const { nodes, welcomes } = fabric;
   const [{ regionBytes }] = welcomes;
-  if (options.size !== undefined && options.size > size) {
+  const { size: wanted = 0 } = poolSizes(options);
+  if (wanted > size) {
     throw invalid(`the memory nodes have ${size} bytes together`);
   }
   const { maxClients } = options;

@@ -13,7 +13,7 @@ import {
   type PromisedCalls,
 } from '../calls/call-names.ts';
 import { lifetimeOf } from '../calls/expiry.ts';
-import { orderedIndex, planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
+import { planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
 import {
   keyBuilder,
   pairBuilder,
@@ -221,10 +221,10 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     builder: ResultBuilder<T>,
   ): AsyncScan<T> {
     this.refuseClosed();
+    const range = untilAborted(options, this.#settings.signal);
     // Every session of the store has an index of the same kind.
-    orderedIndex(this.#open.session.index, this.name);
-    const { namespace, signal } = this.#settings;
-    return new RemoteScan(this, planScan(untilAborted(options, signal), part, builder, namespace));
+    const { index } = this.#open.session;
+    return new RemoteScan(this, planScan(index, range, part, builder, this.#settings));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {

@@ -187,8 +187,8 @@ test('file URLs in each form name one file', (t) => {
 test('options that cannot be', (t) => {
   const { store, url, assertUnharmed } = witness(t, 'file');
   const absurd: Record<string, unknown>[] = [
-    ...[0, -1, 1.5, Number.NaN, '1', 2 ** 60].map((size) => ({ size })),
-    ...[0, -1, 1.5, Number.NaN, '1', 2 ** 40].map((regionSize) => ({ regionSize })),
+    ...[0, -1, 1.5, Number.NaN, 'x', 2 ** 60].map((size) => ({ size })),
+    ...[0, -1, 1.5, Number.NaN, 'x', 2 ** 40].map((regionSize) => ({ regionSize })),
     ...[0, -1, 0.5, '9', 4096].map((maxClients) => ({ maxClients })),
     ...[0, 65, 1.5, '7', Number.NaN].map((associativity) => ({
       index: { kind: 'race', associativity },
@@ -392,5 +392,14 @@ test('every code that is raised on purpose is documented in errors.ts', () => {
     for (const code of read(file).match(/'SW_[A-Z_]+'/g) ?? []) {
       assert.ok(documented.has(code.slice(1, -1)), `${code} in ${file}`);
     }
+  }
+});
+
+test('an object without a format is refused with what to do', (t) => {
+  const store = keepOpen(t, openSync('memory:', SMALL));
+  for (const value of [{}, [], 5, true, null, new Date()]) {
+    const set = () => store.set('a', value as never);
+    throwsCode('SW_INVALID_VALUE', set, String(value));
+    assert.throws(set, { message: /values: 'json'/ }, String(value));
   }
 });

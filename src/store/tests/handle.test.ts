@@ -30,7 +30,7 @@ for (const kind of POOL_KINDS) {
     const awaited = await open(handle);
     t.after(() => awaited.close());
     assert.equal(await awaited.get('k'), 'v');
-    assert.equal(keepOpen(t, openSync(same.handle)).first()?.value, 'v');
+    assert.equal(keepOpen(t, openSync(same.handle)).first()?.[1], 'v');
     assert.deepEqual(names(handle), ['users']);
     // Another store of the pool, by the option.
     const other = keepOpen(t, openSync(handle, { store: 'default' }));

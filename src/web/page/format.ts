@@ -7,6 +7,11 @@ export function count(amount: number | null): string {
   return amount === null ? ABSENT : Math.round(amount).toLocaleString('en-US');
 }
 
+/** 1 record, 2 records. */
+export function records(amount: number): string {
+  return `${count(amount)} record${amount === 1 ? '' : 's'}`;
+}
+
 export function share(ratio: number | null): string {
   return ratio === null ? ABSENT : `${(100 * ratio).toFixed(1)} %`;
 }

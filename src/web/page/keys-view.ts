@@ -3,7 +3,7 @@ import type { KeysAnswer, ShownRecord, ValueAnswer } from '../messages.ts';
 import type { Shown } from '../shown.ts';
 import { ask } from './ask.ts';
 import { el, table } from './dom.ts';
-import { count, duration } from './format.ts';
+import { count, duration, records as recordsOf } from './format.ts';
 import { StoreChoice } from './store-choice.ts';
 
 const PER_PAGE = 50;
@@ -76,7 +76,7 @@ export class KeysView {
       void this.#load();
     });
     const none = next === null ? 'There is no record here.' : 'None so far: see the next.';
-    const title = `Page ${this.#starts.length}, ${count(records.length)} records`;
+    const title = `Page ${this.#starts.length}, ${recordsOf(records.length)}`;
     this.#page.replaceChildren(
       el('h2', {}, title),
       table(heads, rows, none, ['key', 'value']),

@@ -3,7 +3,7 @@ import type { Percentiles } from '../../pool/clients/meter.ts';
 import type { ClientRates, PoolFigures, StoreFigures } from '../../store/watching/figures.ts';
 import type { Point } from '../points.ts';
 import { colour, el, svg, table } from './dom.ts';
-import { count, duration, latency, share, size } from './format.ts';
+import { count, duration, latency, records, share, size } from './format.ts';
 
 const STORE_COLUMNS =
   'Store | Index | Records: | Load: | Memory: | Hit rate: | Evicted/s: | Bound:';
@@ -89,7 +89,7 @@ function storeRow({ name, index, state, bytes, load, bound }: StoreFigures): str
 }
 
 function boundText({ maxRecords, maxBytes, eviction }: NonNullable<StoreFigures['bound']>): string {
-  const most = maxRecords === undefined ? size(maxBytes ?? 0) : `${count(maxRecords)} records`;
+  const most = maxRecords === undefined ? size(maxBytes ?? 0) : records(maxRecords);
   return `${most}, ${eviction}`;
 }
 
@@ -332,6 +332,13 @@ function optionsOf(
       { ...axis, space: 90, values: clock },
       { ...axis, size: 66, values, ...(steps ? { incrs: steps } : {}) },
     ],
+    // A filled marker is a solid line, a dashed frame a dashed one of the same colour.
+    legend: {
+      markers: {
+        dash: (_plot, i) => (lines[i - 1]?.dashed ? 'dashed' : 'solid'),
+        fill: (_plot, i) => (lines[i - 1]?.dashed ? 'transparent' : colour(lines[i - 1].colour)),
+      },
+    },
     series: [
       { label: 'time', value: (_plot, at) => (at === null ? '–' : clockText(at)) },
       ...lines.map(({ label, colour: name, dashed }) => ({

@@ -1,7 +1,15 @@
 import type { StoreFigures } from '../../store/watching/figures.ts';
 import { el } from './dom.ts';
 
-/** The choice of a store that a view shows. */
+/** Whether the store has more records, or as far as nobody has read them yet, more memory. */
+function isFuller(one: StoreFigures, other: StoreFigures): boolean {
+  const [records, others] = [one, other].map(({ bound, load }) => bound?.records ?? load?.records);
+  return records === undefined || others === undefined || records === others
+    ? one.bytes > other.bytes
+    : records > others;
+}
+
+/** The choice of a store that a view shows, at first the one with the most records. */
 export class StoreChoice {
   readonly #select = el('select');
   readonly element = el('label', {}, 'Store', this.#select);
@@ -31,7 +39,13 @@ export class StoreChoice {
       return el('option', { value: name }, `${name} (${index})`);
     });
     this.#select.replaceChildren(...options);
-    if (this.#stores.some(({ name }) => name === before)) this.#select.value = before;
+    let chosen = this.#stores.find(({ name }) => name === before);
+    if (chosen === undefined) {
+      for (const store of this.#stores) {
+        if (chosen === undefined || isFuller(store, chosen)) chosen = store;
+      }
+    }
+    if (chosen !== undefined) this.#select.value = chosen.name;
     return this.store !== before && this.store !== '';
   }
 }

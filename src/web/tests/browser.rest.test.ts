@@ -10,6 +10,7 @@ import { serveWeb, type WebServer } from '../server.ts';
 const CHROMIUM = '/usr/bin/chromium';
 const isMissing = !existsSync(CHROMIUM) && !process.env.CI;
 const RECORDS = 130;
+const FULLEST = 'sephash';
 /** Scripts of the browser are text here, since the types of this project know no documents. */
 const FIRST_CANVAS = `
   var canvas = document.querySelector('#structure .part canvas');
@@ -31,6 +32,8 @@ describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}`
     for (const store of stores) {
       for (let i = 0; i < RECORDS; i++) store.set(`key ${i}`, `<i>value</i> ${i}`);
     }
+    const fullest = stores[STORES.indexOf(FULLEST)];
+    for (let i = 0; i < 3000; i++) fullest.set(`more ${i}`, 'v'.repeat(100));
     server = await serveWeb({ place: stores[0].handle, url: 'memory:', port: 0, everyMs: 200 });
     browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
     page = await browser.newPage({ viewport: { width: 1200, height: 900 }, colorScheme: 'light' });
@@ -49,6 +52,36 @@ describe('the page in a browser', { skip: isMissing && `there is no ${CHROMIUM}`
     await server?.close();
     for (const store of stores) store.close();
     assert.deepEqual(complaints, [], 'errors, or requests to elsewhere');
+  });
+
+  test('the views begin at the fullest store', async () => {
+    for (const view of ['keys', 'structure']) {
+      const chosen = page.locator(`#${view} option:checked`);
+      await chosen.filter({ hasText: FULLEST }).waitFor({ state: 'attached' });
+    }
+  });
+
+  test('nothing is wider than a telephone', async () => {
+    await page.setViewportSize({ width: 390, height: 800 });
+    for (const view of ['Keys', 'Structure', 'Overview']) {
+      await page.getByRole('tab', { name: view }).click();
+      await page.locator(`#${view.toLowerCase()}`).waitFor();
+      const widest = await page.evaluate<number>('document.documentElement.scrollWidth');
+      assert.equal(widest, 390, view);
+    }
+    await page.setViewportSize({ width: 1200, height: 900 });
+  });
+
+  test('the swatches of a legend differ', async () => {
+    const swatches = await page.evaluate<string[]>(`
+      Array.from(document.querySelectorAll('.summary.memory i'),
+        (swatch) => getComputedStyle(swatch).backgroundColor)`);
+    assert.equal(new Set(swatches).size, 6, swatches.join());
+    const markers = await page.evaluate<string[][]>(`
+      Array.from(document.querySelectorAll('.u-legend'), (legend) =>
+        Array.from(legend.querySelectorAll('.u-marker'), (marker) => marker.style.cssText)
+          .filter((style) => style !== ''))`);
+    for (const one of markers) assert.equal(new Set(one).size, one.length, one.join());
   });
 
   test('figures move when the stores are used', async () => {

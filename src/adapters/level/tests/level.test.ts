@@ -33,7 +33,7 @@ test('a database and a store are two views of the same keys', async (t) => {
   const url = freshUrl(t, 'shm');
   const level = levelOf(t, url);
   await level.put('b', 'by level');
-  const store = openSync(url, { create: false });
+  const store = openSync(url, { create: false, values: 'auto' });
   t.after(() => store.close());
   assert.equal(store.get('b'), 'by level');
   store.set('a', 'by store');

@@ -131,7 +131,7 @@ test('parameters follow the new size although the old pool was raised', async (t
 });
 
 test('a page of long values is short', (t) => {
-  const store = keepOpen(t, openSync(freshUrl(t, 'shm'), { size: 128 * MIB }));
+  const store = keepOpen(t, openSync(freshUrl(t, 'shm'), { size: '128m', values: 'auto' }));
   const long = new Uint8Array(2 * MIB);
   for (let i = 0; i < 40; i++) store.set(`key ${i}`, long);
   const { records, cursor } = store.copyPage(0, 256);

@@ -20,7 +20,10 @@ test('a caller may use its buffers again as soon as a call has begun', async (t)
   };
   for (const [name, call] of Object.entries(calls)) {
     // Of a handle's own, whose first record with a time says so in the catalog.
-    const store = await open(url, { store: `s${Object.keys(calls).indexOf(name)}` });
+    const store = await open(url, {
+      store: `s${Object.keys(calls).indexOf(name)}`,
+      values: 'auto',
+    });
     const [key, value] = [Buffer.from('a key'), Buffer.from('a value')];
     const called = call(store, key, value);
     key.fill('x');

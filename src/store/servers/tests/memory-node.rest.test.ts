@@ -122,7 +122,7 @@ for (const frameBytesMax of [8192, 10_001]) {
       await greet(raw, 77 + i);
       raw.write(frameOf(BATCH, 1, Buffer.alloc(frameBytesMax)).subarray(0, 64));
       assert.match((await receive(raw, 1000)).toString('latin1'), /SW_PROTOCOL.*a frame of/s);
-      const store = await open(url, { maxClients: 8, index: 'chime' });
+      const store = await open(url, { maxClients: 8, index: 'chime', values: 'auto' });
       const lengths = [0, 1, 8000, 8176, 8184, 8192, 16_384, 100_000, 700_000];
       const values = lengths.map((length) => patternBytes(length, length + 1));
       await Promise.all(values.map((value, at) => store.set(`k${at}`, value)));

@@ -165,9 +165,9 @@ class Comparison {
   #ends(store: Store<string>, range: RangeBounds): void {
     const expected = this.model.range(range);
     assert.equal(store.count(range), expected.length);
-    assert.equal(hex(store.first(range)?.key), hex(expected[0]?.key));
-    assert.equal(hex(store.last(range)?.key), hex(expected.at(-1)?.key));
-    assert.equal(store.last(range)?.value, expected.at(-1)?.value);
+    assert.equal(hex(store.first(range)?.[0]), hex(expected[0]?.key));
+    assert.equal(hex(store.last(range)?.[0]), hex(expected.at(-1)?.key));
+    assert.equal(store.last(range)?.[1], expected.at(-1)?.value);
   }
 }
 

@@ -58,7 +58,7 @@ export function clientOf<I extends Index>(
   pool.join('by hand');
   endAfter(scope, pool, (open) => open.close());
   // A fixed seed: which keys share buckets and fingerprints is the same in every run.
-  const shape = kind.parameters({ ...parameters }, SMALL.size ?? 0, 12_345, nodes);
+  const shape = kind.parameters({ ...parameters }, SMALL.size, 12_345, nodes);
   const entry = pool.run(createStore(pool, 'default', kind, shape));
   const index = pool.run(openIndex(pool, entry)) as I;
   // A client claims blocks only in an epoch that it has announced.
@@ -68,7 +68,7 @@ export function clientOf<I extends Index>(
 
 function sizesFor(nodes: number): OpenOptions {
   const { size } = SMALL;
-  if (nodes === 1 || size === undefined) return SMALL;
+  if (nodes === 1) return SMALL;
   return { ...SMALL, size: nodes * size, regionSize: size };
 }
 

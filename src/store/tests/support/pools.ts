@@ -17,7 +17,11 @@ export type PoolKind = (typeof POOL_KINDS)[number];
 const counter = new Uint32Array(1);
 
 /** Small, so that a test never fills the machine; memory is taken only as it is used. */
-export const SMALL: OpenOptions = { size: 16 * 2 ** 20, maxClients: 16, client: 'test' };
+export const SMALL: OpenOptions & { size: number } = {
+  size: 16 * 2 ** 20,
+  maxClients: 16,
+  client: 'test',
+};
 
 export function temporaryDirectory(scope: Scope): string {
   const directory = mkdtempSync(join(tmpdir(), 'stepwell-test-'));

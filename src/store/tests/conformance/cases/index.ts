@@ -7,6 +7,7 @@ import { boundedCases } from './lifetimes/bounded.ts';
 import { expiryCases } from './lifetimes/expiry.ts';
 import { namespaceCases } from './namespaces.ts';
 import { orderedCases } from './ordered.ts';
+import { prefixCases } from './prefixes.ts';
 import { readCases } from './reads.ts';
 import { sharingCases } from './sharing.ts';
 import { sortedLoadCases } from './sorted-load.ts';
@@ -32,6 +33,7 @@ export function conformance(subject: Subject): void {
   readCases(suite);
   walkCases(suite);
   orderedCases(suite);
+  prefixCases(suite);
   sortedLoadCases(suite);
   sharingCases(suite);
   lifecycleCases(suite);

@@ -142,8 +142,8 @@ export function namespaceCases({ check, manifest }: Suite): void {
       ['a', 'of a'],
       ['b', 'of b'],
     ]);
-    assert.equal((await space.first())?.key, 'a');
-    assert.equal((await space.last())?.key, 'e');
+    assert.equal((await space.first())?.[0], 'a');
+    assert.equal((await space.last())?.[0], 'e');
     assert.equal(await space.count({ gte: 'b', lt: 'e' }), 3);
     assert.equal(await space.count(), 5);
     const scan = space.keys({});

@@ -38,6 +38,9 @@ const CALLS: Record<string, (s: AsyncStore<Value>) => Promise<unknown>> = {
   first: (s) => s.first(),
   last: (s) => s.last({ lt: 'k' }),
   count: (s) => s.count(),
+  'first of a prefix': (s) => s.first({ prefix: 'k' }),
+  'last of a prefix': (s) => s.last({ prefix: 'k' }),
+  'a prefix in reverse': async (s) => s.keys({ prefix: 'k', reverse: true }).next(),
   'clear of a range': (s) => s.clear({ gte: 'a' }),
 };
 
@@ -108,8 +111,8 @@ function rangeCases({ check, manifest }: Suite): void {
         assert.deepEqual(await collect(s.keys({ gte: from, lte: to })), range);
         assert.equal(await s.count({ gte: from, lte: to }), range.length);
         assert.equal(await s.count({ gt: from, lt: to }), Math.max(0, range.length - 2));
-        assert.deepEqual((await s.first({ gt: from, lte: to }))?.key, range[1]);
-        assert.deepEqual((await s.last({ gte: from, lte: to }))?.key, range.at(-1));
+        assert.deepEqual((await s.first({ gt: from, lte: to }))?.[0], range[1]);
+        assert.deepEqual((await s.last({ gte: from, lte: to }))?.[0], range.at(-1));
       }
     }
   });
@@ -132,16 +135,17 @@ function rangeCases({ check, manifest }: Suite): void {
     }
   });
 
-  check('first and last have value and version', async ({ s }) => {
+  check('first and last return what scans return', async ({ s }) => {
     assert.equal(await s.first(), undefined);
     assert.equal(await s.last({ gte: 'a' }), undefined);
     assert.equal(await s.count(), 0);
     await fill(s, numbers(100));
-    const first = await s.first();
-    assert.deepEqual(first, await s.getEntry('k0000'));
-    const last = await s.last({ lt: 'k0050' });
-    assert.deepEqual(last, await s.getEntry('k0049'));
-    assert.ok((await s.compareAndSet('k0049', last?.version ?? 0, 'changed')) !== undefined);
+    assert.deepEqual(await s.first(), (await s.scan().next()).value);
+    assert.deepEqual(await s.first(), ['k0000', '0']);
+    assert.deepEqual(await s.last({ lt: 'k0050' }), ['k0049', '49']);
+    assert.deepEqual(await s.first({ prefix: 'k005' }), ['k0050', '50']);
+    assert.deepEqual(await s.last({ prefix: 'k005' }), ['k0059', '59']);
+    assert.equal(await s.last({ prefix: 'x' }), undefined);
     assert.equal(await s.first({ gt: 'k0099' }), undefined);
     assert.equal(await s.last({ lt: 'k0000' }), undefined);
     assert.equal(await s.count({ gte: 'k0010', lt: 'k0020' }), 10);
@@ -154,6 +158,9 @@ function rangeCases({ check, manifest }: Suite): void {
       const begins = (key: Key) => bytesOf(key).subarray(0, bytesOf(prefix).length);
       const expected = SORTED.filter((key) => begins(key).equals(bytesOf(prefix)));
       assert.deepEqual(await collect(s.keys(prefixRange(prefix))), expected);
+      assert.deepEqual(await collect(s.keys({ prefix })), expected);
+      const down = { prefix, reverse: true, limit: 2 };
+      assert.deepEqual(await collect(s.keys(down)), expected.toReversed().slice(0, 2));
     }
   });
 
@@ -170,7 +177,7 @@ function rangeCases({ check, manifest }: Suite): void {
       assert.deepEqual(await collect(s.scan(range)), []);
       assert.deepEqual(await collect(s.scan({ ...range, reverse: true })), []);
       assert.equal(await s.count(range), 0);
-      await s.clear(range);
+      assert.equal(await s.clear(range), 0);
     }
     assert.equal(await s.count(), 100);
   });
@@ -179,14 +186,14 @@ function rangeCases({ check, manifest }: Suite): void {
     'clear of a range, its limit and its direction',
     async ({ s }) => {
       await fill(s, numbers(1000));
-      await s.clear({ gte: 'k0100', lt: 'k0900' });
+      assert.equal(await s.clear({ gte: 'k0100', lt: 'k0900' }), 800);
       assert.equal(await s.size(), 200);
-      await s.clear({ limit: 3 });
-      await s.clear({ limit: 3, reverse: true });
-      await s.clear({ limit: 0 });
-      assert.equal((await s.first())?.key, 'k0003');
-      assert.equal((await s.last())?.key, 'k0996');
-      await s.clear({});
+      assert.equal(await s.clear({ limit: 3 }), 3);
+      assert.equal(await s.clear({ limit: 3, reverse: true }), 3);
+      assert.equal(await s.clear({ limit: 0 }), 0);
+      assert.equal((await s.first())?.[0], 'k0003');
+      assert.equal((await s.last())?.[0], 'k0996');
+      assert.equal(await s.clear({}), 194);
       assert.deepEqual(await collect(s.keys()), []);
     },
     cramped(manifest),
@@ -202,8 +209,8 @@ function rangeCases({ check, manifest }: Suite): void {
       }
     }
     await fill(s, ['0001', '0011', '0012', '0030']);
-    assert.equal((await s.first(new Decade()))?.key, '0011');
-    assert.equal((await s.last(new Decade()))?.key, '0012');
+    assert.equal((await s.first(new Decade()))?.[0], '0011');
+    assert.equal((await s.last(new Decade()))?.[0], '0012');
     assert.equal(await s.count(new Decade()), 2);
   });
 
@@ -215,6 +222,9 @@ function rangeCases({ check, manifest }: Suite): void {
       ['signal', { signal: 'stop' }],
       ['both', { gt: 'a', gte: 'a' }],
       ['both', { lt: 'a', lte: 'a' }],
+      ...['gte', 'gt', 'lte', 'lt'].map(
+        (end) => [`prefix and ${end}`, { prefix: 'a', [end]: 'a' }] as [string, unknown],
+      ),
       ['start', { start: 'a' }],
     ];
     for (const [name, range] of refused) {
