@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type ErrorCode, StepwellError } from '../errors.ts';
-import { fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
+import { errnoOf, fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
 
 /**
  * The kind of system call that failed: opening an existing file, creating or removing one (which
@@ -119,8 +119,8 @@ export function asStepwellError(
   if (syscall === 'link' && ['EPERM', 'EMLINK', 'ENOSYS', 'EOPNOTSUPP'].includes(code)) {
     return raise(NO_LINKS);
   }
-  // Node counts the system's error numbers below 0.
-  if (isFull(-(errno ?? 0))) return fileSystemRefused(what, -(errno ?? 0));
+  const number = errnoOf(error as NodeJS.ErrnoException);
+  if (isFull(number)) return fileSystemRefused(what, number);
   if (Object.hasOwn(EXPLAINED, code)) return raise(EXPLAINED[code]);
   if (errno === undefined) return error;
   return raise(['SW_SYSTEM_ERROR', () => `the system failed on ${what}: ${syscall}`]);

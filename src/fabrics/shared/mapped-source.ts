@@ -11,7 +11,7 @@ import { Region, type RegionSource } from './region.ts';
 export class MappedSource implements RegionSource {
   readonly path: string;
   readonly isInFile = true;
-  readonly locks: FileLocks | undefined;
+  readonly locks: FileLocks;
   readonly #fd: number;
   readonly #regionBytes: number;
   readonly #libc: Libc;
@@ -25,8 +25,7 @@ export class MappedSource implements RegionSource {
     this.#fd = fd;
     this.#regionBytes = regionBytes;
     this.#libc = loadLibc();
-    const { byteLocks } = this.#libc;
-    this.locks = byteLocks && new FileLocks(byteLocks, fd, reopen);
+    this.locks = new FileLocks(this.#libc.byteLocks, fd, reopen);
   }
 
   /** Gives a file that no other client knows yet its first region. */
@@ -71,7 +70,7 @@ export class MappedSource implements RegionSource {
   /** The locks say that the memory is in use, so they go last. */
   close(): void {
     for (const mapping of this.#mappings.splice(0)) if (mapping) this.#libc.release(mapping);
-    this.locks?.close();
+    this.locks.close();
     closeSync(this.#fd);
   }
 }

@@ -12,6 +12,12 @@ export function isFull(errno: number): boolean {
   return errno === ENOSPC || errno === EDQUOT || errno === EFBIG || errno === ENOMEM;
 }
 
+/** The number of an error of Node, which is the system's own only on POSIX systems. */
+export function errnoOf({ code, errno = 0 }: NodeJS.ErrnoException): number {
+  const numbers: Readonly<Record<string, number | undefined>> = constants.errno;
+  return numbers[code ?? ''] ?? -errno;
+}
+
 /** Capacity of a file system in bytes. */
 export interface Capacity {
   total: number;
