@@ -45,6 +45,11 @@ const TOO_MANY_FILES: Explained = [
   'SW_TOO_MANY_FILES',
   (what) => `too many open files to open ${what}; close some, or raise the limit (ulimit -n)`,
 ];
+/** Windows says EPERM for a file that is mapped, and for one that it keeps from this user. */
+const MAPPED: Explained = [
+  'SW_POOL_BUSY',
+  (what) => `Windows removes no file that a process has mapped: close all stores of ${what} first`,
+];
 const NO_LINKS: Explained = [
   'SW_UNSUPPORTED',
   (what) => `the file system of ${what} has no hard links, which making a pool needs; use another`,
@@ -118,6 +123,9 @@ export function asStepwellError(
   if (code === 'ENOENT') return raise(notFound(path, purpose), '');
   if (syscall === 'link' && ['EPERM', 'EMLINK', 'ENOSYS', 'EOPNOTSUPP'].includes(code)) {
     return raise(NO_LINKS);
+  }
+  if (purpose === 'remove' && process.platform === 'win32' && code === 'EPERM') {
+    return raise(MAPPED);
   }
   const number = errnoOf(error as NodeJS.ErrnoException);
   if (isFull(number)) return fileSystemRefused(what, number);

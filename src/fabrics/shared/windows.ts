@@ -153,7 +153,10 @@ function refusalOf(error: number): number {
 function mapFailed(call: string, error: number): StepwellError {
   if (error === ERROR_NOT_ENOUGH_MEMORY || error === ERROR_COMMITMENT_LIMIT) {
     const why = 'the system has no addresses or memory left';
-    return new StepwellError('SW_OUT_OF_MEMORY', `${why} (${call}: error ${error}): open fewer pools`);
+    return new StepwellError(
+      'SW_OUT_OF_MEMORY',
+      `${why} (${call}: error ${error}): open fewer pools`,
+    );
   }
   if (error === ERROR_ACCESS_DENIED) {
     const why = 'the system lets this process not map the pool file for writing';
