@@ -4,7 +4,7 @@ import { FileLocks } from './file-locks.ts';
 import { hasHugePages } from './huge-pages.ts';
 import { loadLibc } from './libc.ts';
 import type { Libc } from './mapping.ts';
-import { fileSystemRefused } from './refused-memory.ts';
+import { fileSystemRefused, remedyFor } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
 
 /** `shm:` and `file:`: one sparse file, mapped region by region. */
@@ -18,6 +18,7 @@ export class MappedSource implements RegionSource {
   /** By region; a client maps only the regions that it has met. */
   readonly #mappings: Mapping[] = [];
   readonly #regions: Region[] = [];
+  #remedy: string | undefined;
 
   /** Owns the open file from now on; `reopen` opens it once more, for locks. */
   constructor(path: string, fd: number, regionBytes: number, reopen = () => openSync(path, 'r+')) {
@@ -32,6 +33,12 @@ export class MappedSource implements RegionSource {
   begin(): void {
     if (this.#libc.isSparse) ftruncateSync(this.#fd, this.#regionBytes);
     else this.extend(1);
+  }
+
+  /** As it was when the pool was first full: stores that evict come here with each write. */
+  remedy(): string {
+    this.#remedy ??= remedyFor(this.path, this.#regionBytes);
+    return this.#remedy;
   }
 
   map(index: number): Region | undefined {
