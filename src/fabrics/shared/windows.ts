@@ -27,9 +27,9 @@ const ERROR_COMMITMENT_LIMIT = 1455;
  *   A network drive gives no such guarantee. Reads and writes of the file itself "are not
  *   necessarily coherent" with views (MapViewOfFile, Remarks). Only what stands still is read in
  *   both ways: the superblock, the mark of a destroyed pool, and the zeros that a region starts with.
- * - **A file keeps its size while it is mapped, or grows.** The end of a mapped file cannot move back
- *   (SetEndOfFile, Remarks), and a mapped file cannot be removed (DeleteFile, Remarks). So a pool
- *   that a client has open is not removed, also not by force.
+ * - **A mapped file never shrinks**: its end cannot move back (SetEndOfFile, Remarks). Nor can it be
+ *   removed (DeleteFile, Remarks). So a pool that a client has open is not removed, not even by
+ *   force.
  * - **Node opens files for sharing** with readers, writers and removers (`fs__open` of libuv).
  *
  * No region is sparse: a page without room on the disk would be an exception at the first touch.
@@ -96,10 +96,10 @@ function viewCalls(
 /**
  * Locks of bytes by LockFileEx. They decide who is dead:
  *
- * - **A lock belongs to one handle.** "If the locking process opens the file a second time, it cannot
- *   access the specified region through this second handle" (LockFileEx, Remarks). So a client that
- *   asks through another handle finds the locks of all threads, also of its own process. A child
- *   process has no part in a lock, and no handle of Node is inherited.
+ * - **A lock belongs to one handle.** "If the locking process opens the file a second time, it
+ *   cannot access the specified region through this second handle" (LockFileEx, Remarks). So a
+ *   client that asks through another handle finds the locks of all threads, also of its own
+ *   process. A child process that inherits the handle has no part in the lock.
  * - **The lock of a dead client is released.** "If a process terminates with a portion of a file
  *   locked or closes a file that has outstanding locks, the locks are unlocked by the operating
  *   system" (same page). That may take a moment, in which the client counts as alive. When a thread

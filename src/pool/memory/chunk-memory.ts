@@ -14,7 +14,7 @@ export interface PoolMemory {
   readonly isInFile?: boolean;
   /** Present for a pool in a file, if the system has such locks. */
   readonly locks?: FileLocks;
-  /** How a full pool can hold more; see RegionSource.remedy. Undefined for a pool over a network. */
+  /** See RegionSource.remedy. Undefined for a pool over a network. */
   remedy?(): string;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;

@@ -82,7 +82,7 @@ function whileNotLent(
     if (locks.take(GROWER_LOCK) === LOCK_HELD) {
       throw new StepwellError('SW_POOL_BUSY', `another process raises ${url}; try again`);
     }
-    // Memory nodes lend files only on Linux. Elsewhere a client that lengthens the file has the lock.
+    // Memory nodes lend files only on Linux. Elsewhere a client that lengthens it has the lock.
     if (libc.isSparse && !libc.lock(fd)) {
       if (regions > NODE_REGIONS_MAX) {
         const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
