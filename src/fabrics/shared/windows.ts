@@ -26,8 +26,8 @@ const ERROR_COMMITMENT_LIMIT = 1455;
  * - **Views of one local file are coherent**, also between processes (CreateFileMapping, Remarks).
  *   A network drive gives no such guarantee. Reads and writes of the file itself "are not
  *   necessarily coherent" with views (MapViewOfFile, Remarks). Only three things are
- *   accessed in both ways, and they hardly change: the superblock, the mark of a destroyed pool, and
- *   the zeros that a region starts with.
+ *   accessed in both ways, and they hardly change: the superblock, the mark of a destroyed pool,
+ *   and the zeros that a region starts with.
  * - **A mapped file never shrinks**: its end cannot move back (SetEndOfFile, Remarks). Nor can it
  *   be removed (DeleteFile, Remarks). So a pool that a client has open is not removed, not even by
  *   force.
