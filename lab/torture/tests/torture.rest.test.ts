@@ -124,7 +124,9 @@ describe('torture by processes', { timeout: 300_000 }, () => {
     assert.ok(report.kills > 0);
   });
 
-  it('workers that die between two verbs', async () => {
+  // TerminateProcess on itself looks there like any other failure: code 1, and no signal.
+  const noSignals = process.platform === 'win32' && 'Windows reports no signal';
+  it('workers that die between two verbs', { skip: noSignals }, async () => {
     const report = await torture({ seed: 104, operations: 1500, suicideEvery: 3000 });
     assert.ok(report.suicides > 0);
   });
