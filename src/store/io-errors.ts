@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type ErrorCode, StepwellError } from '../errors.ts';
-import { fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
+import { errnoOf, fileSystemRefused, isFull } from '../fabrics/shared/refused-memory.ts';
 
 /**
  * The kind of system call that failed: opening an existing file, creating or removing one (which
@@ -44,6 +44,11 @@ const NO_FILE: Explained = ['SW_POOL_FOREIGN', (what) => `${what} is no ordinary
 const TOO_MANY_FILES: Explained = [
   'SW_TOO_MANY_FILES',
   (what) => `too many open files to open ${what}; close some, or raise the limit (ulimit -n)`,
+];
+/** Windows says EPERM for a file that is mapped, and for one that it keeps from this user. */
+const MAPPED: Explained = [
+  'SW_POOL_BUSY',
+  (what) => `Windows removes no file that a process has mapped: close all stores of ${what} first`,
 ];
 const NO_LINKS: Explained = [
   'SW_UNSUPPORTED',
@@ -119,8 +124,11 @@ export function asStepwellError(
   if (syscall === 'link' && ['EPERM', 'EMLINK', 'ENOSYS', 'EOPNOTSUPP'].includes(code)) {
     return raise(NO_LINKS);
   }
-  // Node counts the system's error numbers below 0.
-  if (isFull(-(errno ?? 0))) return fileSystemRefused(what, -(errno ?? 0));
+  if (purpose === 'remove' && process.platform === 'win32' && code === 'EPERM') {
+    return raise(MAPPED);
+  }
+  const number = errnoOf(error as NodeJS.ErrnoException);
+  if (isFull(number)) return fileSystemRefused(what, number);
   if (Object.hasOwn(EXPLAINED, code)) return raise(EXPLAINED[code]);
   if (errno === undefined) return error;
   return raise(['SW_SYSTEM_ERROR', () => `the system failed on ${what}: ${syscall}`]);

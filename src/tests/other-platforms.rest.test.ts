@@ -3,15 +3,19 @@
  * nothing here is. Only the numbers of constants are Linux's.
  */
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
+import { tmpdir } from 'node:os';
 import { after, before, describe, it } from 'node:test';
+import { Worker } from 'node:worker_threads';
 import { loadKoffi } from '../fabrics/shared/libc.ts';
 import { INDEX_KINDS } from '../indexes/kinds.ts';
 import { currentThread, livenessOf } from '../pool/clients/thread-identity.ts';
 import type { IndexName } from '../store/api.ts';
 import { check, checkSync, inspectSync, openSync } from '../store/open.ts';
 import { growSync } from '../store/pools/grow.ts';
+import { listPools } from '../store/pools/list-pools.ts';
 import { startMemoryNode } from '../store/servers/memory-node.ts';
 import { rejectsCode, throwsCode } from '../store/tests/support/codes.ts';
 import { freshUrl, keepOpen, numbered, pathOf, SMALL } from '../store/tests/support/pools.ts';
@@ -127,7 +131,7 @@ describe('a platform that is not Linux', () => {
   }
 
   it('files use calls that POSIX has', () => {
-    assert.deepEqual([...symbols].sort(), ['flock', 'mmap', 'munmap']);
+    assert.deepEqual([...symbols].sort(), ['fcntl', 'flock', 'mmap', 'munmap']);
   });
 
   it('a process is told from one that has its number later', () => {
@@ -137,8 +141,51 @@ describe('a platform that is not Linux', () => {
     assert.equal(livenessOf({ ...self, tid: 4_194_303 }, self), 'gone');
   });
 
+  it('shm: is a file in the folder for temporary files', (t) => {
+    const url = freshUrl(t, 'shm');
+    keepOpen(t, openSync(url, SMALL)).set('k', 'v');
+    assert.ok(pathOf(url).startsWith(tmpdir()));
+    assert.ok(fs.statSync(pathOf(url)).isFile());
+    assert.ok(listPools().some((pool) => pool.url === url));
+  });
+
+  for (const index of ['chime', 'hopscotch'] as const) {
+    it(`${index} opens in a worker thread, and is told that the thread has ended`, async (t) => {
+      const url = freshUrl(t, 'file');
+      const store = keepOpen(t, openSync(url, { ...SMALL, index }));
+      const program = `
+        const { workerData, parentPort } = require('node:worker_threads');
+        import(workerData.first).then(() => import(workerData.module)).then(({ openSync }) => {
+          const store = openSync(workerData.url, { index: workerData.index, client: 'thread' });
+          store.set('k', 'v');
+          parentPort.postMessage('written');
+          setInterval(() => store.get('k'), 1000);
+        });
+      `;
+      const module = new URL('../store/open.ts', import.meta.url).href;
+      const workerData = { url, index, first: AS_MACOS.href, module };
+      const worker = new Worker(program, { eval: true, workerData });
+      await once(worker, 'message');
+      assert.equal(store.get('k'), 'v');
+      const named = () => inspectSync(url).clients.map(({ name }) => name);
+      assert.ok(named().includes('thread'));
+      await worker.terminate();
+      assert.ok(!named().includes('thread'));
+    });
+  }
+
+  it('a system that maps nothing is told what works there', () => {
+    Object.defineProperty(process, 'platform', { ...platform, value: 'sunos' });
+    try {
+      const open = () => openSync('shm:elsewhere');
+      assert.throws(open, { code: 'SW_UNSUPPORTED', message: /use memory:, or tcp:\/\// });
+      keepOpen({ after: (end) => end() }, openSync('memory:', SMALL));
+    } finally {
+      Object.defineProperty(process, 'platform', { ...platform, value: 'darwin' });
+    }
+  });
+
   it('what it has not is refused with a remedy', async () => {
-    throwsCode('SW_UNSUPPORTED', () => openSync('shm:elsewhere'));
     await rejectsCode('SW_UNSUPPORTED', () => startMemoryNode({ port: 0, file: '/tmp/elsewhere' }));
   });
 });

@@ -63,7 +63,7 @@ export class ClosedRanges {
  * A byte stream detaches a buffer that is enqueued. `structuredClone` refuses memory from addons,
  * and Node 20 has no `ArrayBuffer.prototype.transfer`.
  */
-function detach(memory: ArrayBuffer): void {
+export function detach(memory: ArrayBuffer): void {
   const bytes = new Uint8Array(memory);
   new ReadableStream({ type: 'bytes', start: (controller) => controller.enqueue(bytes) });
   if (memory.byteLength > 0) throw new Error('this runtime does not detach an ArrayBuffer');

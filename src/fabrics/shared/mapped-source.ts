@@ -4,20 +4,21 @@ import { FileLocks } from './file-locks.ts';
 import { hasHugePages } from './huge-pages.ts';
 import { loadLibc } from './libc.ts';
 import type { Libc } from './mapping.ts';
-import { fileSystemRefused } from './refused-memory.ts';
+import { fileSystemRefused, remedyFor } from './refused-memory.ts';
 import { Region, type RegionSource } from './region.ts';
 
 /** `shm:` and `file:`: one sparse file, mapped region by region. */
 export class MappedSource implements RegionSource {
   readonly path: string;
   readonly isInFile = true;
-  readonly locks: FileLocks | undefined;
+  readonly locks: FileLocks;
   readonly #fd: number;
   readonly #regionBytes: number;
   readonly #libc: Libc;
   /** By region; a client maps only the regions that it has met. */
   readonly #mappings: Mapping[] = [];
   readonly #regions: Region[] = [];
+  #remedy: string | undefined;
 
   /** Owns the open file from now on; `reopen` opens it once more, for locks. */
   constructor(path: string, fd: number, regionBytes: number, reopen = () => openSync(path, 'r+')) {
@@ -25,14 +26,19 @@ export class MappedSource implements RegionSource {
     this.#fd = fd;
     this.#regionBytes = regionBytes;
     this.#libc = loadLibc();
-    const { byteLocks } = this.#libc;
-    this.locks = byteLocks && new FileLocks(byteLocks, fd, reopen);
+    this.locks = new FileLocks(this.#libc.byteLocks, fd, reopen);
   }
 
   /** Gives a file that no other client knows yet its first region. */
   begin(): void {
     if (this.#libc.isSparse) ftruncateSync(this.#fd, this.#regionBytes);
     else this.extend(1);
+  }
+
+  /** As it was when the pool was first full: stores that evict come here with each write. */
+  remedy(): string {
+    this.#remedy ??= remedyFor(this.path, this.#regionBytes);
+    return this.#remedy;
   }
 
   map(index: number): Region | undefined {
@@ -71,7 +77,7 @@ export class MappedSource implements RegionSource {
   /** The locks say that the memory is in use, so they go last. */
   close(): void {
     for (const mapping of this.#mappings.splice(0)) if (mapping) this.#libc.release(mapping);
-    this.locks?.close();
+    this.locks.close();
     closeSync(this.#fd);
   }
 }

@@ -1,3 +1,4 @@
+import { linkSync } from 'node:fs';
 import { constants, type } from 'node:os';
 import { StepwellError } from '../../errors.ts';
 import { ClosedRanges, type Mapping } from './closed-ranges.ts';
@@ -41,14 +42,15 @@ export interface Libc {
    * false if another open file holds the lock. True without a lock if the file system has none.
    */
   lock(fd: number): boolean;
-  /** Undefined where locks belong to the process rather than to one open file. */
-  readonly byteLocks: ByteLocks | undefined;
+  readonly byteLocks: ByteLocks;
   /**
    * Populates pages of a mapping now, so that a lack of memory is an error here, not a bus error
    * at the first touch; returns 0 or an error number. Honours the mapping's huge-page advice,
    * which fallocate does not.
    */
   populate(mapping: Mapping, offset: number, bytes: number): number;
+  /** Gives a complete file its name; false if the name is taken, also if it was just now. */
+  publish(draft: string, path: string): boolean;
 }
 
 /** The calls that POSIX defines alike everywhere. */
@@ -56,7 +58,7 @@ export function mappingCalls(
   libc: Foreign,
   koffi: Foreign,
   ranges?: ThreadRanges,
-): Pick<Libc, 'mapShared' | 'release'> {
+): Pick<Libc, 'mapShared' | 'release' | 'publish'> {
   const mmap = libc.func('void *mmap(void *, size_t, int, int, int, int64_t)');
   const munmap = libc.func('int munmap(void *, size_t)');
   const closed = ClosedRanges.ofThread();
@@ -88,7 +90,18 @@ export function mappingCalls(
       mmap(mapping.address, mapping.bytes, PROT_READ_WRITE, flags, -1, 0);
       closed.add(mapping);
     },
+    publish: link,
   };
+}
+
+function link(draft: string, path: string): boolean {
+  try {
+    linkSync(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
 }
 
 function isFailed(address: bigint): boolean {

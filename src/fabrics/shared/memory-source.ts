@@ -23,6 +23,10 @@ export class MemorySource implements RegionSource {
     }
   }
 
+  remedy(): string {
+    return 'remove records, or create it with a larger size: a memory: pool cannot grow';
+  }
+
   map(index: number): Region | undefined {
     const buffer = this.buffers[index];
     return buffer && new Region(buffer);

@@ -12,6 +12,24 @@ export function isFull(errno: number): boolean {
   return errno === ENOSPC || errno === EDQUOT || errno === EFBIG || errno === ENOMEM;
 }
 
+/** What lets a pool in a file hold more, while its file system has room. */
+export const GROW = 'stepwell grow lets it hold more, or stepwell copy makes a larger one of it';
+
+/** What lets a full pool in a file hold more, if another region takes `bytes`. */
+export function remedyFor(path: string, bytes: number): string {
+  const capacity = capacityOf(dirname(path));
+  if (capacity === undefined || capacity.available >= bytes) return GROW;
+  const { total } = capacity;
+  const size = `${Math.round(total / MIB)} MiB`;
+  return `remove records, or first make its file system (${size}) larger, which is full, too`;
+}
+
+/** The number of an error of Node, which is the system's own only on POSIX systems. */
+export function errnoOf({ code, errno = 0 }: NodeJS.ErrnoException): number {
+  const numbers: Readonly<Record<string, number | undefined>> = constants.errno;
+  return numbers[code ?? ''] ?? -errno;
+}
+
 /** Capacity of a file system in bytes. */
 export interface Capacity {
   total: number;

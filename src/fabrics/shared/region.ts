@@ -24,6 +24,8 @@ export interface RegionSource {
   readonly path: string;
   /** Present for a pool in a file. */
   readonly locks?: FileLocks;
+  /** What lets the pool hold more when it has its full size. */
+  remedy(): string;
   /** Maps region `index`, which the superblock says exists; undefined when it does not exist. */
   map(index: number): Region | undefined;
   /** Makes the pool's memory cover regions 0..count-1. Harmless when they exist. */

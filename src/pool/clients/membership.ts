@@ -287,12 +287,14 @@ export class Membership {
    * Known as soon as it has joined.
    */
   get blindness(): string | undefined {
-    if (this.#refused) {
+    if (this.#locks !== undefined && !this.#refused) return undefined;
+    const { tid, namespace } = this.thread;
+    if (namespace === NETWORK_NAMESPACE) return undefined;
+    // On Linux clients may be in different pid namespaces.
+    if (this.#refused && (tid === 0 || process.platform === 'linux')) {
       return 'the file system of the pool refuses locks of open files (F_OFD_SETLK)';
     }
-    const { tid, namespace } = this.thread;
-    if (tid !== 0 || namespace === NETWORK_NAMESPACE) return undefined;
-    return 'this system does not tell which threads are gone';
+    return tid === 0 ? 'this system does not tell which threads are gone' : undefined;
   }
 
   /**

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 import { StepwellError } from '../../errors.ts';
 import {
-  askPs,
+  askSystem,
   exists,
   readProcess,
   rememberingProcesses,
@@ -28,7 +28,7 @@ export interface ThreadIdentity {
   tid: number;
   /**
    * When the thread started, to detect a reused id. In clock ticks since boot on Linux; elsewhere,
-   * when its process started, in seconds since 1970.
+   * when its process started since 1970, in seconds, on Windows in microseconds.
    */
   startTime: number;
   /** Differs after a reboot. LXC and systemd-nspawn show each container a boot id of its own. */
@@ -39,6 +39,8 @@ export interface ThreadIdentity {
 
 export type Liveness = 'alive' | 'gone' | 'unknown';
 
+/** A row's state word has 22 bits for it. */
+const TID_END = 2 ** 22;
 /** On some systems `ps` computes the start time from two clocks, so it varies. */
 const START_SLACK_SECONDS = 2;
 
@@ -52,7 +54,8 @@ export function currentThread(isInFile = false): ThreadIdentity {
   if (process.platform !== 'linux') {
     const { pid } = process;
     const startTime = isInFile ? ownStart(pid) : 0;
-    return { pid, tid: isInFile && isMainThread ? pid : 0, startTime, boot: 0, namespace: 0 };
+    const hasTid = isInFile && isMainThread && pid < TID_END;
+    return { pid, tid: hasTid ? pid : 0, startTime, boot: 0, namespace: 0 };
   }
   try {
     const [pid, , tid] = readlinkSync('/proc/thread-self').split('/').map(Number);
@@ -74,9 +77,10 @@ export function currentThread(isInFile = false): ThreadIdentity {
 function ownStart(pid: number): number {
   const why = 'a pool in a file needs the command ps to tell its clients apart';
   try {
-    const stat = askPs(pid);
+    const stat = askSystem(pid);
     if (stat !== 'unreadable') return stat.startTime;
   } catch (cause) {
+    if (cause instanceof StepwellError) throw cause;
     const isDenied = (cause as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED';
     if (!isDenied) throw new StepwellError('SW_UNSUPPORTED', why, { cause });
     const remedy = "which Node's permission model (--permission) denies: add --allow-child-process";
@@ -126,7 +130,7 @@ export function livenessOf(
   if (stat === 'unreadable') return 'unknown';
   // A zombie executes nothing; it only waits for its parent to reap it.
   if (stat === undefined || stat.state === 'Z' || stat.state === 'X') return 'gone';
-  const slack = process.platform === 'linux' ? 0 : START_SLACK_SECONDS;
+  const slack = process.platform === 'darwin' ? START_SLACK_SECONDS : 0;
   const isOther = Math.abs(stat.startTime - other.startTime) > slack;
   if (other.startTime !== 0 && isOther) return 'gone';
   return 'alive';

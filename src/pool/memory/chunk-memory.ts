@@ -1,5 +1,6 @@
 import { hasCode, invariant, type StepwellError } from '../../errors.ts';
 import type { FileLocks } from '../../fabrics/shared/file-locks.ts';
+import { GROW } from '../../fabrics/shared/refused-memory.ts';
 import { type Address, addressOf, type Operation, offsetOf, regionOf } from '../../verbs/index.ts';
 import { control } from '../control.ts';
 import { type PoolLayout, REGIONS_MAX, SUPERBLOCK } from '../layout.ts';
@@ -13,6 +14,8 @@ export interface PoolMemory {
   readonly isInFile?: boolean;
   /** Present for a pool in a file, if the system has such locks. */
   readonly locks?: FileLocks;
+  /** See RegionSource.remedy. Undefined for a pool over a network. */
+  remedy?(): string;
   extend(regions: number): void;
   reserve(region: number, offset: number, bytes: number): void;
 }
@@ -43,6 +46,11 @@ export class ChunkMemory {
   constructor(layout: PoolLayout, memory: PoolMemory) {
     this.#layout = layout;
     this.#memory = memory;
+  }
+
+  /** How the full pool can hold more. */
+  remedy(): string {
+    return this.#memory.remedy?.() ?? GROW;
   }
 
   /** Adds regions until the pool covers a chunk. Raises SW_POOL_FULL. */

@@ -39,8 +39,6 @@ const TABLE_READ_WORDS = 512;
 const CLEARED_BYTES = 32 * 1024;
 const SWAPS_AT_ONCE = 64;
 
-const REMEDY = 'stepwell grow lets it hold more, or stepwell copy makes a larger one of it';
-
 /** A chunk word to replace. */
 export interface ChunkSwap {
   chunk: number;
@@ -178,11 +176,12 @@ export class ChunkTable {
   /** The error of a pool, or of a memory node, without room for another chunk. */
   fullOn(node: number): StepwellError {
     const { stripe, bytesMax: bytes } = this.#layout;
+    const remedy = this.#memory.remedy();
     return new StepwellError(
       'SW_POOL_FULL',
       node === ANY_NODE
-        ? `the pool is full: all ${bytes} bytes are in use; ${REMEDY}`
-        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use; ${REMEDY}`,
+        ? `the pool is full: all ${bytes} bytes are in use; ${remedy}`
+        : `memory node ${node + 1} is full: all its ${bytes / stripe} bytes are in use; ${remedy}`,
     );
   }
 

@@ -1,7 +1,6 @@
 import {
   closeSync,
   fstatSync,
-  linkSync,
   lstatSync,
   openSync,
   readdirSync,
@@ -98,8 +97,8 @@ function isFree(path: string, url: string): boolean {
 }
 
 /**
- * Creates a pool file; false if the name is taken. Completes the file under another name and then
- * links it, so that no client attaches to half a pool, and of two creators one wins.
+ * Creates a pool file; false if the name is taken. Completes the file under another name and
+ * publishes it, so that no client attaches to half a pool, and of two creators one wins.
  */
 export function createFile(named: string, url: string, options: PoolOptions): boolean {
   const path = guardIo(url, named, () => linkTarget(named), 'create');
@@ -119,10 +118,8 @@ export function createFile(named: string, url: string, options: PoolOptions): bo
     } finally {
       source.close();
     }
-    linkSync(draft, path);
-    return true;
+    return loadLibc().publish(draft, path);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw asStepwellError(url, path, error, 'create');
   } finally {
     rmSync(draft, { force: true });

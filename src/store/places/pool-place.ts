@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { StepwellError } from '../../errors.ts';
 import { MemorySource } from '../../fabrics/shared/memory-source.ts';
@@ -37,7 +38,10 @@ export function optionsFor(place: Place, options: OpenOptions): OpenOptions {
   return { ...options, store, create: options.create ?? false };
 }
 
-export const SHARED_MEMORY_DIRECTORY = '/dev/shm';
+/** Only Linux has a directory of files that are memory alone. */
+export function sharedMemoryDirectory(): string {
+  return process.platform === 'linux' ? '/dev/shm' : tmpdir();
+}
 export const SHARED_MEMORY_PREFIX = 'stepwell-';
 
 /** Where a pool is, by its URL. */
@@ -49,7 +53,7 @@ export interface FileLocation {
   url: string;
 }
 
-/** Raises SW_INVALID_URL, and SW_UNSUPPORTED for a kind of pool that this system does not have. */
+/** Raises SW_INVALID_URL, and SW_UNSUPPORTED for a pool over a network. */
 export function parseUrl(url: unknown): Location {
   if (typeof url !== 'string') {
     throw new StepwellError('SW_INVALID_URL', `a pool URL is a string, not ${typeof url}`);
@@ -57,14 +61,10 @@ export function parseUrl(url: unknown): Location {
   if (url === 'memory:') return { kind: 'memory' };
   const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
   if (scheme === 'shm' && /^[A-Za-z0-9._-]{1,128}$/.test(rest)) {
-    if (process.platform !== 'linux') {
-      throw unsupported('shm: pools need Linux; use file: or memory:');
-    }
-    return { kind: 'file', path: join(SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX + rest), url };
+    return { kind: 'file', path: join(sharedMemoryDirectory(), SHARED_MEMORY_PREFIX + rest), url };
   }
   if (scheme === 'file' && rest.length > 0 && !rest.includes('\0')) {
-    // file:///a/b is the same as file:/a/b
-    return { kind: 'file', path: resolve(rest.replace(/^\/\/(?=\/)/, '')), url };
+    return { kind: 'file', path: resolve(pathIn(rest)), url };
   }
   if (scheme === 'tcp' || scheme === 'tls' || scheme === 'ucx') {
     throw unsupported(`${url} is over a network: only open reaches it`);
@@ -73,6 +73,12 @@ export function parseUrl(url: unknown): Location {
     'SW_INVALID_URL',
     `not a pool URL: ${JSON.stringify(url)} (use shm:NAME, file:PATH, tcp://HOST:PORT or memory:)`,
   );
+}
+
+/** file:///a/b is the same as file:/a/b, and on Windows file:///C:/a the same as file:C:/a. */
+function pathIn(rest: string): string {
+  const path = rest.replace(/^\/\/(?=\/)/, '');
+  return process.platform === 'win32' ? path.replace(/^\/(?=[A-Za-z]:)/, '') : path;
 }
 
 export interface OpenedPool {

@@ -79,13 +79,13 @@ function whileNotLent(
   const reopen = () => guardIo(url, path, () => openSync(path, 'r+'));
   const fd = reopen();
   const libc = loadLibc();
-  const locks = libc.byteLocks && new FileLocks(libc.byteLocks, fd, reopen);
+  const locks = new FileLocks(libc.byteLocks, fd, reopen);
   try {
-    if (locks?.take(GROWER_LOCK) === LOCK_HELD) {
+    if (locks.take(GROWER_LOCK) === LOCK_HELD) {
       throw new StepwellError('SW_POOL_BUSY', `another process raises ${url}; try again`);
     }
-    // Where there are no such locks, no node lends a file.
-    if (locks !== undefined && !libc.lock(fd)) {
+    // Memory nodes lend files only on Linux. Elsewhere a client that lengthens it has the lock.
+    if (libc.isSparse && !libc.lock(fd)) {
       if (regions > NODE_REGIONS_MAX) {
         const why = `a memory node lends ${path}, and at most ${NODE_REGIONS_MAX} regions of it`;
         throw invalid(`${why}: ${url} cannot have ${regions}`);
@@ -95,7 +95,7 @@ function whileNotLent(
     }
     act();
   } finally {
-    locks?.close();
+    locks.close();
     closeSync(fd);
   }
 }

@@ -4,7 +4,7 @@ import { StepwellError } from '../../errors.ts';
 import { LocalPool } from '../../pool/local-pool.ts';
 import { guardIo } from '../io-errors.ts';
 import { attachFile } from '../places/pool-files.ts';
-import { SHARED_MEMORY_DIRECTORY, SHARED_MEMORY_PREFIX } from '../places/pool-place.ts';
+import { SHARED_MEMORY_PREFIX, sharedMemoryDirectory } from '../places/pool-place.ts';
 
 /** A `shm:` pool of this machine. */
 export interface PoolListing {
@@ -27,7 +27,7 @@ export interface PoolListing {
 /** The `shm:` pools of this machine. Leaves out other files, and changes nothing. */
 export function listPools(): PoolListing[] {
   const found: PoolListing[] = [];
-  const directory = SHARED_MEMORY_DIRECTORY;
+  const directory = sharedMemoryDirectory();
   const names = guardIo(directory, directory, () => readdirSync(directory), 'list');
   for (const name of names.sort()) {
     if (!name.startsWith(SHARED_MEMORY_PREFIX) || name.endsWith('.new')) continue;

@@ -34,6 +34,15 @@ function assertAll(store: Store<Value>, keys: readonly string[], value: Value): 
   for (const key of keys) if (store.get(key) !== value) assert.equal(store.get(key), value, key);
 }
 
+test('a full memory: pool is not told to grow', (t) => {
+  const store = freshStore(t, 'memory', TINY);
+  const add = () => {
+    for (let i = 0; ; i++) store.set(`key ${i}`, 'v'.repeat(12_000));
+  };
+  const message = /create it with a larger size: a memory: pool cannot grow$/;
+  assert.throws(add, { code: 'SW_POOL_FULL', message });
+});
+
 for (const kind of ['memory', 'shm'] as const) {
   for (const bytes of [40, 1000, 12_000, 60_000]) {
     test(`${kind}: a full pool of values of ${bytes} bytes loses nothing`, (t) => {

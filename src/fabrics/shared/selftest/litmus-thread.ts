@@ -19,7 +19,13 @@ function sourceOf(where: number | SharedArrayBuffer): RegionSource {
   if (typeof where !== 'number') return new MemorySource([where]);
   const only = new Region(loadLibc().mapShared(where, 0, AREA_BYTES).memory);
   const nothing = () => {};
-  const rest = { extend: nothing, reserve: nothing, hugePages: () => false, close: nothing };
+  const rest = {
+    extend: nothing,
+    reserve: nothing,
+    hugePages: () => false,
+    close: nothing,
+    remedy: () => '',
+  };
   return { path: '', map: () => only, ...rest };
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { fileSystemRefused, isFull } from '../refused-memory.ts';
+import { errnoOf, fileSystemRefused, GROW, isFull, remedyFor } from '../refused-memory.ts';
 
 const ENOMEM = 12;
 const EFAULT = 14;
@@ -27,4 +27,16 @@ test('each way in which a system refuses memory is a full pool, and its error sa
   }
   // Any other errno of fallocate says that the file system has no such call.
   for (const errno of [ENOSPC, EDQUOT, EFBIG]) assert.ok(isFull(errno), `${errno}`);
+});
+
+test('a full pool is told to grow only where its file system has room', () => {
+  const path = join(tmpdir(), 'pool');
+  assert.equal(remedyFor(path, 1), GROW);
+  assert.match(remedyFor(path, 2 ** 60), /remove records, or first make its file system .* larger/);
+});
+
+test("an error's number is that of its name: Node has numbers of its own on Windows", () => {
+  const error = Object.assign(new Error(), { code: 'ENOSPC', errno: -4055 });
+  assert.ok(isFull(errnoOf(error)));
+  assert.equal(errnoOf(Object.assign(new Error(), { code: 'NONE', errno: -7 })), 7);
 });

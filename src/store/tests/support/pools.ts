@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { Prng } from '../../../random/prng.ts';
 import type { OpenOptions, Store, Value } from '../../api.ts';
 import { destroySync, openAloneSync, openSync } from '../../open.ts';
+import { sharedMemoryDirectory } from '../../places/pool-place.ts';
 import { replace } from './replace.ts';
 
 /** The part of node:test's context that is used: `after` runs also when the test failed. */
@@ -25,8 +26,13 @@ export const SMALL: OpenOptions & { size: number } = {
 
 export function temporaryDirectory(scope: Scope): string {
   const directory = mkdtempSync(join(tmpdir(), 'stepwell-test-'));
-  scope.after(() => rmSync(directory, { recursive: true, force: true }));
+  removeAfter(scope, () => rmSync(directory, { recursive: true, force: true }));
   return directory;
+}
+
+/** Windows removes no file that is mapped, and cleanups run in the order of their registration. */
+function removeAfter(scope: Scope, remove: () => void): void {
+  scope.after(() => (process.platform === 'win32' ? void setTimeout(remove, 1000) : remove()));
 }
 
 /** The URL of a pool that does not exist yet and is gone after the test. */
@@ -34,8 +40,8 @@ export function freshUrl(scope: Scope, kind: PoolKind): string {
   if (kind === 'memory') return 'memory:';
   if (kind === 'file') return `file:${join(temporaryDirectory(scope), 'pool')}`;
   const name = `test-${process.pid}-${++counter[0]}-${Date.now()}`;
-  scope.after(() => {
-    if (existsSync(`/dev/shm/stepwell-${name}`)) destroySync(`shm:${name}`, { force: true });
+  removeAfter(scope, () => {
+    if (existsSync(pathOf(`shm:${name}`))) destroySync(`shm:${name}`, { force: true });
   });
   return `shm:${name}`;
 }
@@ -79,7 +85,8 @@ export function endAfter<T extends object>(
 }
 
 export function pathOf(url: string): string {
-  return url.startsWith('shm:') ? `/dev/shm/stepwell-${url.slice(4)}` : url.slice('file:'.length);
+  const [, scheme, rest] = /^([a-z]+):(.*)$/s.exec(url) ?? [];
+  return scheme === 'shm' ? join(sharedMemoryDirectory(), `stepwell-${rest}`) : rest;
 }
 
 /**

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { SHARED_MEMORY_DIRECTORY } from '../../../../store/places/pool-place.ts';
+import { sharedMemoryDirectory } from '../../../../store/places/pool-place.ts';
 import { judge, LITMUS_TESTS, selftest } from '../selftest.ts';
 
 const EFFORT = { rounds: 30_000, attempts: 2 };
 
 describe('what the verbs promise on this machine', { timeout: 180_000 }, () => {
-  for (const folder of [undefined, SHARED_MEMORY_DIRECTORY]) {
+  for (const folder of [undefined, sharedMemoryDirectory()]) {
     it(`${folder === undefined ? 'a SharedArrayBuffer' : 'mapped memory'} keeps it`, async (t) => {
       for await (const result of selftest({ folder, ...EFFORT })) {
         t.diagnostic(JSON.stringify(result));
