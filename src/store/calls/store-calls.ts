@@ -519,6 +519,7 @@ export class StoreCalls<V> {
       yield* this.#clearRange(range === undefined ? {} : range);
       return;
     }
+    if (settings.namespace === undefined) yield* this.#access.clearMost();
     const walk = this.newWalk();
     while (!walk.done) {
       const keys: Uint8Array[] = [];
