@@ -164,7 +164,7 @@ export class Caller {
     this.current = undefined;
   }
 
-  /** Removes the records of one bucket more than `number`: a call on each key that may remove it. */
+  /** Clears one bucket more than `number`: a call on each key that may remove it. */
   *#clear(clearing: Clearing, number: number): Operation<void> {
     const { keys, now, clock, hasty } = this.#log;
     const records = keys.map((_, key) => {

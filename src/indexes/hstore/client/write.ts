@@ -135,8 +135,8 @@ export interface BucketToClear {
 }
 
 /**
- * Removes the records of a bucket together, in one turn; see OP_CLEAR. The server frees them. If the
- * table is another one by now, this does nothing.
+ * Removes the records of a bucket together, in one turn; see OP_CLEAR. The server frees them. If
+ * the table is another one by now, this does nothing.
  */
 export function* clearBucket(
   table: HStoreTable,

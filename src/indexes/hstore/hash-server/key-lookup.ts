@@ -147,7 +147,7 @@ export class KeyLookup {
     one.isExpired = one.match !== undefined && this.#records.isExpired(frame);
   }
 
-  /** Puts the slots that a request to clear a bucket empties into its decision; returns how many. */
+  /** Puts the slots that a request to clear empties into its decision; returns how many. */
   clear({ request, frame, candidates, decision }: PostedRequest): number {
     const { i32 } = frame.incoming;
     const { turnMax } = this.#pair.geometry;

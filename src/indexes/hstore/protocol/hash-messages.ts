@@ -75,8 +75,8 @@ export type Asked = Pick<HashRequest, 'operation' | 'condition' | 'expectedVersi
 export type FoundSlot = Pick<HashRequest, 'slotLow' | 'slotHigh'>;
 
 /**
- * The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. For OP_CLEAR it
- * names the bucket as if that were a record.
+ * The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. For OP_CLEAR
+ * it names the bucket as if that were a record.
  */
 export function encodeRequest(
   { operation, condition, expectedVersion }: Asked,

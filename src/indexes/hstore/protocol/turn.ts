@@ -70,7 +70,7 @@ export function blockOfTurn({ low, high }: Word): RecordBlock {
 const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
-/** The event of a decision that empties slots of a bucket; the log has an entry for each of them. */
+/** The event of a decision that empties slots of a bucket; the log has an entry for each one. */
 export const CLEARED = 4;
 
 /**
