@@ -139,6 +139,13 @@ export interface IndexWalk {
   next(visit: (request: Request, keyBytes: number) => void, keysOnly?: boolean): Operation<void>;
 }
 
+/** Removes the records of an index, some at a time. */
+export interface Clearing {
+  readonly done: boolean;
+  /** May be repeated after a failure. */
+  next(): Operation<void>;
+}
+
 /** One end of a range of keys. */
 export interface KeyBound {
   key: Uint8Array;
@@ -255,6 +262,12 @@ export interface Index {
    * more. Sweeps go through these (`eachReachable`).
    */
   parts(cursor?: number, whole?: boolean): Parts;
+  /**
+   * Removes most records, many in one change, except those with a codec. Absent unless this is
+   * faster than removing them one by one. It may leave any record behind, and names none of those
+   * that it removes.
+   */
+  clearing?(keptCodec: number): Clearing;
   /**
    * Visits up to about `enough` records at the given places of the index, numbers in [0, 1), using
    * `request` for it. With random numbers, each record is about as likely to be visited as any

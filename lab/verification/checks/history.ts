@@ -46,7 +46,8 @@ export type Call = { key: number } & (
   | { kind: 'search'; by?: 'walk' | 'batch' }
   /**
    * With `expected`, only of the record of that version; `sampled`: of one that a sample meets,
-   * unless it is `usedAfter` so many ticks; `together`: of all that the key's table holds.
+   * unless it is `usedAfter` so many ticks; `together`: of all that the key's table holds, or of
+   * some of the index's buckets.
    */
   | { kind: 'remove'; expected?: number; sampled?: number; together?: boolean; usedAfter?: number }
   | Write
@@ -92,6 +93,8 @@ export class CallRecord implements HistoryOperation<KeyState> {
   ownVersions = false;
   /** Its client died during the call. */
   crashed = false;
+  /** It removes many keys, and does not tell whether this one was among them. */
+  clears = false;
   /** Its client has given it up: it may have happened, or happen at any time later, or never. */
   givenUp = false;
   readonly clock: RunClock;
@@ -131,6 +134,7 @@ export class CallRecord implements HistoryOperation<KeyState> {
    * flight when the deadline passed may take it for present or for absent.
    */
   apply(state: KeyState): KeyState | typeof ILLEGAL {
+    if (this.clears) return state;
     if (state?.expires === undefined) return this.#applyTo(state);
     const passedAt = this.clock.passedAt(state.expires);
     return this.responded > passedAt ? this.#applyToExpired(state) : ILLEGAL;
@@ -141,6 +145,7 @@ export class CallRecord implements HistoryOperation<KeyState> {
    * are noted by WRITEs in any order, and the last one counts.
    */
   otherwise(state: KeyState): KeyState | typeof ILLEGAL {
+    if (this.clears) return undefined;
     if (state?.expires === undefined) return ILLEGAL;
     const { clock, invoked, responded, usedAt } = this;
     const before = Math.min(usedAt, responded);

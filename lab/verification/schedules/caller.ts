@@ -1,5 +1,6 @@
 import { StepwellError } from '../../../src/errors.ts';
 import {
+  type Clearing,
   evictsInTable,
   INSERTED,
   type Index,
@@ -39,6 +40,8 @@ const TIMEOUT = 'SW_TIMEOUT';
 
 /** Records of a sample. */
 const SAMPLE = 4;
+/** No record has this codec. */
+const NO_CODEC = 255;
 /** Why a removal of all of a table's records spared one. */
 const NOT_CHOSEN = 'not chosen';
 
@@ -98,6 +101,10 @@ export class Caller {
     if (planned.kind === 'remove' && planned.together && evictsInTable(this.#index)) {
       return yield* this.#removeBeside(this.#index, planned.key);
     }
+    const clearing = this.#index.clearing?.(NO_CODEC);
+    if (planned.kind === 'remove' && planned.together && clearing) {
+      return yield* this.#clear(clearing, planned.key);
+    }
     const call = this.#concrete(yield* this.#victim(planned));
     const { now, clock } = this.#log;
     const record = new CallRecord(this.#name, call, now(), clock);
@@ -155,6 +162,30 @@ export class Caller {
     });
     this.refused = false;
     this.current = undefined;
+  }
+
+  /** Clears one bucket more than `number`: a call on each key that may remove it. */
+  *#clear(clearing: Clearing, number: number): Operation<void> {
+    const { keys, now, clock, hasty } = this.#log;
+    const records = keys.map((_, key) => {
+      const record = new CallRecord(this.#name, { key, kind: 'remove' }, now(), clock);
+      record.clears = true;
+      return record;
+    });
+    this.current = records[0];
+    for (const record of records) this.#log.record(record);
+    let code: string | undefined;
+    try {
+      for (let i = 0; i <= number && !clearing.done; i++) yield* clearing.next();
+    } catch (error) {
+      if (!(error instanceof StepwellError)) throw error;
+      ({ code } = error);
+      if (!HARMLESS.has(code) && !(hasty && isHaste(error))) throw error;
+    }
+    this.refused = code === 'SW_POOL_FULL';
+    this.current = undefined;
+    if (code === TIMEOUT) for (const record of records) record.givenUp = true;
+    else for (const record of records) record.responded = now();
   }
 
   #giveUp(record: CallRecord): void {

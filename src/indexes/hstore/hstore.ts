@@ -28,7 +28,7 @@ import { search, searchMany } from './client/search.ts';
 import { BUCKET_AT, type HStoreRequest, HStoreTable } from './client/table.ts';
 import { modify, remove, write } from './client/write.ts';
 import { PairServers, type ServerSettings } from './index-server.ts';
-import { HStoreParts, paint, sampleRecords } from './parts.ts';
+import { HStoreClearing, HStoreParts, paint, sampleRecords } from './parts.ts';
 import { pairGeometries } from './protocol/geometry.ts';
 import { PairAccess } from './protocol/pair-access.ts';
 import { loadSegments } from './protocol/pair-state.ts';
@@ -123,6 +123,10 @@ export class HStoreIndex extends ClientIndex<HStoreRequest, HStoreTable> impleme
 
   parts(cursor = 0, whole = false): HStoreParts {
     return new HStoreParts(this.table, cursor, whole);
+  }
+
+  clearing(keptCodec: number): HStoreClearing {
+    return new HStoreClearing(this.table, keptCodec);
   }
 
   sample(

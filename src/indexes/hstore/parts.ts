@@ -1,11 +1,13 @@
 import { hasCode } from '../../errors.ts';
 import { SLOT_UNITS_MAX } from '../../records/layout.ts';
 import { type Address, Frame, type Operation } from '../../verbs/index.ts';
+import type { Clearing } from '../contract.ts';
 import { type IndexPicture, type PicturePart, pictureOf } from '../picture.ts';
 import { RangeOrder } from '../traversal/part-orders.ts';
 import type { Parts } from '../traversal/parts.ts';
 import { partOf, visitSample } from '../traversal/sample.ts';
 import type { HStoreRequest, HStoreTable } from './client/table.ts';
+import { clearBucket } from './client/write.ts';
 import type { Pair } from './pair.ts';
 import { readState, TableLost } from './protocol/pair-state.ts';
 import { BUCKET_BYTES, type NamedSlot, recordOf, SLOTS, unitsOfSlot } from './protocol/slot.ts';
@@ -102,6 +104,55 @@ export class HStoreParts implements Parts<HStoreRequest> {
 }
 
 type Visit = (address: Address) => void;
+
+/** `Index.clearing`: the buckets that have a record, one after the other. */
+export class HStoreClearing implements Clearing {
+  readonly #table: HStoreTable;
+  readonly #parts: HStoreParts;
+  readonly #request: HStoreRequest;
+  readonly #keptCodec: number;
+  /** Of a pair's table of this generation: buckets with records. */
+  #buckets: Address[] = [];
+  #pair: Pair;
+  #generation = 0;
+
+  constructor(table: HStoreTable, keptCodec: number) {
+    this.#table = table;
+    this.#parts = new HStoreParts(table);
+    this.#request = table.newRequest();
+    this.#keptCodec = keptCodec;
+    this.#pair = table.pairs[0];
+  }
+
+  get done(): boolean {
+    return this.#buckets.length === 0 && this.#parts.order.done;
+  }
+
+  *next(): Operation<void> {
+    if (this.#buckets.length === 0) yield* this.#read();
+    const bucket = this.#buckets.at(-1);
+    if (bucket === undefined) return;
+    const named = { bucket, generation: this.#generation, keptCodec: this.#keptCodec };
+    yield* clearBucket(this.#table, this.#pair, this.#request, named);
+    this.#buckets.pop();
+  }
+
+  *#read(): Operation<void> {
+    const { pairs, shape } = this.#table;
+    const { order } = this.#parts;
+    const generations = pairs.map(({ geometry }) => geometry.generation);
+    yield* this.#parts.read();
+    // All slots of a part are of the pair that was read last.
+    const number = Math.floor((order.next - 1) / shape.bucketsMax);
+    order.pass();
+    this.#pair = pairs[number];
+    this.#generation = generations[number];
+    // Otherwise the slots may be of either table.
+    if (this.#generation !== this.#pair.geometry.generation) return;
+    const buckets = this.#parts.slots.map(({ slot }) => slot - (slot % BUCKET_BYTES));
+    this.#buckets = [...new Set(buckets)];
+  }
+}
 
 /** The block with the record of a pair's last turn, unless that is in a client's own place. */
 export function* recordBlock(pair: Pair): Operation<RecordBlock | undefined> {

@@ -521,6 +521,7 @@ export class StoreCalls<V> {
     if (range !== undefined || isOrderedView) {
       return yield* this.#clearRange(range === undefined ? {} : range);
     }
+    if (settings.namespace === undefined) yield* this.#access.clearMost();
     const walk = this.newWalk();
     let removed = 0;
     while (!walk.done) {

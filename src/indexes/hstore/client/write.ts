@@ -29,15 +29,17 @@ import {
   encodeRequest,
   type HashReply,
   IF_SLOT,
+  OP_CLEAR,
   OP_REMOVE,
   OP_REMOVE_FOUND,
   OP_WRITE,
   OUT_OF_MEMORY,
 } from '../protocol/hash-messages.ts';
 import type { Ticket } from '../protocol/replies.ts';
-import { recordOf, unitsOfSlot } from '../protocol/slot.ts';
+import { recordOf, slotWord, unitsOfSlot } from '../protocol/slot.ts';
 import { unitsOfRecord } from '../protocol/turn.ts';
 import { Waiting } from '../protocol/waiting.ts';
+import { wordOf } from '../protocol/word.ts';
 import { servingTurns } from '../recovery/serve-turns.ts';
 import { catchUp } from '../skiplist-server/skiplist-server.ts';
 import { readSlot, search } from './search.ts';
@@ -123,6 +125,36 @@ function* nameKey(table: HStoreTable, request: HStoreRequest): Operation<number 
   // There is nothing to write.
   request.record.isPosted = true;
   return OP_REMOVE_FOUND;
+}
+
+/** A bucket of the table of this generation, and the codec of records that stay. */
+export interface BucketToClear {
+  bucket: Address;
+  generation: number;
+  keptCodec: number;
+}
+
+/**
+ * Removes the records of a bucket together, in one turn; see OP_CLEAR. The server frees them. If
+ * the table is another one by now, this does nothing.
+ */
+export function* clearBucket(
+  table: HStoreTable,
+  pair: Pair,
+  request: HStoreRequest,
+  { bucket, generation, keptCodec }: BucketToClear,
+): Operation<void> {
+  const { hash, record } = request;
+  const { low, high } = wordOf(generation);
+  const named = slotWord(bucket, 1, 0);
+  request.keyBytes = 0;
+  request.slotLow = named.low;
+  request.slotHigh = named.high;
+  hash.h1 = low;
+  hash.h2 = high;
+  hash.h3 = pair.geometry.number;
+  record.isPosted = true;
+  yield* call(table, request, OP_CLEAR, ALWAYS, keptCodec);
 }
 
 /** Reads, computes, and writes if the slot is still the one that was read. */

@@ -15,26 +15,28 @@ import {
   swapped,
   UNIT_BYTES,
 } from '../../../verbs/index.ts';
+import { classOfHead } from '../../substrates/record-io.ts';
 import { LOG_ENTRY_BYTES, PAIR, REPLY_BYTES } from '../protocol/geometry.ts';
 import { encodeEntry, LOG_UPDATE } from '../protocol/log.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { stateByteOf } from '../protocol/record-heads.ts';
 import { Reused } from '../protocol/reused.ts';
-import { BUCKET_BYTES, markIn, recordOf } from '../protocol/slot.ts';
+import { BUCKET_BYTES, markIn, recordOf, unitsOfSlot } from '../protocol/slot.ts';
 import {
   blockOfTurn,
   decisionAt,
   decodeTurn,
   encodeTurn,
   IN_DECISION,
-  type NetChange,
+  isClearing,
+  NetChange,
   noteNetChanges,
   type RecordBlock,
   type TurnRecord,
   turnAfter,
   unitsOfRecord,
 } from '../protocol/turn.ts';
-import { isWordIn, type Word, wordOf } from '../protocol/word.ts';
+import { isWordIn, type Word, wordIn, wordOf } from '../protocol/word.ts';
 
 export interface RunOptions {
   /** Releases the lease in the last doorbell. */
@@ -56,8 +58,8 @@ const HEADER_AT = BUCKET_BYTES;
 const REPLY_AT = HEADER_AT + HEADER_BYTES;
 const ANSWERED_AT = REPLY_AT + REPLY_BYTES;
 const SEEN_BYTES = ANSWERED_AT + 8;
-/** CASes for one decision: words of the header and the reply, slot, number. */
-const SWAPS_PER_DECISION = 2 + (HEADER_BYTES + REPLY_BYTES) / 8;
+/** CASes for one decision: words of the header and the reply, number. A change has one more. */
+const SWAPS_PER_DECISION = 1 + (HEADER_BYTES + REPLY_BYTES) / 8;
 /** CASes for one turn: `begun`, `committed`, `done`, the lease. */
 const SWAPS_PER_TURN = 4;
 const MARK_ATTEMPTS_MAX = 10_000;
@@ -97,7 +99,7 @@ export class Commit {
   #decided: TurnRecord = { before: 0, decisions: [] };
   /** How many of them change a slot. */
   #events = 0;
-  readonly #changes = new Reused<NetChange>(() => ({ first: 0, last: 0 }));
+  readonly #changes = new Reused<NetChange>(() => new NetChange());
   readonly #marks = new Reused<Mark>(() => ({ at: NULL_ADDRESS, isCurrent: false }));
 
   constructor(pair: PairAccess) {
@@ -135,7 +137,9 @@ export class Commit {
     yield batch;
     if (!swapped(this.#swaps, 0)) return undefined;
     this.#retire(before);
-    return yield* this.#finish(options);
+    const isDone = yield* this.#finish(options);
+    if (isClearing(record.decisions)) this.#retireCleared();
+    return isDone;
   }
 
   /** Counts an empty turn as done. Its word names the record of the turn before, which is done. */
@@ -198,14 +202,16 @@ export class Commit {
   #begin(record: TurnRecord, before: Word, turn: Word): void {
     const { length } = record.decisions;
     this.#decided = record;
-    noteNetChanges(record.decisions, this.#changes);
-    this.#events = 0;
-    for (const { event } of record.decisions) if (event !== 0) this.#events++;
+    noteNetChanges(record, this.#changes);
+    const clears = isClearing(record.decisions);
+    this.#events = clears ? this.#changes.length : 0;
+    if (!clears) for (const { event } of record.decisions) if (event !== 0) this.#events++;
     this.#before = before;
     this.#turn = turn;
-    this.#swaps.ensure((SWAPS_PER_TURN + length * SWAPS_PER_DECISION) * CAS_BYTES);
+    const swaps = SWAPS_PER_TURN + length * SWAPS_PER_DECISION + this.#changes.length;
+    this.#swaps.ensure(swaps * CAS_BYTES);
     this.#seen.ensure(length * SEEN_BYTES);
-    this.#written.ensure(length * LOG_ENTRY_BYTES);
+    this.#written.ensure(this.#events * LOG_ENTRY_BYTES);
   }
 
   #clear(): Batch {
@@ -239,18 +245,19 @@ export class Commit {
     return isWordIn(this.#words, 0, this.#before);
   }
 
-  /** Offset in `#seen` of a decision's slot. */
-  #slotAt(i: number): number {
-    return i * SEEN_BYTES + (this.#decided.decisions[i].slot % BUCKET_BYTES);
+  /** Offset in `#seen` of a slot that changes. */
+  #slotAt({ last, slot }: NetChange): number {
+    return last * SEEN_BYTES + (slot % BUCKET_BYTES);
   }
 
   /**
    * Whether another server has already set the marks of a change. If the bucket is lost, the first
    * reply tells: it names the old record, which its client then frees.
    */
-  #isMarked({ first, last }: NetChange): boolean {
+  #isMarked(change: NetChange): boolean {
+    const { first, last } = change;
     if (markIn(this.#seen, last * SEEN_BYTES) === 0) return this.#isAnswered(first);
-    return isWordIn(this.#seen, this.#slotAt(last), this.#decided.decisions[last]);
+    return isWordIn(this.#seen, this.#slotAt(change), change);
   }
 
   /** Whether the decision's request was answered, and so all earlier changes made. */
@@ -264,14 +271,12 @@ export class Commit {
    * leaves out changes whose marks another server has set.
    */
   *#mark(isRepeated = false): Operation<void> {
-    const { decisions } = this.#decided;
     this.#marks.length = 0;
     for (let i = 0; i < this.#changes.length; i++) {
       const change = this.#changes.at(i);
       if (isRepeated && this.#isMarked(change)) continue;
-      const { oldLow: low, oldHigh: high } = decisions[change.first].reply;
-      yield* this.#addMark({ low, high }, false);
-      yield* this.#addMark(decisions[change.last], true);
+      yield* this.#addMark(change.old, false);
+      yield* this.#addMark(change, true);
     }
   }
 
@@ -361,14 +366,17 @@ export class Commit {
   /** Log entries may be written at any time before the words that count them. */
   #postEntries(): void {
     const { before, decisions } = this.#decided;
-    let sequence = before;
-    for (let i = 0; i < decisions.length; i++) {
-      if (decisions[i].event === 0) continue;
-      sequence++;
-      const at = i * LOG_ENTRY_BYTES;
-      encodeEntry(decisions[i], sequence, this.#written, at);
+    const clears = isClearing(decisions);
+    const length = clears ? this.#events : decisions.length;
+    let at = 0;
+    for (let i = 0; i < length; i++) {
+      const change = clears ? this.#changes.at(i) : decisions[i];
+      if (change.event === 0) continue;
+      const sequence = before + 1 + at / LOG_ENTRY_BYTES;
+      encodeEntry(change, sequence, this.#written, at);
       const entry = this.#pair.geometry.logEntry(sequence);
       this.#batch.write(entry, LOG_ENTRY_BYTES, this.#written, at);
+      at += LOG_ENTRY_BYTES;
     }
   }
 
@@ -385,9 +393,10 @@ export class Commit {
       this.#postWords(recordOf(decisions[i]), HEADER_BYTES, header, seen);
     }
     for (let i = 0; i < this.#changes.length; i++) {
-      const { last } = this.#changes.at(i);
-      const word = decisionAt(last) + IN_DECISION.word;
-      this.#postWords(decisions[last].slot, 8, word, this.#slotAt(last));
+      const change = this.#changes.at(i);
+      const at = this.#slotAt(change);
+      if (!isWordIn(this.#seen, at, change))
+        this.#postSwap(change.slot, wordIn(this.#seen, at), change);
     }
     for (let i = 0; i < decisions.length; i++) {
       const { row } = decisions[i];
@@ -435,5 +444,14 @@ export class Commit {
     const { geometry, pool, catalog } = this.#pair;
     if (address === 0 || geometry.isOwnRecord(address)) return;
     pool.reclamation.retire(address, units, catalog);
+  }
+
+  /** Retires the records of a bucket: as their slots are empty, by whichever server. */
+  #retireCleared(): void {
+    const { pool, catalog } = this.#pair;
+    for (let i = 0; i < this.#changes.length; i++) {
+      const { old } = this.#changes.at(i);
+      pool.reclamation.retire(recordOf(old), classOfHead(unitsOfSlot(old.high)), catalog);
+    }
   }
 }

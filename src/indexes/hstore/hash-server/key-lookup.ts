@@ -1,6 +1,7 @@
 import {
   HEADER_BYTES,
   headBytes,
+  KEY_BYTES_AND_KIND,
   SLOT_UNITS_MAX,
   unitsOf,
   valueOffset,
@@ -21,7 +22,7 @@ import { CycleGuard } from '../../substrates/cycle-guard.ts';
 import { RecordIo } from '../../substrates/record-io.ts';
 import { Request } from '../../substrates/request.ts';
 import { bucketIn } from '../protocol/geometry.ts';
-import { HashRequest, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
+import { HashRequest, OP_CLEAR, OP_REMOVE_FOUND } from '../protocol/hash-messages.ts';
 import type { Unanswered } from '../protocol/mailbox.ts';
 import type { PairAccess } from '../protocol/pair-access.ts';
 import { Reused } from '../protocol/reused.ts';
@@ -66,15 +67,19 @@ export class PostedRequest {
   /** Whether its record has expired, so that the key counts as absent. */
   isExpired = false;
 
-  /** Call when `request` has been decoded. */
-  begin({ row, number }: Unanswered, bucket: Address, first: PostedRequest = this): void {
+  /** Call when `request` has been decoded. Without a bucket, nothing is read for it. */
+  begin(
+    { row, number }: Unanswered,
+    bucket: Address | undefined,
+    first: PostedRequest = this,
+  ): void {
     this.decision.row = row;
     this.decision.number = number;
     this.decision.event = 0;
-    this.bucket = bucket;
-    this.last = bucket;
+    this.bucket = bucket ?? NULL_ADDRESS;
+    this.last = this.bucket;
     this.first = first;
-    this.hasMore = first === this;
+    this.hasMore = first === this && bucket !== undefined;
     this.frame.candidates.count = 0;
     this.candidates.length = 0;
     this.empty = 0;
@@ -140,6 +145,24 @@ export class KeyLookup {
     one.match = candidate < 0 ? undefined : one.candidates.at(candidate);
     one.version = one.match ? frame.found.version : 0;
     one.isExpired = one.match !== undefined && this.#records.isExpired(frame);
+  }
+
+  /** Puts the slots that a request to clear empties into its decision; returns how many. */
+  clear({ request, frame, candidates, decision }: PostedRequest): number {
+    const { i32 } = frame.incoming;
+    const { turnMax } = this.#pair.geometry;
+    let count = 0;
+    decision.cleared.fill(0);
+    for (let i = 0; i < candidates.length && count < turnMax; i++) {
+      const kind = i32[(frame.candidates.at[i] + KEY_BYTES_AND_KIND) >> 2];
+      if (((kind >>> 16) & 0xff) === request.expectedVersion) continue;
+      const { slot, low, high } = candidates.at(i);
+      const word = (slot % BUCKET_BYTES) >> 2;
+      decision.cleared[word] = low;
+      decision.cleared[word + 1] = high;
+      count++;
+    }
+    return count;
   }
 
   /**
@@ -213,21 +236,22 @@ function takeBucket(one: PostedRequest, generation: number): void {
   const { words } = one.frame;
   const { i32 } = words;
   const next = nextBucketIn(words, 0, generation);
+  const clears = one.request.operation === OP_CLEAR;
   const signature = signatureOf(one.request.h2);
   for (let at = 0; at < NEXT; at += 8) {
     const slot = one.last + at;
     const high = i32[(at >> 2) + 1];
     if (isEmpty(high)) {
       if (one.empty === 0) one.empty = slot;
-    } else if (high >>> 24 === signature) {
+    } else if (clears ? unitsOfSlot(high) < SLOT_UNITS_MAX : high >>> 24 === signature) {
       const candidate = one.candidates.add();
       candidate.slot = slot;
       candidate.low = i32[at >> 2];
       candidate.high = high;
     }
   }
-  if (next !== 0) one.last = next;
-  one.hasMore = next !== 0;
+  one.hasMore = next !== 0 && !clears;
+  if (one.hasMore) one.last = next;
 }
 
 /** Posts the READs of the records that may have the key, up to where their values begin. */

@@ -3,13 +3,14 @@ import { FLAG_TIMED } from '../../../records/layout.ts';
 import { type Address, Batch, type Operation, readInteger, Scratch } from '../../../verbs/index.ts';
 import { ALWAYS, INSERTED, REFUSED, REPLACED } from '../../contract.ts';
 import { refuses as refusesKey } from '../../substrates/claims/slot-operations.ts';
-import { BODY_BYTES, PAIR, PAIR_STATE_BYTES } from '../protocol/geometry.ts';
+import { BODY_BYTES, PAIR, PAIR_STATE_BYTES, type PairGeometry } from '../protocol/geometry.ts';
 import {
   decodeRequest,
   type HashReply,
   type HashRequest,
   IF_SLOT,
   isRemoval,
+  OP_CLEAR,
   OP_WRITE,
   OUT_OF_MEMORY,
   setHeader,
@@ -22,13 +23,14 @@ import { loadSegments, reportLost, TableLost, tableStateIn } from '../protocol/p
 import { Reused } from '../protocol/reused.ts';
 import { type NamedSlot, signatureOf, slotWord, vacated } from '../protocol/slot.ts';
 import {
+  CLEARED,
   countOfTurn,
   type Decision,
   isEmptyTurn,
   type RecordBlock,
   unitsOfRecord,
 } from '../protocol/turn.ts';
-import { isSame, isWordIn, type Word, wordIn } from '../protocol/word.ts';
+import { isSame, isWordIn, type Word, wordIn, wordOf } from '../protocol/word.ts';
 import { Commit } from './commit.ts';
 import { follows, KeyLookup, PostedRequest } from './key-lookup.ts';
 
@@ -101,6 +103,15 @@ function mayFollow(first: HashRequest, { operation, h1, h2, kind }: HashRequest)
   const areWrites = first.operation === OP_WRITE && operation === OP_WRITE;
   const mayExpire = (((first.kind | kind) >>> 24) & FLAG_TIMED) !== 0;
   return areWrites && !mayExpire && first.h1 === h1 && first.h2 === h2;
+}
+
+/** Undefined if the table is another one by now: then the bucket's block may have been freed. */
+function bucketToClear(
+  { generation }: PairGeometry,
+  { block, h1, h2 }: HashRequest,
+): Address | undefined {
+  const { low, high } = wordOf(generation);
+  return h1 === low && h2 === high ? block : undefined;
 }
 
 /** Runs turns, one after the other, in memory of its own. */
@@ -226,7 +237,7 @@ export class TurnWorker {
       if (outcome === 'crowded') return { answers: [], crowded: generation };
       answers[count++] = decision;
       if (decision.event === 0) continue;
-      sequence++;
+      sequence = decision.reply.sequence;
       first.match = decision;
       first.version = decision.reply.version;
       first.isExpired = false;
@@ -322,8 +333,9 @@ export class TurnWorker {
 
   /**
    * Takes the requests of this turn, all or that of one row: for each bucket the first one, and
-   * further writes of the same key. False if there was another turn meanwhile: an answered row can
-   * be written again, so a body that was read may mix two requests.
+   * further writes of the same key. A request to clear a bucket gets a turn of its own: the bucket
+   * may be in any chain. False if there was another turn meanwhile: an answered row can be written
+   * again, so a body that was read may mix two requests.
    */
   *#take({ turn }: Look, only: number | undefined): Operation<boolean> {
     const { geometry } = this.#pair;
@@ -341,9 +353,14 @@ export class TurnWorker {
       const at = (isWhole ? chosen.at(i).row : i) * BODY_BYTES;
       const one = this.#posted.add();
       const request = decodeRequest(this.#bodies, at, one.request);
+      if (this.#posted.at(0).request.operation === OP_CLEAR) {
+        one.begin(chosen.at(i), bucketToClear(geometry, request));
+        break;
+      }
       const bucket = geometry.bucketOf(request);
       const first = this.#posted.find((other) => other !== one && other.bucket === bucket);
-      if (first && !mayFollow(first.request, request)) this.#posted.length--;
+      const waits = first !== undefined && !mayFollow(first.request, request);
+      if (waits || request.operation === OP_CLEAR) this.#posted.length--;
       else one.begin(chosen.at(i), bucket, first);
     }
     return true;
@@ -362,6 +379,7 @@ function* decide(
 ): Operation<'decided' | 'overtaken' | 'crowded'> {
   const { request, first } = posted;
   const { match, version } = first;
+  if (request.operation === OP_CLEAR) return clear(lookup, posted, sequence);
   if (refuses(request, first)) {
     return reply(posted, REFUSED, first.isExpired ? undefined : match, version);
   }
@@ -385,6 +403,15 @@ function* decide(
   change(posted, LOG_UPDATE, match.slot, record);
   setHeader(posted.decision.header, request, next);
   return reply(posted, REPLACED, match, next, sequence);
+}
+
+/** The changes of the slots get the numbers from `sequence` on; the reply has the last one. */
+function clear(lookup: KeyLookup, posted: PostedRequest, sequence: number): 'decided' {
+  const count = lookup.clear(posted);
+  if (count === 0) return reply(posted, REFUSED, undefined, 0);
+  posted.decision.event = CLEARED;
+  posted.decision.slot = posted.bucket;
+  return reply(posted, REPLACED, undefined, 0, sequence + count - 1);
 }
 
 function change({ decision }: PostedRequest, event: number, slot: Address, word: Word): void {

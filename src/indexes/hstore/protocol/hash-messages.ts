@@ -21,6 +21,12 @@ export const OP_WRITE = 1;
 export const OP_REMOVE = 2;
 /** As OP_REMOVE, from a client without memory: the request's block is the key's own record. */
 export const OP_REMOVE_FOUND = 3;
+/**
+ * Removes the records of one bucket: its address is the request's block, and `h1` and `h2` are the
+ * generation of its table. Keeps records that are longer than a slot can say, so all of several
+ * blocks, and those whose codec is `expectedVersion`.
+ */
+export const OP_CLEAR = 4;
 
 export function isRemoval(operation: number): boolean {
   return operation === OP_REMOVE || operation === OP_REMOVE_FOUND;
@@ -68,7 +74,10 @@ export type Asked = Pick<HashRequest, 'operation' | 'condition' | 'expectedVersi
 /** The slot that a search found, as it was read. */
 export type FoundSlot = Pick<HashRequest, 'slotLow' | 'slotHigh'>;
 
-/** The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. */
+/**
+ * The slot is the one that a search found; only OP_REMOVE_FOUND and IF_SLOT need it. For OP_CLEAR
+ * it names the bucket as if that were a record.
+ */
 export function encodeRequest(
   { operation, condition, expectedVersion }: Asked,
   request: Request & FoundSlot,
@@ -79,8 +88,8 @@ export function encodeRequest(
   const { i32 } = words;
   const word = at >> 2;
   const units = Math.min(request.record.headUnits, SLOT_UNITS_MAX);
-  const isFound = operation === OP_REMOVE_FOUND;
-  const block = isFound ? recordOf({ low: slotLow, high: slotHigh }) : request.record.block;
+  const isNamed = operation === OP_REMOVE_FOUND || operation === OP_CLEAR;
+  const block = isNamed ? recordOf({ low: slotLow, high: slotHigh }) : request.record.block;
   i32[word] = operation | (condition << 8) | (units << 16);
   i32[word + 1] = request.keyBytes;
   writeInteger(words, at + 8, block);
@@ -106,7 +115,8 @@ export function decodeRequest(
   const word = at >> 2;
   const operation = i32[word] & 0xff;
   const keyBytes = i32[word + 1];
-  invariant(operation === OP_WRITE || isRemoval(operation), `a request to do ${operation}`);
+  const isKnown = operation === OP_WRITE || operation === OP_CLEAR || isRemoval(operation);
+  invariant(isKnown, `a request to do ${operation}`);
   const isKey = keyBytes >= 0 && keyBytes <= KEY_BYTES_MAX;
   invariant(isKey, `a request with a key of ${keyBytes} bytes`);
   request.operation = operation;

@@ -11,7 +11,9 @@ import {
 } from '../../../verbs/index.ts';
 
 import { decodeReply, encodeReply, HashReply } from './hash-messages.ts';
+import { LOG_DELETE } from './log.ts';
 import type { Reused } from './reused.ts';
+import { isEmpty, SLOTS, vacated } from './slot.ts';
 import type { Word } from './word.ts';
 
 const POINTER_HIGH_BITS = 10;
@@ -68,7 +70,13 @@ export function blockOfTurn({ low, high }: Word): RecordBlock {
 const HEAD_BYTES = 16;
 const DECISION_BYTES = 80;
 
-/** A turn's decision on one request: a change, with event 0 for none, and the reply. */
+/** The event of a decision that empties slots of a bucket; the log has an entry for each one. */
+export const CLEARED = 4;
+
+/**
+ * A turn's decision on one request: a change, with event 0 for none, and the reply. A turn with the
+ * event CLEARED has only this decision, and `slot` is its bucket.
+ */
 export class Decision {
   row = 0;
   number = 0;
@@ -79,6 +87,12 @@ export class Decision {
   readonly reply: HashReply = new HashReply();
   /** The header that the new record of an update gets. */
   readonly header: Int32Array = new Int32Array(HEADER_BYTES / 4);
+  /** The words of the slots that CLEARED empties, 0 for the others. */
+  readonly cleared: Int32Array = new Int32Array(2 * SLOTS);
+}
+
+export function isClearing(decisions: readonly Decision[]): boolean {
+  return decisions.length === 1 && decisions[0].event === CLEARED;
 }
 
 /**
@@ -87,6 +101,9 @@ export class Decision {
  *
  *    0 number of decisions | 8 the sequence that was committed before
  *   16 … of each: row 16 | event 16 | 0 | number | slot 64 | its new word | reply 32 | header 16
+ *
+ * With CLEARED, the words of the slots as they were are in the places of the new word and the
+ * header, and in the 32 bytes behind.
  */
 export interface TurnRecord {
   before: number;
@@ -94,24 +111,58 @@ export interface TurnRecord {
   isDamaged?: boolean;
 }
 
-/** The first and the last decision of a slot: several writes of one key may change it. */
-export interface NetChange {
-  /** Its reply has the slot's word from before the turn. */
-  first: number;
-  /** It has the slot's new word. Decisions between the two never reach the table. */
-  last: number;
+/**
+ * The change of a slot from its word before the turn to its new one. If several writes of one key
+ * change it, only the first and the last of these decisions matter.
+ */
+export class NetChange {
+  first = 0;
+  last = 0;
+  event = 0;
+  slot: Address = NULL_ADDRESS;
+  readonly old = { low: 0, high: 0 };
+  low = 0;
+  high = 0;
 }
 
-export function noteNetChanges(decisions: readonly Decision[], changes: Reused<NetChange>): void {
-  changes.length = 0;
+export function noteNetChanges({ before, decisions }: TurnRecord, all: Reused<NetChange>): void {
+  all.length = 0;
+  if (isClearing(decisions)) {
+    noteCleared(decisions[0], before, all);
+    return;
+  }
   for (let i = 0; i < decisions.length; i++) {
-    const { event, slot } = decisions[i];
+    const { event, slot, low, high, reply } = decisions[i];
     if (event === 0) continue;
     let known = 0;
-    while (known < changes.length && decisions[changes.at(known).last].slot !== slot) known++;
-    if (known === changes.length) changes.add().first = i;
-    changes.at(known).last = i;
+    while (known < all.length && all.at(known).slot !== slot) known++;
+    if (known === all.length) note(all.add(), i, slot, reply.oldLow, reply.oldHigh);
+    const change = all.at(known);
+    change.last = i;
+    change.event = event;
+    change.low = low;
+    change.high = high;
   }
+}
+
+function noteCleared({ slot, cleared }: Decision, before: number, all: Reused<NetChange>): void {
+  for (let i = 0; i < SLOTS; i++) {
+    if (isEmpty(cleared[2 * i + 1])) continue;
+    const { low, high } = vacated(before + all.length + 1);
+    const change = all.add();
+    note(change, 0, slot + 8 * i, cleared[2 * i], cleared[2 * i + 1]);
+    change.last = 0;
+    change.event = LOG_DELETE;
+    change.low = low;
+    change.high = high;
+  }
+}
+
+function note(change: NetChange, first: number, slot: Address, low: number, high: number): void {
+  change.first = first;
+  change.slot = slot;
+  change.old.low = low;
+  change.old.high = high;
 }
 
 /** Lines of the block of a turn with this many decisions. */
@@ -134,6 +185,11 @@ export function decisionAt(decision: number): number {
 /** Offsets in a decision of the words that are copied to the pool as they are. */
 export const IN_DECISION = { number: 8, word: 24, reply: 32, header: 64 } as const;
 
+/** Offset in a decision of the word of a slot that CLEARED empties. */
+function clearedAt(slot: number): number {
+  return slot === 0 ? IN_DECISION.word : IN_DECISION.header + 8 * (slot - 1);
+}
+
 export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): void {
   writeInteger(words, 0, decisions.length);
   writeInteger(words, 8, before);
@@ -146,6 +202,11 @@ export function encodeTurn({ before, decisions }: TurnRecord, words: Scratch): v
     setWord(words, start + IN_DECISION.word, low, high);
     encodeReply(reply, number, words, start + IN_DECISION.reply);
     words.i32.set(header, (start + IN_DECISION.header) >> 2);
+  }
+  if (!isClearing(decisions)) return;
+  const { cleared } = decisions[0];
+  for (let i = 0; i < SLOTS; i++) {
+    setWord(words, decisionAt(0) + clearedAt(i), cleared[2 * i], cleared[2 * i + 1]);
   }
 }
 
@@ -171,8 +232,15 @@ export function decodeTurn(words: Scratch, bytes: number, rows: number): TurnRec
       high: i32[word + 7],
       reply: decodeReply(words, start + IN_DECISION.reply, before),
       header: i32.slice(word + 16, word + 20),
+      cleared: new Int32Array(2 * SLOTS),
     };
   });
   if (decisions.some(({ row }) => row >= rows)) return damaged;
+  if (isClearing(decisions)) {
+    for (let i = 0; i < SLOTS; i++) {
+      const word = (decisionAt(0) + clearedAt(i)) >> 2;
+      decisions[0].cleared.set(i32.subarray(word, word + 2), 2 * i);
+    }
+  }
   return { before, decisions };
 }

@@ -49,7 +49,7 @@ test('more rows in use than a mailbox has are damage', (t) => {
 
 test('requests that nobody can have posted are damage', (t) => {
   const row = 1;
-  const bodies = [0xff_ff_ff_ff_00_00_00_01n, 0x7f_ff_ff_ff_00_00_00_01n, 4n];
+  const bodies = [0xff_ff_ff_ff_00_00_00_01n, 0x7f_ff_ff_ff_00_00_00_01n, 5n];
   for (const first of bodies) {
     const { client, geometry } = sample(t);
     const { hashMailbox: mailbox } = geometry;
