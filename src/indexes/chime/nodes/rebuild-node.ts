@@ -35,7 +35,8 @@ import { isAtEnd, type KeyAt, type Target, withSiblings } from './siblings.ts';
  * loses the link to a merged leaf (siblings.ts). Clients may find different siblings. Each copy is
  * right, and one is published.
  *
- * `nodes` may have blocks reserved; `seen` are children that this operation has read. Returns the copy, if this client's was published.
+ * `nodes` may have blocks reserved; `seen` are children that this operation has read. Returns the
+ * copy, if this client's was published.
  */
 export function* rebuildNode(
   tree: NodeClient,
