@@ -32,6 +32,7 @@ import { isLong, siblingIn, writePivot, writeSibling } from './bounds.ts';
 import { unitsFor } from './geometry.ts';
 import { mergeOnce } from './merge/merge-underfull.ts';
 import { finishPending } from './nodes/finish-pending.ts';
+import { PackedSeparators } from './nodes/internal-node.ts';
 import { compareWhole, separatorOf } from './nodes/keys.ts';
 import { addressOfLink, isInternal, isSameLeaf, type Link, leafLink } from './nodes/link.ts';
 import {
@@ -252,7 +253,7 @@ class Load {
     yield* this.#endLeaf(this.#inLeaf, undefined);
     const routes = {
       links: Int32Array.from(this.#links),
-      separators: this.#separators,
+      separators: PackedSeparators.of(this.#separators),
       pair: 0,
     };
     const top = yield* cutAndStack(tree, this.#nodes, routes, 0, true);

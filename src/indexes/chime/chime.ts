@@ -24,6 +24,7 @@ import { checkTree } from './check.ts';
 import { ChimeGeometry, type ChimeShape, chimeShape, unitsBeside } from './geometry.ts';
 import { mergeUnderfull, relearnOutdated } from './merge/merge-underfull.ts';
 import { packLeaves } from './merge/pack-leaves.ts';
+import { PackedSeparators } from './nodes/internal-node.ts';
 import { leafLink } from './nodes/link.ts';
 import { NewNodes, rootLink } from './nodes/node-io.ts';
 import { ChimeParts, paint, shapeOf } from './parts.ts';
@@ -149,7 +150,8 @@ export function* buildChime(pool: Pool, shape: ChimeShape, catalog: number): Ope
   const nodes = new NewNodes(tree);
   // The root is never a leaf: a root link that led to the same leaf again would hide the changes
   // in between.
-  const routes = { links: Int32Array.of(first.low, first.high), separators: [], pair: 0 };
+  const links = Int32Array.of(first.low, first.high);
+  const routes = { links, separators: PackedSeparators.of([]), pair: 0 };
   const top = yield* nodes.internal(routes, 0);
   const word = new Scratch(8);
   setWord(word, 0, top.low, top.high);

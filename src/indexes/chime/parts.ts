@@ -214,7 +214,8 @@ export class NodeWalk {
 }
 
 function childrenOf(node: Visit, { lower, upper, height, isRoot, steps }: Part): Part[] {
-  const { links, separators } = routesOf(node);
+  const { links, separators: packed } = routesOf(node);
+  const separators = packed.list();
   const bounds = [lower, ...separators];
   const below = isRoot || (node.high & ABSORB) === 0 ? height + 1 : height;
   for (let i = 0; i < separators.length; i++) {
@@ -302,7 +303,7 @@ function* drawnChildren(tree: ChimeTree, { link, lower }: Below): Operation<Belo
     node = yield* visit(tree, tree.root, replacementOf(node));
   }
   const { links, separators } = routesOf(node);
-  return [lower, ...separators].map((from, child) => ({
+  return [lower, ...separators.list()].map((from, child) => ({
     link: { low: links[2 * child], high: links[2 * child + 1] & ~FROZEN },
     lower: from.slice(),
   }));

@@ -11,6 +11,7 @@ import {
   linksIn,
   type NewChild,
   NODE_BYTES_MAX,
+  PackedSeparators,
   pairIn,
   splicedBytes,
 } from './nodes/internal-node.ts';
@@ -202,7 +203,7 @@ function* spliceSiblings(
   const isMarked = pairIn(image) !== 0;
   if (isInternal(linkIn(image, 0).high) || isMarked || children >= fanout) return undefined;
   const child = childIn(image, key.u8, key.at, key.bytes);
-  const unmarked = { links: linksIn(image), separators: [], pair: 0 };
+  const unmarked = { links: linksIn(image), separators: PackedSeparators.of([]), pair: 0 };
   const look = () => missingSiblings(tree, unmarked, child, upper);
   const fits = (added: readonly NewChild[]) => {
     return children + added.length <= fanout && splicedBytes(image, added) <= NODE_BYTES_MAX;

@@ -48,7 +48,7 @@ import { FreeList } from './free-list.ts';
 import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { finishPending } from './nodes/finish-pending.ts';
-import { bytesOfNode, checkNode, PackedSeparators, packedNode } from './nodes/internal-node.ts';
+import { bytesOfNode, checkNode, decodeNode, PackedSeparators } from './nodes/internal-node.ts';
 import { areSame, compareKeys } from './nodes/keys.ts';
 import {
   addressOfLink,
@@ -526,7 +526,7 @@ function* loadChild(tree: NodeClient, parent: CachedNode, child: number): Operat
   if (!parent.leadsTo(child, low, high)) return true;
   if (isNode || (firstLow === 0 && firstHigh === UP)) {
     checkNode(image, bytes);
-    parent.setNode(child, tree.cache.remember(packedNode(image), { low, high }));
+    parent.setNode(child, tree.cache.remember(decodeNode(image), { low, high }));
     parent.know(child, epoch);
   } else {
     const to = internalLink({ low: firstLow, high: firstHigh });

@@ -13,6 +13,7 @@ import { VACANCY_AT } from '../../substrates/leaf/layout.ts';
 import { IMAGE_AT } from '../../substrates/leaf/leaf-request.ts';
 import { finishPending } from '../nodes/finish-pending.ts';
 import {
+  allOf,
   blockSizeOf,
   CHILDREN_AT,
   childIn,
@@ -20,6 +21,7 @@ import {
   cutRoutes,
   fitOneNode,
   isPairFrozen,
+  joinRoutes,
   linkIn,
   linksIn,
   NODE_BYTES_MAX,
@@ -573,7 +575,7 @@ function* mergeAt(tree: ChimeTree, above: Step, { node }: Step, key: KeyAt): Ope
     const left = Math.min(child, other);
     const [one, next] = other > child ? [node, neighbour] : [neighbour, node];
     const sizes = joinedSizes(tree, one, separatorIn(image, left), next);
-    if (sizes !== undefined) return yield* joinNodes(tree, above, left, sizes, key);
+    if (sizes !== undefined) return yield* joinNodes(tree, above, [one, next], left, sizes, key);
   }
   return false;
 }
@@ -616,9 +618,8 @@ function joinedSizes(
   // The parts' bytes are rounded up, and count one more header than the whole.
   if (children <= fanout && bytes <= NODE_BYTES_MAX) return [sizeFor(bytes)];
   const [a, b] = [routesOf(left), routesOf(right)];
-  const links = Int32Array.of(...a.links, ...b.links);
-  const separators = [...a.separators, separator, ...b.separators];
-  const routes = { links, separators, pair: 0 };
+  const parts = [allOf(a), allOf(b)];
+  const routes = { ...joinRoutes(parts, [separator]), pair: 0 };
   if (fitOneNode(routes, fanout)) return [sizeOf(routes)];
   const lonely = a.separators.length === 0 || b.separators.length === 0;
   if (!lonely) return undefined;
@@ -630,6 +631,7 @@ function joinedSizes(
 function* joinNodes(
   tree: ChimeTree,
   { node, upper }: Step,
+  pair: readonly Visit[],
   left: number,
   sizes: readonly number[],
   key: KeyAt,
@@ -640,7 +642,7 @@ function* joinNodes(
     for (const size of sizes) yield* nodes.reserve(size);
     yield* reserveFor(nodes, node);
     if (!(yield* mark(node, left))) return false;
-    return (yield* rebuildNode(tree, node, { key, upper }, nodes)) !== undefined;
+    return (yield* rebuildNode(tree, node, { key, upper }, nodes, pair)) !== undefined;
   } finally {
     nodes.discard();
   }

@@ -39,12 +39,16 @@ const FULL_SHARE = 0.75;
 /** In the word of the pair: the node is being replaced. */
 export const PAIR_FROZEN = 1 << 31;
 
-/** The contents of an internal node, decoded. */
-export interface Routes {
+/** What a client remembers of an internal node. */
+export interface PackedRoutes {
   /** Two halves for each child. */
   readonly links: Int32Array;
   /** One fewer than children. */
-  readonly separators: readonly Uint8Array[];
+  readonly separators: PackedSeparators;
+}
+
+/** The contents of an internal node, decoded. */
+export interface Routes extends PackedRoutes {
   /** The left child of two to merge, counted from 1; 0 for none. */
   readonly pair: number;
 }
@@ -54,9 +58,8 @@ export function nodeBytes(children: number, keyBytes: number): number {
 }
 
 /** The logarithm of the units that such a node takes. */
-export function sizeOf({ links, separators }: Omit<Routes, 'pair'>): number {
-  const keyBytes = separators.reduce((sum, { length }) => sum + length, 0);
-  return sizeFor(nodeBytes(links.length / 2, keyBytes));
+export function sizeOf({ links, separators }: PackedRoutes): number {
+  return sizeFor(nodeBytes(links.length / 2, separators.bytes.length));
 }
 
 /** The logarithm of the units that this many bytes take. */
@@ -76,14 +79,8 @@ export function encodeNode({ links, separators, pair }: Routes, image: Scratch, 
   invariant(pair >= 0 && pair < children, 'a node marks a pair that it does not have');
   setWord(image, at + CHILDREN_AT, children, pair);
   image.i32.set(links, (at + LINKS_AT) >> 2);
-  const endsAt = at + LINKS_AT + 8 * children;
-  const keysAt = endsAt + pad8(4 * separators.length);
-  let end = 0;
-  for (let i = 0; i < separators.length; i++) {
-    copyShort(separators[i], image.u8, keysAt + end);
-    end += separators[i].length;
-    image.i32[(endsAt >> 2) + i] = end;
-  }
+  image.i32.set(separators.ends, (at >> 2) + endsAtOf(children));
+  image.u8.set(separators.bytes, at + keysAtOf(children));
 }
 
 /** A child to add: the lowest key below it, and the link to it. */
@@ -168,8 +165,8 @@ function copyShort(from: Uint8Array, to: Uint8Array, at: number): void {
 }
 
 /**
- * Separators one behind the other, as they stand in a node. The cache keeps them in this form: an
- * object for each would take more room, and more time to make and to collect.
+ * Separators one behind the other, as they stand in a node: an object for each would take more room
+ * in the cache, and more time to make and to collect.
  */
 export class PackedSeparators {
   readonly bytes: Uint8Array;
@@ -207,20 +204,101 @@ export class PackedSeparators {
   at(i: number): Uint8Array {
     return this.bytes.slice(this.begin(i), this.ends[i]);
   }
+
+  /** Copies of all separators. */
+  list(): Uint8Array[] {
+    return Array.from(this.ends, (_, i) => this.at(i));
+  }
+
+  /** Bytes of the separators between some children of a node. */
+  bytesBetween(first: number, children: number): number {
+    return this.begin(first + children - 1) - this.begin(first);
+  }
+
+  /** The child to which a key belongs: see `childIn`. */
+  childOf(key: Uint8Array, at: number, bytes: number): number {
+    let low = 0;
+    let high = this.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const begin = this.begin(middle);
+      const length = this.ends[middle] - begin;
+      if (compareKeys(this.bytes, begin, length, key, at, bytes) <= 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
 }
 
-/** What a client remembers of an internal node. */
-export interface PackedRoutes {
-  readonly links: Int32Array;
-  readonly separators: PackedSeparators;
+/** Some children of a node: `count` from `first` on. */
+export interface Children {
+  readonly routes: Routes;
+  readonly first: number;
+  readonly count: number;
 }
 
-export function packRoutes({ links, separators }: Omit<Routes, 'pair'>): PackedRoutes {
-  return { links, separators: PackedSeparators.of(separators) };
+export function allOf(routes: Routes): Children {
+  return { routes, first: 0, count: routes.links.length / 2 };
 }
 
-/** Decodes a whole node at `at`, which was read or is about to be written. */
-export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
+/** Whether these children have the left one of a marked pair. */
+export function haveMark({ routes: { pair }, first, count }: Children): boolean {
+  return pair > first && pair <= first + count;
+}
+
+/**
+ * The routes to children of several nodes, with these separators between the parts, and with the
+ * mark of one of the parts. It copies ranges: an object for each of 64 children takes five times as
+ * long.
+ */
+export function joinRoutes(parts: readonly Children[], between: readonly Uint8Array[]): Routes {
+  invariant(between.length === parts.length - 1, 'no separator is between two parts of a node');
+  let children = 0;
+  let keyBytes = 0;
+  for (const { routes, first, count } of parts) {
+    children += count;
+    keyBytes += routes.separators.bytesBetween(first, count);
+  }
+  for (const { length } of between) keyBytes += length;
+  const links = new Int32Array(2 * children);
+  const ends = new Int32Array(children - 1);
+  const bytes = new Uint8Array(keyBytes);
+  let [child, end, pair] = [0, 0, 0];
+  for (let part = 0; part < parts.length; part++) {
+    const { routes, first, count } = parts[part];
+    const { separators } = routes;
+    if (part > 0) {
+      copyShort(between[part - 1], bytes, end);
+      end += between[part - 1].length;
+      ends[child - 1] = end;
+    }
+    links.set(routes.links.subarray(2 * first, 2 * (first + count)), 2 * child);
+    const begin = separators.begin(first);
+    bytes.set(separators.bytes.subarray(begin, separators.begin(first + count - 1)), end);
+    for (let i = 0; i < count - 1; i++) ends[child + i] = end + separators.ends[first + i] - begin;
+    end += separators.bytesBetween(first, count);
+    if (haveMark(parts[part])) pair = child + routes.pair - first;
+    child += count;
+  }
+  return { links, separators: new PackedSeparators(bytes, ends), pair };
+}
+
+/** The routes with more children behind one. A mark of that one names it and the first new one. */
+export function withChildren(routes: Routes, child: number, added: readonly NewChild[]): Routes {
+  if (added.length === 0) return routes;
+  const keys = added.map(({ separator }) => separator);
+  const links = Int32Array.from(added.flatMap(({ link: { low, high } }) => [low, high]));
+  const more = { links, separators: PackedSeparators.of(keys.slice(1)), pair: 0 };
+  const behind = child + 1;
+  const parts = [{ routes, first: 0, count: behind }, allOf(more)];
+  const rest = routes.links.length / 2 - behind;
+  if (rest === 0) return joinRoutes(parts, [keys[0]]);
+  parts.push({ routes, first: behind, count: rest });
+  return joinRoutes(parts, [keys[0], routes.separators.at(child)]);
+}
+
+/** Decodes a whole node at `at`, which was read and checked, or is about to be written. */
+export function decodeNode({ i32, u8 }: Scratch, at = 0): Routes {
   const children = i32[(at + CHILDREN_AT) >> 2];
   const ends = 4 * endsAtOf(children) - LINKS_AT;
   const keys = keysAtOf(children) - LINKS_AT;
@@ -233,6 +311,7 @@ export function packedNode({ i32, u8 }: Scratch, at = 0): PackedRoutes {
   return {
     links,
     separators: new PackedSeparators(bytes, new Int32Array(buffer, ends, children - 1)),
+    pair: i32[((at + CHILDREN_AT) >> 2) + 1] & ~PAIR_FROZEN,
   };
 }
 
@@ -283,22 +362,6 @@ function endsAtOf(children: number): number {
 /** Offset of the separators' bytes. */
 function keysAtOf(children: number): number {
   return LINKS_AT + 8 * children + pad8(4 * (children - 1));
-}
-
-/** Decodes a node that was read and checked. Its separators are views of the image. */
-export function decodeNode({ i32, u8 }: Scratch): Routes {
-  const children = i32[CHILDREN_AT >> 2];
-  const links = i32.slice(LINKS_AT >> 2, (LINKS_AT >> 2) + 2 * children);
-  const endsAt = LINKS_AT + 8 * children;
-  const keysAt = keysAtOf(children);
-  const separators: Uint8Array[] = [];
-  let begin = 0;
-  for (let i = 0; i < children - 1; i++) {
-    const end = i32[(endsAt >> 2) + i];
-    separators.push(u8.subarray(keysAt + begin, keysAt + end));
-    begin = end;
-  }
-  return { links, separators, pair: pairIn({ i32 }) };
 }
 
 /** The marked pair of a node that was read, without PAIR_FROZEN. */
@@ -360,10 +423,11 @@ export function childIn({ i32, u8 }: Scratch, key: Uint8Array, at: number, bytes
  * ascend, the first nodes become three quarters full, because they get no more children.
  */
 export function cutRoutes(
-  { links, separators, pair }: Routes,
+  routes: Routes,
   fanout: number,
   ascends = false,
 ): { nodes: Routes[]; between: Uint8Array[] } {
+  const { links, separators, pair } = routes;
   const children = links.length / 2;
   const pieces = Math.ceil(children / fanout);
   const even = Math.ceil(children / pieces);
@@ -373,30 +437,26 @@ export function cutRoutes(
   for (let first = 0; first < children; ) {
     let count = fitting(separators, first, Math.min(most, children - first));
     if (first + count === pair) count += count > 1 ? -1 : 1;
-    const isHere = pair > first && pair < first + count;
-    nodes.push({
-      links: links.slice(2 * first, 2 * (first + count)),
-      separators: separators.slice(first, first + count - 1),
-      pair: isHere ? pair - first : 0,
-    });
+    nodes.push(joinRoutes([{ routes, first, count }], []));
     first += count;
-    if (first < children) between.push(separators[first - 1]);
+    if (first < children) between.push(separators.at(first - 1));
   }
   return { nodes, between };
 }
 
 /** Whether `cutRoutes` leaves the routes whole. */
-export function fitOneNode({ links, separators }: Omit<Routes, 'pair'>, fanout: number): boolean {
+export function fitOneNode({ links, separators }: PackedRoutes, fanout: number): boolean {
   const children = links.length / 2;
   return children <= fanout && fitting(separators, 0, children) === children;
 }
 
 /** How many children from `first` on, at most `most`, fit one node with their separators. */
-function fitting(separators: readonly Uint8Array[], first: number, most: number): number {
-  let keyBytes = 0;
-  for (let count = 1; count < most; count++) {
-    keyBytes += separators[first + count - 1].length;
-    if (nodeBytes(count + 1, keyBytes) > NODE_BYTES_MAX) return count;
-  }
-  return most;
+function fitting(separators: PackedSeparators, first: number, most: number): number {
+  let count = 1;
+  const fits = (more: number) => {
+    return nodeBytes(more, separators.bytesBetween(first, more)) <= NODE_BYTES_MAX;
+  };
+  if (fits(most)) return most;
+  while (fits(count + 1)) count++;
+  return count;
 }

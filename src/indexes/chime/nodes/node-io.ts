@@ -24,8 +24,7 @@ import {
   type NewChild,
   NODE_SIZE_MAX,
   PAIR_FROZEN,
-  type PackedRoutes,
-  packedNode,
+  PackedSeparators,
   type Routes,
   sizeFor,
   sizeOf,
@@ -296,7 +295,8 @@ export class NewNodes {
       const size = Math.max(...nodes.map(sizeOf));
       for (let i = 0; i < nodes.length; i++) yield* this.reserve(size);
       if (nodes.length === 1) return;
-      level = { links: new Int32Array(2 * nodes.length), separators: between, pair: 0 };
+      const separators = PackedSeparators.of(between);
+      level = { links: new Int32Array(2 * nodes.length), separators, pair: 0 };
     }
   }
 
@@ -333,25 +333,21 @@ export class NewNodes {
     old: Scratch,
     child: number,
     added: readonly NewChild[],
-  ): Operation<{ link: Link; routes: PackedRoutes }> {
+  ): Operation<{ link: Link; routes: Routes }> {
     const size = sizeFor(splicedBytes(old, added));
     const { link, image, at } = yield* this.#encoded(size, 0, (image, at) =>
       spliceNode(old, child, added, image, at),
     );
-    return { link, routes: packedNode(image, at) };
+    return { link, routes: decodeNode(image, at) };
   }
 
   /** A copy of a node that was read, without one of its leaves (not the first); and its routes. */
-  *without(
-    old: Scratch,
-    child: number,
-    flags: number,
-  ): Operation<{ link: Link; routes: PackedRoutes }> {
+  *without(old: Scratch, child: number, flags: number): Operation<{ link: Link; routes: Routes }> {
     const size = sizeFor(splicedBytes(old, []));
     const { link, image, at } = yield* this.#encoded(size, flags, (image, at) =>
       dropChild(old, child, image, at),
     );
-    return { link, routes: packedNode(image, at) };
+    return { link, routes: decodeNode(image, at) };
   }
 
   *#encoded(

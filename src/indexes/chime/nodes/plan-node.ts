@@ -1,6 +1,6 @@
 import { invariant } from '../../../errors.ts';
 import { CAS_BYTES, type Operation, setWord, swapped } from '../../../verbs/index.ts';
-import type { Routes } from './internal-node.ts';
+import { allOf, type Children, haveMark, type Routes } from './internal-node.ts';
 import { ABSORB, FROZEN, isInternal, type Link, UP } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import {
@@ -31,8 +31,8 @@ export interface Plan {
 }
 
 export type Piece =
-  /** A child that stays. `isLeft`: a leaf that is to be merged with the next one. */
-  | { kind: 'child'; link: Link; isLeft: boolean }
+  /** Children that stay. Leaves keep their mark of a pair. */
+  | ({ kind: 'children' } & Children)
   /** The children of two internal nodes that become one. */
   | { kind: 'nodes'; plan: Plan };
 
@@ -42,27 +42,46 @@ const DEPTH_MAX = 64;
 /** `gone` gets the nodes that are absorbed. */
 export function* planOf(
   tree: NodeClient,
-  { links, separators, pair }: Routes,
+  routes: Routes,
   gone: Link[],
+  seen: readonly Visit[] = [],
   depth = 0,
 ): Operation<Plan> {
   invariant(depth < DEPTH_MAX, 'a node is to absorb itself');
   const plan: Plan = { pieces: [], separators: [] };
-  const taken = yield* absorbChildren(tree, links, gone);
-  for (let child = 0; child < links.length / 2; child++) {
-    if (child > 0) plan.separators.push(separators[child - 1]);
-    const link = linkAt(links, child);
-    const isLeft = child + 1 === pair;
-    if ((link.high & ABSORB) !== 0) {
-      const routes = taken[child] ?? (yield* close(tree, link, gone, depth)).routes;
-      append(plan, yield* planOf(tree, routes, gone, depth + 1));
-    } else if (isLeft && isPair(links, child)) {
-      const nodes = { left: link, separator: separators[child], right: linkAt(links, child + 1) };
-      if (yield* planPair(tree, nodes, plan, gone, depth)) child++;
-    } else {
-      plan.pieces.push({ kind: 'child', link, isLeft: isLeft && !isInternal(link.high) });
-    }
+  const { links, separators, pair } = routes;
+  if (!isInternal(links[1])) {
+    plan.pieces.push({ kind: 'children', ...allOf(routes) });
+    return plan;
   }
+  const unmarked = { links, separators, pair: 0 };
+  const taken = yield* absorbChildren(tree, links, gone);
+  const separate = (child: number) => {
+    if (child > 0) plan.separators.push(separators.at(child - 1));
+  };
+  let first = 0;
+  const keepUpTo = (end: number) => {
+    if (end === first) return;
+    separate(first);
+    plan.pieces.push({ kind: 'children', routes: unmarked, first, count: end - first });
+  };
+  for (let child = 0; child < links.length / 2; child++) {
+    const link = linkAt(links, child);
+    const isToAbsorb = (link.high & ABSORB) !== 0;
+    if (!isToAbsorb && !(child + 1 === pair && isPair(links, child))) continue;
+    keepUpTo(child);
+    separate(child);
+    if (isToAbsorb) {
+      const below = taken[child] ?? (yield* close(tree, link, gone, seen, depth)).routes;
+      append(plan, yield* planOf(tree, below, gone, seen, depth + 1));
+    } else {
+      const separator = separators.at(child);
+      const nodes = { left: link, separator, right: linkAt(links, child + 1) };
+      if (yield* planPair(tree, nodes, plan, gone, seen, depth)) child++;
+    }
+    first = child + 1;
+  }
+  keepUpTo(links.length / 2);
   const areBetween = plan.separators.length === plan.pieces.length - 1;
   invariant(areBetween, 'a plan lacks a separator between two of its pieces');
   return plan;
@@ -93,17 +112,18 @@ function* planPair(
   pair: Pair,
   plan: Plan,
   gone: Link[],
+  seen: readonly Visit[],
   depth: number,
 ): Operation<boolean> {
-  const left = yield* close(tree, pair.left, gone, depth);
-  const leftPlan = yield* planOf(tree, left.routes, gone, depth + 1);
+  const left = yield* close(tree, pair.left, gone, seen, depth);
+  const leftPlan = yield* planOf(tree, left.routes, gone, seen, depth + 1);
   if (left.wasSplit) {
     append(plan, leftPlan);
     return false;
   }
   plan.pieces.push({ kind: 'nodes', plan: leftPlan });
-  const right = yield* close(tree, pair.right, gone, depth);
-  const rightPlan = yield* planOf(tree, right.routes, gone, depth + 1);
+  const right = yield* close(tree, pair.right, gone, seen, depth);
+  const rightPlan = yield* planOf(tree, right.routes, gone, seen, depth + 1);
   if (right.wasSplit) {
     plan.separators.push(pair.separator);
     append(plan, rightPlan);
@@ -121,7 +141,7 @@ function* planPair(
 }
 
 function isMarked(piece: Piece): boolean {
-  return piece.kind === 'child' && piece.isLeft;
+  return piece.kind === 'children' && haveMark(piece);
 }
 
 function append(plan: Plan, { pieces, separators }: Plan): void {
@@ -136,11 +156,22 @@ interface Closed {
   wasSplit: boolean;
 }
 
-/** Freezes a child or its replacement, and marks it as absorbed. */
-function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Operation<Closed> {
+/**
+ * Freezes a child or its replacement, and marks it as absorbed. A child that this operation has
+ * `seen` in use is not read again: the CAS of its words and of its identity tell if it has changed.
+ */
+function* close(
+  tree: NodeClient,
+  link: Link,
+  gone: Link[],
+  seen: readonly Visit[],
+  depth: number,
+): Operation<Closed> {
+  let known = seen.find(({ low, high }) => low === link.low && high === link.high);
   for (let round = 1, at = link; ; round++) {
     invariant(round <= PATH_MAX, 'what has replaced a node is not to be found');
-    const node = yield* visit(tree, 0, at);
+    const node = known ?? (yield* visit(tree, 0, at));
+    known = undefined;
     const inUse = isInUse(tree, node);
     if (!inUse && !isAbsorbed(node)) {
       for (const one of yield* goneWith(tree, node, depth + 1)) gone.push(one);
@@ -158,7 +189,7 @@ function* close(tree: NodeClient, link: Link, gone: Link[], depth: number): Oper
 /** The nodes to retire when a replaced node is unlinked: itself and those that it has absorbed. */
 export function* goneWith(tree: NodeClient, node: Visit, depth = 0): Operation<Link[]> {
   const gone: Link[] = [node];
-  yield* planOf(tree, yield* freeze(tree, node), gone, depth);
+  yield* planOf(tree, yield* freeze(tree, node), gone, [], depth);
   return gone;
 }
 

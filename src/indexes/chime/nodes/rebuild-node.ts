@@ -1,11 +1,22 @@
 import { invariant } from '../../../errors.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { childrenIn, cutRoutes, fitOneNode, linkIn, type Routes } from './internal-node.ts';
-import { ABSORB, addressOfLink, isInternal, type Link } from './link.ts';
+import {
+  allOf,
+  type Children,
+  childrenIn,
+  cutRoutes,
+  fitOneNode,
+  joinRoutes,
+  linkIn,
+  PackedSeparators,
+  type Routes,
+  withChildren,
+} from './internal-node.ts';
+import { ABSORB, addressOfLink, INTERNAL, isInternal, type Link } from './link.ts';
 import type { NodeClient } from './node-client.ts';
 import { freeze, NewNodes, publish, routesOf, swing, type Visit } from './node-io.ts';
 import { type Plan, planOf } from './plan-node.ts';
-import { childOfKey, isAtEnd, type KeyAt, type Target, withSiblings } from './siblings.ts';
+import { isAtEnd, type KeyAt, type Target, withSiblings } from './siblings.ts';
 
 /**
  * Replaces an internal node with a copy. The copy takes over the children of those children that
@@ -24,13 +35,15 @@ import { childOfKey, isAtEnd, type KeyAt, type Target, withSiblings } from './si
  * loses the link to a merged leaf (siblings.ts). Clients may find different siblings. Each copy is
  * right, and one is published.
  *
- * `nodes` may have blocks reserved. Returns the copy, if this client's was published.
+ * `nodes` may have blocks reserved; `seen` are children that this operation has read. Returns the
+ * copy, if this client's was published.
  */
 export function* rebuildNode(
   tree: NodeClient,
   node: Visit,
   target: Target,
   nodes = new NewNodes(tree),
+  seen: readonly Visit[] = [],
 ): Operation<Rebuilt | undefined> {
   try {
     yield* reserve(tree, node, target, nodes);
@@ -40,7 +53,7 @@ export function* rebuildNode(
       ? { routes: frozen, merged: undefined }
       : yield* withSiblings(tree, frozen, target);
     invariant(known.links.length > 0, 'a node is replaced by one without a child');
-    const { to, routes } = yield* build(tree, nodes, node, known, target.key, gone);
+    const { to, routes } = yield* build(tree, nodes, node, known, target.key, gone, seen);
     if (!(yield* publish(tree, node, nodes, to))) return undefined;
     tree.rebuilds++;
     // No path from the root leads there any more; older paths find the identity erased.
@@ -79,15 +92,12 @@ function* reserve(tree: NodeClient, node: Visit, target: Target, nodes: NewNodes
 }
 
 /** The routes after a cut is absorbed, estimated without reading it. */
-function withOneMore({ links, separators, pair }: Routes, { key }: Target): Routes {
-  if (!links.some((high, i) => i % 2 === 1 && (high & ABSORB) !== 0)) {
-    return { links, separators, pair };
-  }
-  const child = childOfKey(separators, key);
-  const more = separators.slice();
-  more.splice(child, 0, key.u8.subarray(key.at, key.at + key.bytes));
-  const marked = pair > child ? pair + 1 : pair;
-  return { links: Int32Array.of(...links, 0, 0), separators: more, pair: marked };
+function withOneMore(routes: Routes, { key: { u8, at, bytes } }: Target): Routes {
+  const { links, separators } = routes;
+  if (!links.some((high, i) => i % 2 === 1 && (high & ABSORB) !== 0)) return routes;
+  const separator = u8.subarray(at, at + bytes);
+  const one = { link: { low: 0, high: INTERNAL }, separator };
+  return withChildren(routes, separators.childOf(u8, at, bytes), [one]);
 }
 
 /** Retires a leaf that was merged. The client that publishes a node without it does this. */
@@ -114,10 +124,11 @@ function* build(
   known: Routes,
   key: KeyAt,
   gone: Link[],
+  seen: readonly Visit[],
 ): Operation<Omit<Rebuilt, 'linked'>> {
   // Leaves are not absorbed, so there is nothing to plan.
   const routes = isInternal(known.links[1])
-    ? yield* construct(tree, nodes, yield* planOf(tree, known, gone))
+    ? yield* construct(tree, nodes, yield* planOf(tree, known, gone, seen))
     : known;
   const [low, high] = routes.links;
   // A root stays the root while it is in use, so all clients decide the same here.
@@ -131,22 +142,12 @@ function* build(
 
 /** Writes the new nodes of a plan; returns the routes to all its pieces. */
 function* construct(tree: NodeClient, nodes: NewNodes, plan: Plan): Operation<Routes> {
-  const links: number[] = [];
-  const separators: Uint8Array[] = [];
-  let pair = 0;
-  for (let i = 0; i < plan.pieces.length; i++) {
-    if (i > 0) separators.push(plan.separators[i - 1]);
-    const piece = plan.pieces[i];
-    if (piece.kind === 'child') {
-      links.push(piece.link.low, piece.link.high);
-      if (piece.isLeft) pair = links.length / 2;
-    } else {
-      const routes = yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan));
-      links.push(...routes.links);
-      separators.push(...routes.separators);
-    }
+  const parts: Children[] = [];
+  for (const piece of plan.pieces) {
+    if (piece.kind === 'children') parts.push(piece);
+    else parts.push(allOf(yield* cutInto(tree, nodes, yield* construct(tree, nodes, piece.plan))));
   }
-  return { links: Int32Array.from(links), separators, pair };
+  return joinRoutes(parts, plan.separators);
 }
 
 /** Divides these children among as many internal nodes as they need. */
@@ -156,14 +157,15 @@ function* cutInto(
   routes: Routes,
   flags = 0,
   ascends = false,
-): Operation<Omit<Routes, 'pair'>> {
+): Operation<Routes> {
   const cut = cutRoutes(routes, tree.geometry.shape.fanout, ascends);
   const links: number[] = [];
   for (const piece of cut.nodes) {
     const { low, high } = yield* nodes.internal(piece, flags);
     links.push(low, high);
   }
-  return { links: Int32Array.from(links), separators: cut.between };
+  const separators = PackedSeparators.of(cut.between);
+  return { links: Int32Array.from(links), separators, pair: 0 };
 }
 
 /**
@@ -183,6 +185,6 @@ export function* cutAndStack(
   for (let over = flags, inner = 0; ; over = ABSORB, inner = isRoot ? 0 : ABSORB) {
     if (fitOneNode(level, fanout)) return yield* nodes.internal(level, over);
     const ascends = key !== undefined && isAtEnd(level, key);
-    level = { ...(yield* cutInto(tree, nodes, level, inner, ascends)), pair: 0 };
+    level = yield* cutInto(tree, nodes, level, inner, ascends);
   }
 }

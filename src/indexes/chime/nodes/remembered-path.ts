@@ -1,12 +1,6 @@
 import { hasCode } from '../../../errors.ts';
 import type { Batch, Operation } from '../../../verbs/index.ts';
-import {
-  bytesOfNode,
-  checkNode,
-  isPairFrozen,
-  type PackedRoutes,
-  packRoutes,
-} from './internal-node.ts';
+import { bytesOfNode, checkNode, isPairFrozen, type PackedRoutes } from './internal-node.ts';
 import { ABSORB, addressOfLink, FROZEN, type Link } from './link.ts';
 import type { CachedNode, RoutedRequest } from './node-arena.ts';
 import type { NodeClient, StepMemory } from './node-client.ts';
@@ -159,5 +153,5 @@ export function* rebuildLinked(
 ): Operation<Linked | undefined> {
   const rebuilt = yield* rebuildNode(tree, node, target);
   if (rebuilt === undefined || !rebuilt.linked) return undefined;
-  return { to: rebuilt.to, routes: rebuilt.routes && packRoutes(rebuilt.routes) };
+  return rebuilt;
 }

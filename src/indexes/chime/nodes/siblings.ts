@@ -1,8 +1,14 @@
 import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import type { NewChild, Routes } from './internal-node.ts';
-import { areSame, compareKeys, compareWhole } from './keys.ts';
+import {
+  joinRoutes,
+  type NewChild,
+  type PackedRoutes,
+  type Routes,
+  withChildren,
+} from './internal-node.ts';
+import { areSame, compareWhole } from './keys.ts';
 import { isSameLeaf, type Link } from './link.ts';
 import type { LeafBounds, NodeClient } from './node-client.ts';
 
@@ -38,20 +44,9 @@ export interface WithSiblings {
   merged: Link | undefined;
 }
 
-/** The child to which a key belongs. */
-export function childOfKey(separators: readonly Uint8Array[], { u8, at, bytes }: KeyAt): number {
-  let child = 0;
-  while (child < separators.length) {
-    const separator = separators[child];
-    if (compareKeys(separator, 0, separator.length, u8, at, bytes) > 0) break;
-    child++;
-  }
-  return child;
-}
-
 /** Whether a key belongs to one of the last two children: then the others may get no more keys. */
-export function isAtEnd({ separators }: Pick<Routes, 'separators'>, key: KeyAt): boolean {
-  return childOfKey(separators, key) >= separators.length - 1;
+export function isAtEnd({ separators }: PackedRoutes, { u8, at, bytes }: KeyAt): boolean {
+  return separators.childOf(u8, at, bytes) >= separators.length - 1;
 }
 
 /**
@@ -66,23 +61,9 @@ export function* withSiblings(
   { key, upper }: Target,
 ): Operation<WithSiblings> {
   const { routes, merged } = yield* withoutMerged(tree, frozen);
-  const child = childOfKey(routes.separators, key);
+  const child = routes.separators.childOf(key.u8, key.at, key.bytes);
   const added = yield* missingSiblings(tree, routes, child, upper);
-  const count = added.length;
-  if (count === 0) return { routes, merged };
-  const behind = 2 * child + 2;
-  const links = new Int32Array(routes.links.length + 2 * count);
-  links.set(routes.links.subarray(0, behind));
-  links.set(routes.links.subarray(behind), behind + 2 * count);
-  for (let i = 0; i < count; i++) {
-    links[behind + 2 * i] = added[i].link.low;
-    links[behind + 2 * i + 1] = added[i].link.high;
-  }
-  const separators = routes.separators.slice();
-  separators.splice(child, 0, ...added.map(({ separator }) => separator));
-  // A mark behind the leaf moves on. A mark of the leaf itself now names it and its new sibling.
-  const pair = routes.pair > child + 1 ? routes.pair + count : routes.pair;
-  return { routes: { links, separators, pair }, merged };
+  return { routes: withChildren(routes, child, added), merged };
 }
 
 /** Without the right leaf of a marked pair, if that was merged: only then the mark goes. */
@@ -91,14 +72,11 @@ function* withoutMerged(tree: NodeClient, routes: Routes): Operation<WithSibling
   if (pair === 0 || 2 * pair >= links.length) return { routes, merged: undefined };
   const right = { low: links[2 * pair], high: links[2 * pair + 1] };
   if (!(yield* tree.isMerged(right))) return { routes, merged: undefined };
-  const fewer = new Int32Array(links.length - 2);
-  fewer.set(links.subarray(0, 2 * pair));
-  fewer.set(links.subarray(2 * pair + 2), 2 * pair);
-  const others = separators.filter((_, i) => i !== pair - 1);
-  return {
-    routes: { links: fewer, separators: others, pair: 0 },
-    merged: right,
-  };
+  const parts = [{ routes, first: 0, count: pair }];
+  const rest = links.length / 2 - pair - 1;
+  if (rest > 0) parts.push({ routes, first: pair + 1, count: rest });
+  const between = rest > 0 ? [separators.at(pair)] : [];
+  return { routes: { ...joinRoutes(parts, between), pair: 0 }, merged: right };
 }
 
 /**
@@ -122,7 +100,7 @@ export function* missingSiblings(
     const { sibling, pivot } = bounds ?? {};
     if (sibling === undefined || pivot === undefined) break;
     if (!isLast && isSameLeaf(sibling.low, sibling.high, nextLow, nextHigh)) break;
-    const reaches = () => child + 1 === pair && compareWhole(pivot, separators[child]) >= 0;
+    const reaches = () => child + 1 === pair && compareWhole(pivot, separators.at(child)) >= 0;
     if (isLast ? areSame(pivot, upper) : reaches()) break;
     const last = added.at(-1);
     const isAhead = last === undefined || compareWhole(last.separator, pivot) < 0;

@@ -5,22 +5,23 @@ import { HEADER_BYTES, sizeClassOf } from '../../../records/layout.ts';
 import { REGION_STRIDE, Scratch, UNIT_BYTES } from '../../../verbs/index.ts';
 import { ChimeGeometry, chimeShape, unitsBeside } from '../geometry.ts';
 import {
+  allOf,
   bytesOfNode,
   childIn,
   cutRoutes,
   decodeNode,
   dropChild,
   encodeNode,
+  joinRoutes,
   NODE_BYTES_MAX,
   nodeBytes,
-  packedNode,
-  packRoutes,
-  pairIn,
+  PackedSeparators,
   type Routes,
   sizeFor,
   sizeOf,
   splicedBytes,
   spliceNode,
+  withChildren,
 } from '../nodes/internal-node.ts';
 import { compareWhole, separatorOf } from '../nodes/keys.ts';
 import {
@@ -132,7 +133,7 @@ test('a separator is above the one key and not above the other, and no longer th
 /** Routes over sorted separators; the links count. */
 function routes(separators: Uint8Array[], pair = 0): Routes {
   const links = Int32Array.from({ length: 2 * separators.length + 2 }, (_, i) => i + 1);
-  return { links, separators: separators.toSorted(compareWhole), pair };
+  return { links, separators: PackedSeparators.of(separators.toSorted(compareWhole)), pair };
 }
 
 test('an internal node is what was written, and leads each key to its child', () => {
@@ -141,16 +142,11 @@ test('an internal node is what was written, and leads each key to its child', ()
       const node = routes(separators);
       const image = new Scratch(UNIT_BYTES << sizeOf(node));
       encodeNode(node, image);
-      assert.deepEqual(decodeNode(image), { ...node, links: node.links });
-      const packed = packedNode(image);
-      assert.deepEqual(packed.links, node.links);
-      assert.deepEqual(
-        node.separators.map((_, i) => packed.separators.at(i)),
-        node.separators,
-      );
-      const child = childIn(image, wanted, 0, wanted.length);
-      const below = node.separators.filter((each) => compareWhole(each, wanted) <= 0);
-      assert.equal(child, below.length);
+      assert.deepEqual(decodeNode(image), node);
+      assert.deepEqual(node.separators.list(), separators.toSorted(compareWhole));
+      const below = separators.filter((each) => compareWhole(each, wanted) <= 0);
+      assert.equal(childIn(image, wanted, 0, wanted.length), below.length);
+      assert.equal(node.separators.childOf(wanted, 0, wanted.length), below.length);
     }),
   );
 });
@@ -165,7 +161,8 @@ test('a node that gets children is what its routes with them would be', () => {
       const whole = routes(all);
       const child = Math.min(place, all.length);
       const more = Math.min(count, all.length - child);
-      const added = whole.separators.slice(child, child + more).map((separator, i) => {
+      const keys = whole.separators.list();
+      const added = keys.slice(child, child + more).map((separator, i) => {
         const at = 2 * (child + 1 + i);
         return { separator, link: { low: whole.links[at], high: whole.links[at + 1] } };
       });
@@ -173,7 +170,7 @@ test('a node that gets children is what its routes with them would be', () => {
       fewer.splice(2 * (child + 1), 2 * more);
       const before = {
         links: Int32Array.from(fewer),
-        separators: whole.separators.toSpliced(child, more),
+        separators: PackedSeparators.of(keys.toSpliced(child, more)),
         pair: 0,
       };
       const old = new Scratch(UNIT_BYTES << sizeOf(before));
@@ -181,7 +178,8 @@ test('a node that gets children is what its routes with them would be', () => {
       const image = new Scratch((UNIT_BYTES << sizeOf(whole)) + 8);
       assert.equal(UNIT_BYTES << sizeFor(splicedBytes(old, added)), UNIT_BYTES << sizeOf(whole));
       spliceNode(old, child, added, image, 8);
-      assert.deepEqual(packedNode(image, 8), packRoutes(whole));
+      assert.deepEqual(decodeNode(image, 8), whole);
+      assert.deepEqual(withChildren(before, child, added), whole);
     }),
   );
 });
@@ -198,12 +196,9 @@ test('a node that loses a child is what its routes without it would be', () => {
       dropChild(old, child, image, 8);
       const links = [...whole.links];
       links.splice(2 * child, 2);
-      const separators = whole.separators.toSpliced(child - 1, 1);
-      assert.deepEqual(
-        packedNode(image, 8),
-        packRoutes({ links: Int32Array.from(links), separators }),
-      );
-      assert.equal(pairIn({ i32: image.i32.subarray(2) }), 0);
+      const separators = PackedSeparators.of(whole.separators.list().toSpliced(child - 1, 1));
+      const fewer = { links: Int32Array.from(links), separators, pair: 0 };
+      assert.deepEqual(decodeNode(image, 8), fewer);
     }),
   );
 });
@@ -219,7 +214,7 @@ test('prefixes lead where comparisons of whole keys would', () => {
     fc.property(prefix, all, fc.oneof(few, key), fc.boolean(), (before, tails, tail, bare) => {
       const separators = tails.map((each) => Uint8Array.of(...before, ...each)).sort(compareWhole);
       const wanted = bare ? tail : Uint8Array.of(...before, ...tail);
-      const node = new CachedNode(new NodeArena(), packRoutes(routes(separators)), 1);
+      const node = new CachedNode(new NodeArena(), routes(separators), 1);
       const outgoing = new Scratch(64);
       outgoing.u8.fill(9).set(wanted, HEADER_BYTES);
       for (const side of [BELOW_KEY, AT_KEY, AT_LAST] as const) {
@@ -242,8 +237,12 @@ test('cut routes keep every child and every separator, and fit', () => {
       const whole = routes(all, pair);
       const { nodes, between } = cutRoutes(whole, fanout);
       assert.deepEqual(Int32Array.from(nodes.flatMap(({ links }) => [...links])), whole.links);
-      const again = nodes.flatMap((node, i) => [...node.separators, ...between.slice(i, i + 1)]);
-      assert.deepEqual(again, whole.separators);
+      const again = nodes.flatMap(({ separators }, i) => {
+        return [...separators.list(), ...between.slice(i, i + 1)];
+      });
+      assert.deepEqual(again, whole.separators.list());
+      const { links, separators: joined } = joinRoutes(nodes.map(allOf), between);
+      assert.deepEqual([links, joined], [whole.links, whole.separators]);
       const marks = nodes.filter((node) => node.pair > 0);
       assert.equal(marks.length, pair > 0 ? 1 : 0, 'a marked pair stays together');
       for (const node of marks) {
@@ -251,7 +250,7 @@ test('cut routes keep every child and every separator, and fit', () => {
         assert.equal(node.links[2 * node.pair], whole.links[2 * pair]);
       }
       for (const { links, separators: inside } of nodes) {
-        const keyBytes = inside.reduce((sum, { length }) => sum + length, 0);
+        const keyBytes = inside.bytes.length;
         assert.ok(links.length / 2 <= fanout && inside.length === links.length / 2 - 1);
         assert.ok(nodeBytes(links.length / 2, keyBytes) <= NODE_BYTES_MAX);
       }
