@@ -142,8 +142,8 @@ export interface IndexWalk {
 /** Removes the records of an index, some at a time. */
 export interface Clearing {
   readonly done: boolean;
-  /** May be repeated after a failure. */
-  next(): Operation<void>;
+  /** How many it has removed; may be repeated after a failure. */
+  next(): Operation<number>;
 }
 
 /** One end of a range of keys. */
@@ -263,9 +263,9 @@ export interface Index {
    */
   parts(cursor?: number, whole?: boolean): Parts;
   /**
-   * Removes most records, many in one change, except those with a codec. Absent unless this is
-   * faster than removing them one by one. It may leave any record behind, and names none of those
-   * that it removes.
+   * Removes most records, many in one change, except those with a codec and those that expire.
+   * Absent unless this is faster than removing them one by one. It may leave any record behind, and
+   * names none of those that it removes.
    */
   clearing?(keptCodec: number): Clearing;
   /**

@@ -128,13 +128,14 @@ export class HStoreClearing implements Clearing {
     return this.#buckets.length === 0 && this.#parts.order.done;
   }
 
-  *next(): Operation<void> {
+  *next(): Operation<number> {
     if (this.#buckets.length === 0) yield* this.#read();
     const bucket = this.#buckets.at(-1);
-    if (bucket === undefined) return;
+    if (bucket === undefined) return 0;
     const named = { bucket, generation: this.#generation, keptCodec: this.#keptCodec };
-    yield* clearBucket(this.#table, this.#pair, this.#request, named);
+    const removed = yield* clearBucket(this.#table, this.#pair, this.#request, named);
     this.#buckets.pop();
+    return removed;
   }
 
   *#read(): Operation<void> {

@@ -384,23 +384,25 @@ export class RecordAccess {
   }
 
   /**
-   * Removes most records that callers can see, unless each has to be counted. Over a network it
-   * removes none, because many single removals in flight together are as fast.
+   * Removes most records that callers can see, unless a bound counts each, and returns how many.
+   * Over a network it removes none, because many single removals in flight together are as fast.
    */
-  *clearMost(): Operation<void> {
+  *clearMost(): Operation<number> {
     const { attachment, evictor, index } = this;
-    if (evictor !== undefined || attachment.width > 1) return;
+    let removed = 0;
+    if (evictor !== undefined || attachment.width > 1) return removed;
     const clearing = index.clearing?.(CODEC_STATE);
     let tried: ReclaimProgress | undefined;
     while (clearing && !clearing.done) {
       try {
-        yield* inSection(attachment, () => clearing.next());
+        removed += yield* inSection(attachment, () => clearing.next());
         tried = undefined;
       } catch (error) {
         tried ??= new ReclaimProgress('deletion');
         yield* this.#full.makeRoom(error, tried);
       }
     }
+    return removed;
   }
 
   *#removeNow(

@@ -521,9 +521,8 @@ export class StoreCalls<V> {
     if (range !== undefined || isOrderedView) {
       return yield* this.#clearRange(range === undefined ? {} : range);
     }
-    if (settings.namespace === undefined) yield* this.#access.clearMost();
+    let removed = settings.namespace === undefined ? yield* this.#access.clearMost() : 0;
     const walk = this.newWalk();
-    let removed = 0;
     while (!walk.done) {
       const keys: Uint8Array[] = [];
       while (!walk.done && keys.length < KEYS_TOGETHER) {

@@ -135,15 +135,15 @@ export interface BucketToClear {
 }
 
 /**
- * Removes the records of a bucket together, in one turn; see OP_CLEAR. The server frees them. If
- * the table is another one by now, this does nothing.
+ * Removes the records of a bucket together, in one turn, and returns how many; see OP_CLEAR. The
+ * server frees them. If the table is another one by now, this does nothing.
  */
 export function* clearBucket(
   table: HStoreTable,
   pair: Pair,
   request: HStoreRequest,
   { bucket, generation, keptCodec }: BucketToClear,
-): Operation<void> {
+): Operation<number> {
   const { hash, record } = request;
   const { low, high } = wordOf(generation);
   const named = slotWord(bucket, 1, 0);
@@ -154,7 +154,8 @@ export function* clearBucket(
   hash.h2 = high;
   hash.h3 = pair.geometry.number;
   record.isPosted = true;
-  yield* call(table, request, OP_CLEAR, ALWAYS, keptCodec);
+  const { outcome, version } = yield* call(table, request, OP_CLEAR, ALWAYS, keptCodec);
+  return outcome === REPLACED ? version : 0;
 }
 
 /** Reads, computes, and writes if the slot is still the one that was read. */

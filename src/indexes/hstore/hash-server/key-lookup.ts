@@ -1,4 +1,5 @@
 import {
+  FLAG_TIMED,
   HEADER_BYTES,
   headBytes,
   KEY_BYTES_AND_KIND,
@@ -155,7 +156,9 @@ export class KeyLookup {
     decision.cleared.fill(0);
     for (let i = 0; i < candidates.length && count < turnMax; i++) {
       const kind = i32[(frame.candidates.at[i] + KEY_BYTES_AND_KIND) >> 2];
-      if (((kind >>> 16) & 0xff) === request.expectedVersion) continue;
+      const isKept = ((kind >>> 16) & 0xff) === request.expectedVersion;
+      // Whether a record has expired, its head does not tell; and one that has does not count.
+      if (isKept || ((kind >>> 24) & FLAG_TIMED) !== 0) continue;
       const { slot, low, high } = candidates.at(i);
       const word = (slot % BUCKET_BYTES) >> 2;
       decision.cleared[word] = low;

@@ -411,7 +411,7 @@ function clear(lookup: KeyLookup, posted: PostedRequest, sequence: number): 'dec
   if (count === 0) return reply(posted, REFUSED, undefined, 0);
   posted.decision.event = CLEARED;
   posted.decision.slot = posted.bucket;
-  return reply(posted, REPLACED, undefined, 0, sequence + count - 1);
+  return reply(posted, REPLACED, undefined, count, sequence + count - 1);
 }
 
 function change({ decision }: PostedRequest, event: number, slot: Address, word: Word): void {

@@ -24,7 +24,7 @@ export const OP_REMOVE_FOUND = 3;
 /**
  * Removes the records of one bucket: its address is the request's block, and `h1` and `h2` are the
  * generation of its table. Keeps records that are longer than a slot can say, so all of several
- * blocks, and those whose codec is `expectedVersion`.
+ * blocks, those that expire, and those whose codec is `expectedVersion`.
  */
 export const OP_CLEAR = 4;
 
@@ -150,7 +150,10 @@ const SEQUENCE_BITS = 29;
 
 export class HashReply {
   outcome: Outcome | typeof OUT_OF_MEMORY = REFUSED;
-  /** Version of the record that was written; in a refusal, of the record that is there. */
+  /**
+   * Version of the record that was written; in a refusal, of the record that is there. Of OP_CLEAR,
+   * how many records it removed.
+   */
   version = 0;
   /** The slot as it was, 0 when the key was absent. */
   oldLow = 0;
