@@ -43,32 +43,34 @@ interface Ending<T> {
  */
 class Waiting<T> implements Ending<T> {
   readonly isWaitedFor = true;
-  readonly #begin: (ending: Ending<T>) => void;
-  #flight: Flight<unknown> | undefined;
+  /** The operation, once it waits. */
+  flight: Flight<unknown> | undefined;
+  hasEnded = false;
   value: T | undefined;
-
-  constructor(begin: (ending: Ending<T>) => void) {
-    this.#begin = begin;
-  }
-
-  beginFor(flight: Flight<unknown>): void {
-    this.#flight = flight;
-    this.#begin(this);
-  }
+  failure: unknown;
 
   resolve(value: T): void {
+    this.hasEnded = true;
     this.value = value;
-    this.#flight?.completed(undefined);
+    this.flight?.completed(undefined);
   }
 
   reject(error: unknown): void {
-    this.#flight?.completed(error);
+    this.hasEnded = true;
+    this.failure = error;
+    this.flight?.completed(error);
   }
 }
 
+/**
+ * Does not yield if `begin` has ended it already. Otherwise each of these endings would resume the
+ * operation on top of the one before, and a long run of them would overflow the stack.
+ */
 function* wait<T>(begin: (ending: Ending<T>) => void): Operation<T> {
-  const waiting = new Waiting(begin);
-  yield waiting as unknown as Batch;
+  const waiting = new Waiting<T>();
+  begin(waiting);
+  if (!waiting.hasEnded) yield waiting as unknown as Batch;
+  else if (waiting.failure !== undefined) throw waiting.failure;
   return waiting.value as T;
 }
 
@@ -116,7 +118,7 @@ class Flight<T> implements Completion {
       return;
     }
     if (step.done) this.#ending.resolve(step.value);
-    else if (step.value instanceof Waiting) step.value.beginFor(this);
+    else if (step.value instanceof Waiting) step.value.flight = this;
     else this.#fabric.post(step.value, this);
   }
 

@@ -68,7 +68,8 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   readonly #answer = () =>
     this.#guard(() => {
       this.#answering = undefined;
-      this.#flush();
+      if (this.#isRunning) this.#isDue = true;
+      else this.#flush();
     });
   readonly #goOn = () => this.#guard(() => this.#stopped());
   readonly #breakOff = (error: unknown) =>
@@ -93,6 +94,8 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
    * connections should be ready by then.
    */
   #answering: NodeJS.Immediate | undefined;
+  /** Whether replies or messages were to be sent while a request ran. They go when it has ended. */
+  #isDue = false;
   /** Since when the client has left more unread than the soft limit allows, or 0. */
   #overSoftLimitSince = 0;
   /** Waiting for the client to read, for other connections to run, or for a pause to end. */
@@ -261,7 +264,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
       while (this.#hasNext && !this.#blocked) {
         if (this.#isPaused) this.#waitForPause();
         else yield* this.#step();
-        if (this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
+        if (this.#isDue || this.reply.length > OUTPUT_BYTES_MAX) this.#flush();
         // Over a network, other connections run meanwhile.
         if (this.#flight !== undefined) this.#reportMemory();
       }
@@ -271,7 +274,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   }
 
   get #hasNext(): boolean {
-    if (this.state.ended) return false;
+    if (this.state.ended || this.#finished) return false;
     return this.#rest !== undefined || this.#next < this.#requests.length;
   }
 
@@ -376,8 +379,12 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
   /** Sends messages that came while the connection was idle. */
   #sendPushes(): void {
     this.#pushing = undefined;
-    // A reply that is being written goes first.
-    if (this.#finished || this.#isRunning) return;
+    if (this.#finished) return;
+    if (this.#isRunning) {
+      // A reply that is being written goes first.
+      this.#isDue = true;
+      return;
+    }
     this.#takePushes();
     this.#send();
   }
@@ -392,6 +399,7 @@ export class Connection implements Client, CommandContext, Arrival, MemoryHolder
 
   /** Sends what is ready. Blocks further requests while the client has much left to read. */
   #flush(): void {
+    this.#isDue = false;
     if (this.#pushes.length > 0) this.#takePushes();
     const { length } = this.reply;
     if (length === 0) return;

@@ -37,7 +37,8 @@ export class Pause {
     this.#until = 0;
     const waiting = [...this.#waiting];
     this.#waiting.clear();
-    for (const resume of waiting) resume();
+    // Not at once: no other client's commands may run inside an EXEC that ends the pause.
+    for (const resume of waiting) setImmediate(resume);
   }
 
   /** Whether a command has to wait; `execWrites` says whether EXEC would write. */

@@ -99,6 +99,19 @@ test('CLIENT PAUSE holds all commands back, or writes, until its time or UNPAUSE
   assert.ok(store.size > 0);
 });
 
+test('a pause that EXEC ends lets no command of another client into it', async (t) => {
+  const { talk } = await setUp(t);
+  const [one, other] = [talk(), talk()];
+  await one.ask('SET a 1');
+  await one.ask('CLIENT PAUSE 60000 WRITE');
+  // The same packet has the reply that shows that SET waits.
+  other.socket.write(Buffer.concat(['PING', 'SET a 2'].map(command)));
+  await other.until('+PONG\r\n');
+  one.send('MULTI', 'CLIENT UNPAUSE', 'GET a', 'EXEC');
+  assert.match(await one.until(/\*2\r\n.*\r\n\d\r\n/s), /\*2\r\n\+OK\r\n\$1\r\n1\r\n$/);
+  assert.equal(await other.until('\r\n'), '+OK\r\n');
+});
+
 test('MONITOR shows the commands of all clients, and secrets of none', async (t) => {
   const { talk } = await setUp(t, { passwords: { default: 'secret' } });
   const [watcher, other] = [talk(), talk()];

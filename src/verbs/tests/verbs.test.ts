@@ -11,9 +11,12 @@ import {
   type Operation,
   offsetOf,
   READ,
+  type RemoteFabric,
   readInteger,
   regionOf,
   run,
+  runRemote,
+  runWithin,
   Scratch,
   setWord,
   swapped,
@@ -119,4 +122,24 @@ test('run executes each step', () => {
   const fabric = new CountingFabric();
   assert.equal(run(fabric, steps(3, 'done')), 'done');
   assert.equal(fabric.executed, 3);
+});
+
+test('parts of an operation that end at once do not pile up on the stack', async () => {
+  const fabric: RemoteFabric = { traffic: new TrafficCounters(), post: () => assert.fail() };
+  function* fails(): Operation<never> {
+    throw new Error(yield* steps(0, 'planted'));
+  }
+  function* whole(): Operation<[ended: number, failed: number]> {
+    const sums: [number, number] = [0, 0];
+    for (let i = 0; i < 20_000; i++) {
+      sums[0] += (yield* runWithin(fabric, steps(0, 'x'))).length;
+      try {
+        yield* runWithin(fabric, fails());
+      } catch (error) {
+        if (String(error) === 'Error: planted') sums[1]++;
+      }
+    }
+    return sums;
+  }
+  assert.deepEqual(await runRemote(fabric, whole()), [20_000, 20_000]);
 });

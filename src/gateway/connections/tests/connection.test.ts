@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import type { LocalPool } from '../../../pool/local-pool.ts';
 import { type RemoteFabric, runRemote, TrafficCounters } from '../../../verbs/index.ts';
 import type { GatewayPool } from '../../gateway-store.ts';
-import { settle, startConnection } from '../../tests/support/slow-socket.ts';
+import { type SlowSocket, settle, startConnection } from '../../tests/support/slow-socket.ts';
 
 /** Runs operations as over a network: each batch takes a turn of the event loop. */
 function slowPool({ fabric }: LocalPool): GatewayPool {
@@ -17,6 +17,20 @@ function slowPool({ fabric }: LocalPool): GatewayPool {
     },
   };
   return { run: (operation) => runRemote(remote, operation) };
+}
+
+/** A connection whose requests run as over a network. */
+function overNetwork() {
+  const started = startConnection();
+  Object.assign(started.server, { pool: slowPool(started.store.pool as LocalPool) });
+  return started;
+}
+
+async function readAll(socket: SlowSocket): Promise<void> {
+  for (let turn = 0; turn < 100; turn++) {
+    await settle();
+    socket.release();
+  }
 }
 
 const VALUE = Buffer.alloc(100_000, 'v');
@@ -98,8 +112,7 @@ describe('Connection', () => {
   });
 
   it('reads no further while verbs take time and requests wait', async () => {
-    const { socket, store, connection, server, totals } = startConnection();
-    Object.assign(server, { pool: slowPool(store.pool as LocalPool) });
+    const { socket, store, connection, totals } = overNetwork();
     store.set('big', VALUE);
     const chunks = 60;
     const requests = Array<string>(30).fill('GET big');
@@ -113,6 +126,42 @@ describe('Connection', () => {
     assert.equal(totals.commands, chunks * requests.length);
     assert.ok(held < 40_000, `${held} bytes of requests were held`);
     socket.destroy();
+  });
+
+  it('sends nothing while a reply is being written, over a network', async () => {
+    const exec = ['MULTI', 'ECHO x', 'STRLEN a', 'EXEC'];
+    const whole = '+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\nx\r\n:0\r\n';
+    for (const [requests, replies] of [
+      [exec, whole],
+      [['CLIENT REPLY SKIP', 'SET b 1'], ''],
+    ] as const) {
+      const { socket, connection } = overNetwork();
+      socket.receive('ECHO a');
+      // Its reply is to be sent in the next turn of the event loop, when the others are running.
+      for (let step = 0; step < 3; step++) await null;
+      socket.receive(...requests, 'STRLEN a');
+      connection.push(Buffer.from('>0\r\n'));
+      await readAll(socket);
+      assert.equal(socket.sentText, `$1\r\na\r\n${replies}>0\r\n:0\r\n`);
+      socket.destroy();
+    }
+  });
+
+  it('sends a message to a client without replies that runs commands over a network', async () => {
+    const { socket, connection } = overNetwork();
+    socket.receive('CLIENT REPLY OFF', 'SET a 1');
+    connection.push(Buffer.from('>0\r\n'));
+    await readAll(socket);
+    assert.equal(socket.sentText, '>0\r\n');
+    socket.destroy();
+  });
+
+  it('reads no further for a long reply whose client is gone', async () => {
+    const { socket, store } = overNetwork();
+    socket.receive(`MGET ${Array.from({ length: 5000 }, (_, i) => `k${i}`).join(' ')}`);
+    socket.destroy();
+    for (let turn = 0; turn < 500; turn++) await settle();
+    assert.equal(store.calls.getMany, 1);
   });
 
   it('answers everything to a client that has ended its input before it reads', async () => {
