@@ -25,9 +25,10 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
   if (away !== NONE) return geometry.after(home, away);
   if (request.known < span && isNearlyFull(client, request)) yield* readOn(client, request, span);
-  if (request.known === span) return moveAlong(client, request);
   away = emptyFrom(client, request, neighbourhood, request.known);
   if (away === NONE) away = yield* readToVacancy(client, request);
+  // However the whole leaf was read: `splitLeaf` relies on NONE meaning that no moves make room.
+  if (request.known === span) return moveAlong(client, request);
   while (away >= neighbourhood) {
     const hop = request.moves < geometry.movesMax ? hopInto(client, request, away) : 0;
     if (hop === 0) return NONE;
