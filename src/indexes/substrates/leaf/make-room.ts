@@ -14,8 +14,8 @@ const EMPTY_SHARE = 1 / 4;
  * An empty entry of the key's neighbourhood, in the image of the locked leaf; or NONE. A full
  * neighbourhood costs one more READ. In a leaf that is far from full, that READ goes up to the
  * nearest empty entry that the vacancy shows, which is brought near by hopping (CHIME section 2.3):
- * each time by the farthest hop that keeps an item in its own neighbourhood. In a fuller leaf, or
- * one of which a split has read the whole, items may move in both directions: see `HopPath`.
+ * each time by the farthest hop that keeps an item in its own neighbourhood. In a fuller leaf, and
+ * whenever the whole leaf was read, items may move in both directions: see `HopPath`.
  */
 export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<number> {
   const { geometry } = client;
@@ -25,9 +25,10 @@ export function* makeRoom(client: LeafClient, request: LeafRequest): Operation<n
   let away = emptyFrom(client, request, 0, Math.min(request.known, neighbourhood));
   if (away !== NONE) return geometry.after(home, away);
   if (request.known < span && isNearlyFull(client, request)) yield* readOn(client, request, span);
-  if (request.known === span) return moveAlong(client, request);
   away = emptyFrom(client, request, neighbourhood, request.known);
   if (away === NONE) away = yield* readToVacancy(client, request);
+  // However it was read: `splitLeaf` does not look for room again in a leaf that is all known.
+  if (request.known === span) return moveAlong(client, request);
   while (away >= neighbourhood) {
     const hop = request.moves < geometry.movesMax ? hopInto(client, request, away) : 0;
     if (hop === 0) return NONE;
