@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks.ts';
-import { kindsOf, requestFor, Stepped } from '../../../store/tests/support/by-hand.ts';
+import { control } from '../../../pool/control.ts';
+import { requestFor, Stepped, stopAfter } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
-import { isOrdered } from '../../contract.ts';
 import { sweep } from '../../sweep.ts';
+import { BUCKET_BYTES } from '../protocol/slot.ts';
 import { answerAbandoned } from '../recovery/abandoned-requests.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
 
@@ -55,4 +56,62 @@ test('a client that opens the store after a death is cleared of nothing that it 
     if (done) break;
   }
   assert.ok(late > 3, `${late} times late`);
+});
+
+/** Where each key's record stands. */
+function recordsOf({ pool, index }: Client): Map<string, number> {
+  return new Map(
+    KEYS.map((key) => {
+      const request = requestFor({ index }, key);
+      assert.ok(pool.run(index.search(request)));
+      return [key, request.foundAddress];
+    }),
+  );
+}
+
+function loseTable({ pool, index }: Client): void {
+  const { segments } = index.table.pairs[0].geometry;
+  pool.run(control.writeBytes(segments[0], new Uint8Array(BUCKET_BYTES)));
+}
+
+function assertWhole(client: Client, keys: readonly string[], when: string): void {
+  const { pool, index } = client;
+  assert.deepEqual(present(client), keys.filter((key) => KEYS.includes(key)), when);
+  assert.deepEqual(pool.run(scanned(client)), [...keys].sort(), when);
+  pool.run(
+    index.check({ problem: (text) => assert.fail(`${when}: ${text}`), reachable() {}, progress() {} }),
+  );
+}
+
+test('a server dies after each verb of a clearing: all or nothing, none leaked, none back', (t) => {
+  const outcomes = new Set<number>();
+  for (let verbs = 0; ; verbs++) {
+    const when = `after ${verbs} verbs`;
+    const [dying, other] = filled(t);
+    assert.deepEqual(other.pool.run(scanned(other)), KEYS);
+    const records = recordsOf(other);
+    dying.pool.enter();
+    const done = stopAfter(dying, clearing(dying), verbs) < verbs;
+    if (done) dying.pool.exit();
+    bury(dying, other);
+    put(other, 'new', 'v');
+    put(other, 'another', 'v');
+    const left = present(other);
+    outcomes.add(left.length);
+    assert.ok(left.length === 0 || left.length === KEYS.length, when);
+    const keys = [...left, ...['new', 'another'].filter((key) => get(other, key) !== undefined)];
+    assertWhole(other, keys, when);
+    other.pool.betweenOperations(() => sweep(other.pool, other.index));
+    const claimed = claimedBlocks(other.pool, other.index.records.catalog);
+    for (const [key, record] of records) {
+      assert.equal(claimed.has(record), left.includes(key), `${key} ${when}`);
+    }
+    // From the records that are marked as current.
+    const third = newClient(t, { handle: other.handle }, { shape: SHAPE });
+    bury(dying, third);
+    loseTable(third);
+    assertWhole(third, keys, `${when}, in a new table`);
+    if (done) break;
+  }
+  assert.equal(outcomes.size, 2);
 });
