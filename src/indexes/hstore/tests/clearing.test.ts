@@ -1,12 +1,13 @@
 /** Buckets that are cleared in one turn, by servers and clients that die. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks.ts';
 import { control } from '../../../pool/control.ts';
+import { claimedBlocks } from '../../../pool/memory/tests/support/claimed-blocks.ts';
 import { requestFor, Stepped, stopAfter } from '../../../store/tests/support/by-hand.ts';
 import type { Operation } from '../../../verbs/index.ts';
 import { sweep } from '../../sweep.ts';
-import { BUCKET_BYTES } from '../protocol/slot.ts';
+import { HStoreParts } from '../parts.ts';
+import { BUCKET_BYTES, SLOTS } from '../protocol/slot.ts';
 import { answerAbandoned } from '../recovery/abandoned-requests.ts';
 import { type Client, get, newClient, put, scanned } from './support/clients.ts';
 
@@ -76,10 +77,18 @@ function loseTable({ pool, index }: Client): void {
 
 function assertWhole(client: Client, keys: readonly string[], when: string): void {
   const { pool, index } = client;
-  assert.deepEqual(present(client), keys.filter((key) => KEYS.includes(key)), when);
+  assert.deepEqual(
+    present(client),
+    keys.filter((key) => KEYS.includes(key)),
+    when,
+  );
   assert.deepEqual(pool.run(scanned(client)), [...keys].sort(), when);
   pool.run(
-    index.check({ problem: (text) => assert.fail(`${when}: ${text}`), reachable() {}, progress() {} }),
+    index.check({
+      problem: (text) => assert.fail(`${when}: ${text}`),
+      reachable() {},
+      progress() {},
+    }),
   );
 }
 
@@ -114,4 +123,56 @@ test('a server dies after each verb of a clearing: all or nothing, none leaked, 
     if (done) break;
   }
   assert.equal(outcomes.size, 2);
+});
+
+// With another table, a sweep may have freed the chained buckets of the one before.
+test('a server does not read the bucket that is to be cleared once it has another table', (t) => {
+  const [dying, other] = filled(t);
+  for (let i = 0; i < SLOTS; i++) put(dying, `more ${i}`, 'v');
+  const parts = new HStoreParts(other.index.table);
+  other.pool.run(parts.read());
+  const { segments } = other.index.table.pairs[0].geometry;
+  const buckets = [segments[0], ...parts.chained];
+  assert.equal(buckets.length, 2);
+  const clears = new Stepped(dying.pool.fabric, clearing(dying));
+  while (!/^WRITE WRITE CAS$/.test(clears.kinds)) clears.step();
+  clears.step();
+  bury(dying, other);
+  loseTable(other);
+  assert.equal(get(other, 'a'), 'old');
+  const answering = answerAbandoned(other.index.table.pairs[0]);
+  for (let step = answering.next(); !step.done; step = answering.next()) {
+    const { address, length } = step.value;
+    for (const bucket of buckets) assert.ok(!address.slice(0, length).includes(bucket));
+    other.pool.fabric.execute(step.value);
+  }
+  assert.equal(present(other).length, KEYS.length);
+});
+
+test('a clearing that is stopped after each step and overtaken retires each record once', (t) => {
+  let overtaken = 0;
+  for (let steps = 0; ; steps++) {
+    const [one, other] = filled(t);
+    const records = new Set(recordsOf(other).values());
+    const retired: number[] = [];
+    for (const { pool } of [one, other]) {
+      const { reclamation } = pool;
+      const retire = reclamation.retire.bind(reclamation);
+      reclamation.retire = (address, units, catalog) => {
+        if (records.has(address)) retired.push(address);
+        retire(address, units, catalog);
+      };
+    }
+    const clears = new Stepped(one.pool.fabric, clearing(one));
+    for (let i = 0; i < steps && !clears.done; i++) clears.step();
+    const { done } = clears;
+    put(other, 'a', 'new');
+    put(other, 'b', 'new');
+    if (!done && present(other).length < KEYS.length) overtaken++;
+    assert.equal(clears.finish(), KEYS.length);
+    assert.deepEqual(new Set(retired), records, `${steps} steps`);
+    assert.equal(retired.length, KEYS.length, `${steps} steps`);
+    if (done) break;
+  }
+  assert.ok(overtaken > 0);
 });
