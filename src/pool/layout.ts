@@ -5,7 +5,7 @@ import { type Address, addressOf, offsetOf, regionOf, UNIT_BYTES } from '../verb
  * Layout version of pools that this code reads and writes. Change it with every change of a byte's
  * meaning in the superblock, the tables, the records or an index.
  */
-export const LAYOUT_VERSION = 18;
+export const LAYOUT_VERSION = 19;
 
 /** Memory is divided into chunks; each is carved into blocks of one size for one store. */
 export const CHUNK_BYTES = 256 * 1024;

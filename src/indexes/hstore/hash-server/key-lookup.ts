@@ -115,7 +115,7 @@ export class KeyLookup {
     for (let i = 0; i < length; i++) postKey(posted.at(i), batch);
     for (let open = true; open; batch.clear()) {
       for (let i = 0; i < length; i++) if (posted.at(i).hasMore) postBucket(posted.at(i), batch);
-      yield batch;
+      if (batch.length > 0) yield batch;
       open = false;
       for (let i = 0; i < length; i++) {
         const one = posted.at(i);
@@ -223,9 +223,12 @@ export class KeyLookup {
   }
 }
 
-function postKey({ request: { block, keyBytes }, frame }: PostedRequest, batch: Batch): void {
+function postKey({ request, frame }: PostedRequest, batch: Batch): void {
+  const { operation, block, keyBytes } = request;
   frame.makeRoomForKey(keyBytes);
   frame.keyBytes = keyBytes;
+  // Its block is a bucket. If the table is another one by now, the bucket may have been freed.
+  if (operation === OP_CLEAR) return;
   batch.read(block, valueOffset(keyBytes), frame.outgoing, 0);
 }
 

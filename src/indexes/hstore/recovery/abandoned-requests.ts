@@ -24,13 +24,18 @@ type Named = Pick<HashRequest, 'block' | 'units'>;
  * Includes requests that this client has given up, because it is called between operations.
  */
 export function* abandonedRequests(pair: Pair): Operation<Named[]> {
+  const rows = yield* abandonedRows(pair);
+  return owning(yield* readBodies(pair.mailbox.geometry, rows, decodeRequest));
+}
+
+function* abandonedRows(pair: Pair): Operation<Unanswered[]> {
   const { membership } = pair.pool;
   const rows: Unanswered[] = [];
   const gone = new GoneClients(membership);
   for (const one of yield* readUnanswered(pair.mailbox.geometry)) {
     if (one.owner === clientWord(membership) || (yield* gone.has(one.owner))) rows.push(one);
   }
-  return owning(yield* readBodies(pair.mailbox.geometry, rows, decodeRequest));
+  return rows;
 }
 
 /** The same for all clients, because a living one may have given up a request. */
@@ -90,8 +95,9 @@ function* answerAll(pair: Pair): Operation<void> {
   });
 }
 
+/** Requests that own no block count too: a clearing that comes late removes newer records. */
 function* isSettled(pair: Pair): Operation<boolean> {
-  return (yield* abandonedRequests(pair)).length === 0;
+  return (yield* abandonedRows(pair)).length === 0;
 }
 
 /**
