@@ -28,8 +28,8 @@ export const load = defineCommand({
   summary: 'Put the records of a JSONL, JSON, CSV or TSV file',
   details:
     '  The format follows from the file name; .gz files are unpacked; `-` is standard input.\n' +
-    '  What `dump` wrote is restored as it was, and in JSONL the store with it, with its index and\n' +
-    '  bound, unless it is there. A record replaces the value of an equal key.\n' +
+    '  What `dump` wrote is restored as it was. In JSONL it also says which index and bound the\n' +
+    '  store has, if it must be made. A record replaces the value of an equal key.\n' +
     '  With --sorted the keys must ascend in the order of their bytes (`LC_ALL=C sort`), and\n' +
     '  the store be empty: it is built whole, much faster, and seen when it is complete. The\n' +
     '  file is read into memory first. A store that is made for it has the index chime. Other\n' +
