@@ -56,6 +56,7 @@ import {
   namesStore,
   refuseUnlessBusy,
   refuseUnlessThere,
+  type StoreOptions,
 } from './store-in-pool.ts';
 import { formatOf } from './values.ts';
 
@@ -340,6 +341,19 @@ export async function check(
 ): Promise<CheckReport> {
   checkCheckOptions(options);
   return perform(url, options, 'check', options);
+}
+
+/**
+ * Options that make a store like this one in another pool.
+ *
+ * @internal
+ */
+export async function storeOptions(
+  url: AnyPool,
+  store: string,
+  options: OpenOptions = {},
+): Promise<StoreOptions> {
+  return perform(url, options, 'options', store);
 }
 
 /** Runs a task with a separate client, which then leaves the pool. */

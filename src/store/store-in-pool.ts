@@ -1,6 +1,6 @@
 import { basename } from 'node:path';
 import { hasCode, StepwellError } from '../errors.ts';
-import type { ClientSettings, Index, IndexKind } from '../indexes/contract.ts';
+import type { ClientSettings, Index, IndexKind, IndexParameters } from '../indexes/contract.ts';
 import {
   findOrCreateStore,
   INDEX_KINDS,
@@ -16,7 +16,7 @@ import type { OpenStore } from '../pool/open-stores.ts';
 import type { Pool } from '../pool/pool.ts';
 import type { Operation } from '../verbs/index.ts';
 import { checkSignal } from './abortable.ts';
-import type { OpenOptions } from './api.ts';
+import type { IndexChoice, OpenOptions } from './api.ts';
 import { checkFlag, checkFunction, invalid, shown, unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
 import { boundSettings, refuseDelegation, refuseOtherBound } from './eviction/bound-settings.ts';
@@ -227,23 +227,74 @@ function makerOf(
   const seed = Math.floor(Math.random() * 2 ** 32);
   const { stripe, bytesMax } = pool.layout;
   const bytes = bytesFor(kind, bytesMax, bound);
-  // Evicting from an index whose items stand in it takes room there for when they were used.
-  const hasItems = bound !== undefined && kind.parameterNames.includes('accessWords');
-  const ownWishes = hasItems ? { ...wishes, accessWords: 1 } : wishes;
-  const parameters = kind.parameters(ownWishes, bytes, seed, stripe);
+  const parameters = kind.parameters({ ...wishes, ...wishesFor(kind, bound) }, bytes, seed, stripe);
   return () => findOrCreateStore(pool, name, kind, parameters, bound);
 }
 
+/** Evicting from an index whose items stand in it takes room there for when they were used. */
+function wishesFor({ parameterNames }: IndexKind, bound: BoundSettings | undefined) {
+  return bound !== undefined && parameterNames.includes('accessWords') ? { accessWords: 1 } : {};
+}
+
 /** An index that cannot resize online gets the size that its store's bound requires. */
-export function bytesFor(
-  { manifest }: IndexKind,
-  poolBytes: number,
-  bound?: BoundSettings,
-): number {
+function bytesFor({ manifest }: IndexKind, poolBytes: number, bound?: BoundSettings): number {
   if (manifest.onlineResize || bound === undefined) return poolBytes;
   const { unit, limit } = bound;
   const wanted = unit === 'records' ? BYTES_PER_RECORD * limit : 2 * limit;
   return Math.min(poolBytes, Math.max(BOUNDED_BYTES_MIN, wanted));
+}
+
+/** Options of `open` that describe a store to make. */
+export type StoreOptions = Pick<OpenOptions, 'index' | 'maxRecords' | 'maxBytes' | 'eviction'>;
+
+/**
+ * Options that make a store like this one in a pool of any size: parameters that follow from the
+ * size of its own pool are left out. Raises SW_STORE_NOT_FOUND and SW_UNSUPPORTED.
+ */
+export function* optionsOfStore(pool: Pool, name: string): Operation<StoreOptions> {
+  yield* pool.chunks.learnMaximum();
+  const opened = yield* pool.stores.open(name);
+  if (opened === undefined) throw new StepwellError('SW_STORE_NOT_FOUND', `no store ${name}`);
+  const { entry, store } = opened;
+  try {
+    const kind = kindOf(entry);
+    const bound = yield* pool.catalog.boundOf(entry.id);
+    const chosen = chosenParameters(pool, kind, unpackParameters(kind, entry.parameters), bound);
+    const isPlain = Object.keys(chosen).length === 0;
+    const index = (isPlain ? entry.kind : { kind: entry.kind, ...chosen }) as IndexChoice;
+    if (bound === undefined) return { index };
+    const { unit, limit, eviction } = bound;
+    return { index, [unit === 'records' ? 'maxRecords' : 'maxBytes']: limit, eviction };
+  } finally {
+    pool.stores.close(store);
+  }
+}
+
+/** Parameters of an index that follow neither from the others nor from its pool's size. */
+function chosenParameters(
+  { layout }: Pool,
+  kind: IndexKind,
+  { seed: _, without: __, ...parameters }: IndexParameters,
+  bound: BoundSettings | undefined,
+): Record<string, number | boolean> {
+  const { stripe, bytesMax, parameters: sizes } = layout;
+  const implied = wishesFor(kind, bound);
+  const all = Object.entries(parameters).filter(([name]) => !(name in implied));
+  let fewest = all;
+  // The pool may have grown before or after the store was made.
+  const atFirst = sizes.regionBytes * sizes.regionsMax;
+  for (let size = bytesMax; size >= atFirst; size -= stripe * sizes.regionBytes) {
+    const bytes = bytesFor(kind, size, bound);
+    let chosen = all;
+    for (const one of all) {
+      const others = chosen.filter((other) => other !== one);
+      const wishes = { ...Object.fromEntries(others), ...implied };
+      const made = kind.parameters(wishes, bytes, 0, stripe);
+      if (all.every(([name, value]) => made[name] === value)) chosen = others;
+    }
+    if (chosen.length < fewest.length) fewest = chosen;
+  }
+  return shownParameters(kind, Object.fromEntries(fewest));
 }
 
 function refuseOtherKind(entry: CatalogEntry, { kind }: IndexWish): void {

@@ -25,7 +25,8 @@ const ROOT = resolve(import.meta.dirname, '../..');
 /** The pool of an example, or the node that a reader was to start. */
 const NODE = 'tcp://127.0.0.1:7471/';
 const examples = readmeExamples().filter(
-  ({ code }) => code.includes("'shm:my-app'") || code.includes(NODE),
+  ({ page, code }) =>
+    page === 'docs/testing.md' || code.includes("'shm:my-app'") || code.includes(NODE),
 );
 for (const [i, { page, code }] of examples.entries()) {
   test(`example ${i + 1} of ${page} runs`, async (t) => {

@@ -2,7 +2,7 @@ import type { AsyncStore } from '../../store/api.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { type DumpWriter, dumpWriter } from '../formats/dump.ts';
+import { type DumpWriter, dumpWriter, storeLine } from '../formats/dump.ts';
 import { DUMP_FORMATS, parseDumpFormat } from '../formats/rows.ts';
 import { STORE_OPTION, storeNamed } from '../store-options.ts';
 
@@ -13,6 +13,8 @@ export const dump = defineCommand({
   arguments: '<url>',
   summary: 'Write all records to standard output',
   details:
+    '  The first line of JSONL describes the store: {"stepwell": {"index": …, …}}. `load` makes\n' +
+    '  such a store. CSV and TSV have no place for it.\n' +
     '  A line per record: {"key": …, "value": …, "version": …}. Bytes that are no UTF-8 are\n' +
     '  {"base64": …}; "bytes": true marks text that was stored as bytes. A record that expires\n' +
     '  has "expiresAt": …, or "ttlMs": … and "sliding": true. `load` restores it all but the\n' +
@@ -36,10 +38,17 @@ export const dump = defineCommand({
     'dump shm:demo | npx stepwell load shm:copy - --format jsonl',
   ],
   async run(context, [url], options) {
-    const { open } = await context.library();
+    const { open, storeOptions } = await context.library();
+    const { format = 'jsonl', match } = options;
     const store = await open(url, { ...storeNamed('dump', options.store), create: false });
     try {
-      await writeAll(context, store, dumpWriter(options.format ?? 'jsonl'), options.match);
+      const writer = dumpWriter(format);
+      if (format === 'jsonl') {
+        writer.head = storeLine(
+          await storeOptions(url, store.name, storeNamed('dump', store.name)),
+        );
+      }
+      await writeAll(context, store, writer, match);
       return EXIT.ok;
     } finally {
       await store.close();

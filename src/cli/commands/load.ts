@@ -1,11 +1,13 @@
 import { open } from 'node:fs/promises';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import type { AsyncStore, Key, Value } from '../../store/api.ts';
+import { hasCode } from '../../errors.ts';
+import type { AsyncStore, IndexName, Key, OpenOptions, Value } from '../../store/api.ts';
+import type { StoreOptions } from '../../store/store-in-pool.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
-import { EXIT, InputError } from '../failures.ts';
-import { entryOfDump, isDumpRecord, type LoadEntry } from '../formats/dump.ts';
+import { EXIT, InputError, UsageError } from '../failures.ts';
+import { entryOfDump, isDumpRecord, type LoadEntry, storeOfDump } from '../formats/dump.ts';
 import {
   formatOfFile,
   LOAD_FORMATS,
@@ -26,11 +28,12 @@ export const load = defineCommand({
   summary: 'Put the records of a JSONL, JSON, CSV or TSV file',
   details:
     '  The format follows from the file name; .gz files are unpacked; `-` is standard input.\n' +
-    '  What `dump` wrote is restored as it was. A record replaces the value of an equal key.\n' +
+    '  What `dump` wrote is restored as it was. In JSONL it also says which index and bound the\n' +
+    '  store has, if it must be made. A record replaces the value of an equal key.\n' +
     '  With --sorted the keys must ascend in the order of their bytes (`LC_ALL=C sort`), and\n' +
     '  the store be empty: it is built whole, much faster, and seen when it is complete. The\n' +
-    '  file is read into memory first. A store that is made for it gets the index chime, else\n' +
-    '  race; for another one, `create URL --store NAME --index INDEX` first.',
+    '  file is read into memory first. A store that is made for it has the index chime. Other\n' +
+    '  new stores have the index of --index, else that of the dump, else race.',
   options: {
     format: {
       value: 'FORMAT',
@@ -44,6 +47,7 @@ export const load = defineCommand({
     },
     value: { value: 'COLUMN', about: 'Value column (default: the whole record as JSON)' },
     batch: { value: 'N', read: parseCount(1, 65_536), about: 'Records per write (default: 32)' },
+    index: { value: 'INDEX', about: 'Of a new store, whatever a dump says (default: race)' },
     sorted: { about: 'Keys ascend and the store is empty: all records at once, or none (chime)' },
     'skip-errors': { about: 'Leave bad records out and count them' },
     ...STORE_OPTION,
@@ -60,14 +64,15 @@ export const load = defineCommand({
     // Opened first: a file that does not exist must not leave a new pool behind.
     const input = await openInput(file, context.stdin);
     try {
-      const { open } = await context.library();
       const { sorted } = options;
-      // An existing store keeps its index.
-      const made = { create: true, ...(sorted ? { index: 'chime' as const } : {}) };
-      const store = await open(url, { ...storeNamed('load', options.store), ...made });
+      const recogniseDump = options.key === undefined && options.value === undefined;
+      const source = readRows(format, input.bytes, { recogniseDump });
+      const described = await takeStoreLine(source, input.name);
+      const index = indexOf(described, options);
+      const asked: OpenOptions = { ...storeNamed('load', options.store), create: true };
+      if (index !== undefined) asked.index = index;
+      const store = await openStore(context, url, input, described, asked);
       try {
-        const recogniseDump = options.key === undefined && options.value === undefined;
-        const source = readRows(format, input.bytes, { recogniseDump });
         const loader = new Loader(context, store, input, {
           batch: options.batch ?? 32,
           skipErrors,
@@ -89,6 +94,66 @@ export const load = defineCommand({
     }
   },
 });
+
+/** Takes the first line off the rows if it describes the store of a dump. */
+async function takeStoreLine(source: RowSource, name: string): Promise<StoreOptions | undefined> {
+  const rest = source.rows[Symbol.asyncIterator]();
+  const first = await rest.next();
+  let described: StoreOptions | undefined;
+  try {
+    if (!first.done) described = storeOfDump(first.value.record);
+  } catch (error) {
+    throw error instanceof InputError ? inFirstLine(name, error.message) : error;
+  }
+  source.rows = (async function* () {
+    if (!first.done && described === undefined) yield first.value;
+    yield* { [Symbol.asyncIterator]: () => rest };
+  })();
+  return described;
+}
+
+function inFirstLine(name: string, message: string): InputError {
+  return new InputError(`${name}, the store in line 1: ${message}`);
+}
+
+/** The index that the options ask for; undefined if the dump, or the default, decides. */
+function indexOf(
+  described: StoreOptions | undefined,
+  { index, sorted }: { index: string | undefined; sorted: boolean },
+): IndexName | undefined {
+  if (!sorted || index !== undefined) return index as IndexName | undefined;
+  if ((described?.maxRecords ?? described?.maxBytes) !== undefined) {
+    throw new UsageError(
+      'the dump is of a bounded store, which --sorted cannot fill: leave it out',
+    );
+  }
+  const { index: choice } = described ?? {};
+  const kind = typeof choice === 'object' ? choice.kind : choice;
+  return kind === 'chime' ? undefined : 'chime';
+}
+
+/** A store that is there keeps its index and bound, unless an option asks for another index. */
+async function openStore(
+  context: Context,
+  url: string,
+  input: Input,
+  described: StoreOptions | undefined,
+  asked: OpenOptions,
+): Promise<AsyncStore> {
+  const { open } = await context.library();
+  if (described === undefined) return await open(url, asked);
+  try {
+    return await open(url, { ...described, ...asked });
+  } catch (error) {
+    if (hasCode(error, 'SW_INVALID_ARGUMENT') && asked.index === undefined) {
+      throw inFirstLine(input.name, `${error.message}; --index INDEX chooses another index`);
+    }
+    if (!hasCode(error, 'SW_STORE_MISMATCH')) throw error;
+    const store = await open(url, asked);
+    context.stderr.writeNow(`note: ${printable(error.message)}; it stays as it is\n`);
+    return store;
+  }
+}
 
 /** How many bad records are reported one by one; the others are only counted. */
 const COMPLAINTS = 10;

@@ -1,4 +1,5 @@
 import type { Entry, ExpiryOptions, Key, Value } from '../../store/api.ts';
+import type { StoreOptions } from '../../store/store-in-pool.ts';
 import { InputError } from '../failures.ts';
 import { strictText } from './utf8.ts';
 
@@ -57,7 +58,7 @@ function field(content: Key | Value): DumpField {
 
 /** Whether `dump` wrote a record of a JSON file, and not the user. */
 export function isDumpRecord(record: unknown): record is DumpRecord {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) return false;
+  if (!isObject(record)) return false;
   const { key, value, encoding, expiresAt, ttlMs, sliding } = record as Partial<DumpRecord>;
   if (!Object.keys(record).every((name) => MEMBERS.includes(name))) return false;
   if (expiresAt !== undefined && (!isTime(expiresAt) || ttlMs !== undefined)) return false;
@@ -76,6 +77,27 @@ function isField(content: unknown): content is DumpField {
   if (typeof content === 'string') return true;
   if (typeof content !== 'object' || content === null) return false;
   return typeof (content as { base64?: unknown }).base64 === 'string';
+}
+
+const STORE_MEMBERS = ['index', 'maxRecords', 'maxBytes', 'eviction'];
+
+/** The first line of a dump in JSONL: the options of `open` that make its store. */
+export function storeLine(store: StoreOptions): string {
+  return `${JSON.stringify({ stepwell: store })}\n`;
+}
+
+/** The store that the first line of a dump describes; undefined if it is a record. */
+export function storeOfDump(record: unknown): StoreOptions | undefined {
+  if (!isObject(record) || Object.keys(record).join() !== 'stepwell') return undefined;
+  const { stepwell: store } = record;
+  if (!isObject(store) || !Object.hasOwn(store, 'index')) return undefined;
+  const unknown = Object.keys(store).find((name) => !STORE_MEMBERS.includes(name));
+  if (unknown === undefined) return store;
+  throw new InputError(`the store has '${unknown}', which this version does not know`);
+}
+
+function isObject(content: unknown): content is Record<string, unknown> {
+  return typeof content === 'object' && content !== null && !Array.isArray(content);
 }
 
 /** A record to store, and its expiry, if it has one. */

@@ -70,7 +70,7 @@ describe('stepwell on a file: pool', { timeout: TIMEOUT_MS }, () => {
     await succeeds('set', url, 'text', 'x\n"y"');
     await succeeds('set', url, '', '');
     const dumped = await succeeds('dump', url);
-    assert.equal(dumped.out.trim().split('\n').length, 3);
+    assert.equal(dumped.out.trim().split('\n').length, 4);
     const loaded = await program(['load', copy, '-', '--format', 'jsonl'], dumped.bytes);
     assert.equal(loaded.code, 0, loaded.err);
     assert.match(loaded.out, /loaded 3 records .*; the store holds 3\n/);
@@ -83,7 +83,7 @@ describe('stepwell on a file: pool', { timeout: TIMEOUT_MS }, () => {
     const { out } = await succeeds('load', url, ...loadWords(), '--store', 'cities');
     assert.match(out, /loaded 171,075 records .*; the store holds 171,075\n/);
     const dumped = await succeeds('dump', url, '--store', 'cities');
-    const lines = dumped.out.trimEnd().split('\n');
+    const [, ...lines] = dumped.out.trimEnd().split('\n');
     const found = new Map(
       lines.map((line) => JSON.parse(line)).map(({ key, value }) => [key, value]),
     );

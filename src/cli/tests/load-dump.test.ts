@@ -251,7 +251,8 @@ describe('dump', () => {
     pools.store(URL).set('b', Buffer.from('text'));
     assert.equal(
       (await stepwell(['dump', URL], { pools })).out,
-      '{"key":"a","value":"x\\ny","version":1}\n' +
+      '{"stepwell":{"index":"race"}}\n' +
+        '{"key":"a","value":"x\\ny","version":1}\n' +
         '{"key":{"base64":"/w=="},"value":{"base64":"/g=="},"version":2}\n' +
         '{"key":"b","value":"text","version":3,"bytes":true}\n',
     );

@@ -84,7 +84,12 @@ test('records go in and out over the network, by every command that has a URL', 
   assert.equal((await program(['set', url, 'a', '2', '--insert', ...store])).code, 1);
   assert.equal((await succeeds('get', url, 'a', ...store)).out, '1');
   const dumped = await succeeds('dump', url, ...store);
-  assert.match(dumped.out, /^\{"key":"a","value":"1","version":\d+\}\n$/);
+  const [line, record] = dumped.out.split('\n');
+  assert.equal(line, '{"stepwell":{"index":"chime"}}');
+  assert.match(record, /^\{"key":"a","value":"1","version":\d+\}$/);
+  const loaded = await program(['load', `${url}/p`, '-', '--format=jsonl'], dumped.bytes);
+  assert.equal(loaded.code, 0, loaded.err);
+  assert.equal((await succeeds('scan', `${url}/p`, '--keys')).out, 'a\n');
   const file = join(temporaryDirectory(scope), 'records.jsonl');
   writeFileSync(file, '{"key":"b","value":"2"}\n{"key":"c","value":"3"}\n');
   await succeeds('load', url, file, '--value', 'value', ...store);

@@ -14,7 +14,7 @@ import { inSection } from '../attachment.ts';
 import { shownParameters } from '../index-choice.ts';
 import { namesOf } from '../places/pool-files.ts';
 import type { CheckOptions, CheckReport, DropReport, PoolReport } from '../reports.ts';
-import { makeStore } from '../store-in-pool.ts';
+import { makeStore, optionsOfStore } from '../store-in-pool.ts';
 import { checkStores } from './check.ts';
 import { lookAtIndex, lookAtPool } from './look.ts';
 import {
@@ -49,6 +49,8 @@ const TASKS = {
     inSection(client, () => checkPool(client, options)),
   drop: dropStore,
   make: ({ pool }: PoolClient, options: OpenOptions) => makeStore(pool, options),
+  options: (client: PoolClient, store: string) =>
+    inSection(client, () => optionsOfStore(client.pool, store)),
   look: (client: PoolClient) => inSection(client, () => lookAtPool(client.pool)),
   picture: (client: PoolClient, store: string, partsMax: number) =>
     inSection(client, () => lookAtIndex(client.pool, store, partsMax)),

@@ -1,8 +1,8 @@
 import { closeSync, fsyncSync, linkSync, lstatSync, openSync, rmSync, utimesSync } from 'node:fs';
 import { StepwellError } from '../../errors.ts';
-import { kindNamed, kindOf } from '../../indexes/kinds.ts';
+import { kindOf } from '../../indexes/kinds.ts';
 import { checkSignal, refuseAborted } from '../abortable.ts';
-import type { AsyncStore, IndexChoice, OpenOptions } from '../api.ts';
+import type { AsyncStore, OpenOptions } from '../api.ts';
 import {
   checkFlag,
   checkFunction,
@@ -11,14 +11,13 @@ import {
   shown,
   unsupported,
 } from '../arguments.ts';
-import { boundSettings } from '../eviction/bound-settings.ts';
 import { asStepwellError, guardIo } from '../io-errors.ts';
-import { createSync, inspect, open } from '../open.ts';
+import { createSync, inspect, open, storeOptions } from '../open.ts';
 import { draftOf, linkTarget, removeAbandoned } from '../places/pool-files.ts';
 import { type FileLocation, parseUrl } from '../places/pool-place.ts';
-import { isRemote, parseRemote } from '../remote/address.ts';
+import { isRemote } from '../remote/address.ts';
 import type { CopyReport, PoolReport } from '../reports.ts';
-import { bytesFor, checkStoreName } from '../store-in-pool.ts';
+import { checkStoreName } from '../store-in-pool.ts';
 
 /** Records that are read, and then written, together. */
 const PAGE = 256;
@@ -82,12 +81,12 @@ export async function copyPool(
   const size = options.size ?? 2 * old.sizeMax;
   const maxClients = options.maxClients ?? old.maxClients;
   const draft = draftOf(target.path);
-  const source = { url: from, old, credentials };
+  const source = { url: from, credentials };
   try {
     createSync(`file:${draft}`, { size, regionSize: options.regionSize, maxClients });
     const stores: CopyReport['stores'] = [];
     for (const store of chosen) {
-      const records = await copyStore(source, store, draft, options);
+      const records = await copyStore(source, store.name, draft, options);
       stores.push({ name: store.name, index: store.index, records });
     }
     if (!live) refuseBusy(await inspect(from, credentials));
@@ -111,7 +110,6 @@ function checkOwnOptions({ live, onProgress, signal, stores }: CopyOptions): voi
 
 interface Source {
   url: string;
-  old: PoolReport;
   credentials: OpenOptions;
 }
 
@@ -165,21 +163,16 @@ function refuseBusy({ url, clients }: PoolReport): void {
 
 /** Copies a store; returns how many records it had. */
 async function copyStore(
-  { url, old, credentials }: Source,
-  { name, index, parameters }: StoreReport,
+  { url, credentials }: Source,
+  name: string,
   draft: string,
   { signal, onProgress }: CopyOptions,
 ): Promise<number> {
   const from = await open(url, { ...credentials, store: name, readOnly: true });
   try {
-    const { bound } = await from.stats();
-    const { maxRecords, maxBytes, eviction } = bound ?? {};
-    const bounds = { maxRecords, maxBytes, eviction };
-    const chosen = chosenParameters(index, parameters, old, url, bounds);
     const to = await open(`file:${draft}`, {
-      ...bounds,
+      ...(await storeOptions(url, name, credentials)),
       store: name,
-      index: { kind: index, ...chosen } as IndexChoice,
       client: 'stepwell copy',
     });
     try {
@@ -211,33 +204,6 @@ async function copyRecords(
     cursor = page.cursor;
     if (cursor === 0) return records;
   }
-}
-
-/** Parameters of an index that do not follow from the others and its pool's size. */
-function chosenParameters(
-  index: string,
-  parameters: StoreReport['parameters'],
-  old: PoolReport,
-  url: string,
-  bounds: Pick<OpenOptions, 'maxRecords' | 'maxBytes'>,
-): Record<string, number | boolean> {
-  const kind = kindNamed(index);
-  const nodes = isRemote(url) ? parseRemote(url).endpoints.length : 1;
-  const all = Object.entries(parameters);
-  let fewest = all;
-  // The pool may have grown before or after the store was made.
-  for (let size = old.sizeMax; size >= old.sizeAtFirst; size -= nodes * old.regionSize) {
-    const bytes = bytesFor(kind, size, boundSettings(bounds));
-    let chosen = all;
-    for (const one of all) {
-      const others = chosen.filter((other) => other !== one);
-      const wishes = Object.fromEntries(others.map(([name, value]) => [name, Number(value)]));
-      const made = kind.parameters(wishes, bytes, 0, nodes);
-      if (all.every(([name, value]) => made[name] === Number(value))) chosen = others;
-    }
-    if (chosen.length < fewest.length) fewest = chosen;
-  }
-  return Object.fromEntries(fewest);
 }
 
 /** The copy is complete: gives it its name. */

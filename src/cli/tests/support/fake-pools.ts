@@ -31,6 +31,7 @@ export class FakePools {
       create: async (url: string, options: OpenOptions = {}) => this.#create(url, options),
       destroy: async (url: string, { force = false } = {}) => this.#destroy(url, force),
       inspect: async (url: string) => this.#inspect(url),
+      storeOptions: async () => ({ index: 'race' }),
       check: async (
         url: string,
         { onProgress }: { onProgress?: (...at: number[]) => void } = {},
@@ -57,7 +58,7 @@ export class FakePools {
     if (pool.has(name))
       throw new StepwellError('SW_STORE_EXISTS', `store ${name} is there already`);
     this.pools.set(url, pool);
-    if (!alone) pool.set(name, new FakeStore(this, url));
+    if (!alone) pool.set(name, new FakeStore(this, url, name));
     return isNew;
   }
 
@@ -68,7 +69,7 @@ export class FakePools {
     const name = options.store ?? 'default';
     if (!pool.has(name)) {
       if (options.create === false) throw new StepwellError('SW_STORE_NOT_FOUND', `no ${name}`);
-      pool.set(name, new FakeStore(this, url));
+      pool.set(name, new FakeStore(this, url, name));
     }
     this.openStores++;
     return pool.get(name)!;
@@ -155,11 +156,13 @@ export class FakeStore {
   readonly #pools: FakePools;
   readonly #records = new Map<string, FakeRecord>();
   readonly handle: string;
+  readonly name: string;
   readonly batches: number[] = [];
   #version = 0;
 
-  constructor(pools: FakePools, url: string) {
+  constructor(pools: FakePools, url: string, name: string) {
     this.#pools = pools;
+    this.name = name;
     this.handle = url;
   }
 
