@@ -123,7 +123,7 @@ function runModel(scope: Scope, shape: Shape, list: readonly Call[]): void {
 
 /**
  * Keys 6, 7 and 12 have long separators. Key 6 has the home of key 7, and key 12 the entry behind
- * their neighbourhood, where key 2 was first. So key 7 fits after key 12 has moved back to its home.
+ * their neighbourhood, where key 2 was first. So key 7 fits once key 12 has moved back home.
  */
 const MOVES_BACK: [Shape, Call[]] = [
   { span: 3, neighbourhood: 2, fanout: 2 },
