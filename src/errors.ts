@@ -13,7 +13,7 @@ export type ErrorCode =
   // Remedy: for values of any type open the store with values: 'json' or another format
   | 'SW_UNDECODABLE' // a value is not in the format that the store was opened with
   // Remedy: open the store with the values option of the client that wrote the value, or set
-  // it anew
+  // it again
   | 'SW_UNSUPPORTED' // this platform, index or fabric cannot do what was asked
   // Remedy: the message says what can, such as another index
   | 'SW_POOL_NOT_FOUND' // no pool at this URL
@@ -74,7 +74,7 @@ export type ErrorCode =
   | 'SW_COORDINATION' // the coordination service cannot be reached, or refuses
   // Remedy: check that etcd runs, and the address and credentials given
   | 'SW_RECORD_CORRUPT' // a record does not match its checksum
-  // Remedy: run stepwell check; write the record anew
+  // Remedy: run stepwell check; write the record again
   | 'SW_ADDRESS_IN_USE' // another server already listens on this host and port
   // Remedy: choose another port, or stop the other server
   | 'SW_NODE_UNREACHABLE' // a memory node cannot be reached, or went away; outcomes are unknown

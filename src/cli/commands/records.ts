@@ -191,7 +191,7 @@ export const keys = defineCommand({
   arguments: '<url>',
   summary: 'Write the keys of a store, one on each line',
   details:
-    '  Of any index: in byte order if the index has one, else in no particular order. A line\n' +
+    '  Works with every index: in byte order if it has one, else in no particular order. A line\n' +
     '  break in a key looks like the end of it: use --hex or --base64 for such keys.',
   options: {
     prefix: { value: 'KEY', about: 'Only keys with this prefix' },

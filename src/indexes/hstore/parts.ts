@@ -111,7 +111,7 @@ export class HStoreClearing implements Clearing {
   readonly #parts: HStoreParts;
   readonly #request: HStoreRequest;
   readonly #keptCodec: number;
-  /** Of a pair's table of this generation: buckets with records. */
+  /** Buckets with records that are still to be cleared, in the pair's table of `#generation`. */
   #buckets: Address[] = [];
   #pair: Pair;
   #generation = 0;

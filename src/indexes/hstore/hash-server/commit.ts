@@ -395,8 +395,8 @@ export class Commit {
     for (let i = 0; i < this.#changes.length; i++) {
       const change = this.#changes.at(i);
       const at = this.#slotAt(change);
-      if (!isWordIn(this.#seen, at, change))
-        this.#postSwap(change.slot, wordIn(this.#seen, at), change);
+      if (isWordIn(this.#seen, at, change)) continue;
+      this.#postSwap(change.slot, wordIn(this.#seen, at), change);
     }
     for (let i = 0; i < decisions.length; i++) {
       const { row } = decisions[i];

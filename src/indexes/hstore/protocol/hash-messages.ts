@@ -28,6 +28,11 @@ export const OP_REMOVE_FOUND = 3;
  */
 export const OP_CLEAR = 4;
 
+/** Whether the request's block is not its own: it is a record or a bucket of the table. */
+export function borrowsBlock(operation: number): boolean {
+  return operation === OP_REMOVE_FOUND || operation === OP_CLEAR;
+}
+
 export function isRemoval(operation: number): boolean {
   return operation === OP_REMOVE || operation === OP_REMOVE_FOUND;
 }
@@ -88,7 +93,7 @@ export function encodeRequest(
   const { i32 } = words;
   const word = at >> 2;
   const units = Math.min(request.record.headUnits, SLOT_UNITS_MAX);
-  const isNamed = operation === OP_REMOVE_FOUND || operation === OP_CLEAR;
+  const isNamed = borrowsBlock(operation);
   const block = isNamed ? recordOf({ low: slotLow, high: slotHigh }) : request.record.block;
   i32[word] = operation | (condition << 8) | (units << 16);
   i32[word + 1] = request.keyBytes;

@@ -3,12 +3,7 @@ import { type Address, Batch, type Operation, Scratch } from '../../../verbs/ind
 import { hasTable } from '../hash-server/turn-worker.ts';
 import type { Pair } from '../pair.ts';
 import { BODY_BYTES, type MailboxGeometry } from '../protocol/geometry.ts';
-import {
-  decodeRequest,
-  type HashRequest,
-  OP_CLEAR,
-  OP_REMOVE_FOUND,
-} from '../protocol/hash-messages.ts';
+import { borrowsBlock, decodeRequest, type HashRequest } from '../protocol/hash-messages.ts';
 import { postBodies, readBodies, readUnanswered, type Unanswered } from '../protocol/mailbox.ts';
 import { decodeScan } from '../protocol/scan-messages.ts';
 import { servingTurns } from './serve-turns.ts';
@@ -49,10 +44,9 @@ export function* waitingScans(pair: Pair): Operation<Address[]> {
   return scans.map(({ block }) => block);
 }
 
-/** Leaves out removals that name the key's own record or a bucket, which they do not own. */
+/** Leaves out requests that name a block of the table, which they do not own. */
 function owning(requests: readonly HashRequest[]): HashRequest[] {
-  const borrows = (operation: number) => operation === OP_REMOVE_FOUND || operation === OP_CLEAR;
-  return requests.filter(({ operation }) => !borrows(operation));
+  return requests.filter(({ operation }) => !borrowsBlock(operation));
 }
 
 /** Requests unanswered before and after their bodies were read: so no body is a later one's. */
