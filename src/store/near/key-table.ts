@@ -34,11 +34,15 @@ export class KeyTable {
     return this.#size;
   }
 
-  find(key: string): number {
+  /** The string's hash, which callers that go on with the string need not compute again. */
+  hashOf(key: string): number {
+    return hashOf(key, this.#seed);
+  }
+
+  find(key: string, hash = this.hashOf(key)): number {
     const { held } = this;
     const slots = this.#slots;
     const mask = this.#mask;
-    const hash = hashOf(key, this.#seed);
     for (let probe = 0; probe < PROBES_MAX; probe++) {
       const slot = (hash + probe) & mask;
       const number = slots[2 * slot + 1] - 1;
@@ -49,10 +53,10 @@ export class KeyTable {
   }
 
   /** The string is not there yet, and the number is not in use. */
-  add(key: string, number: number): void {
+  add(key: string, number: number, hash = this.hashOf(key)): void {
     if (2 * ++this.#size > this.#mask) this.#grow();
     this.held[2 * number] = key;
-    this.#place(hashOf(key, this.#seed), number);
+    this.#place(hash, number);
   }
 
   #place(hash: number, number: number): void {

@@ -155,6 +155,17 @@ test('keys that are read in turn are kept at their second read', (t) => {
   assert.ok(entries > 850 && entries <= 900, `${entries} entries`);
 });
 
+test('keys that are read together are kept, too', (t) => {
+  const { near, other } = pair(t);
+  const keys = numbered('key ', 20);
+  for (const key of keys) other.set(key, { id: 1 });
+  near.getMany(keys);
+  const kept = near.getMany(keys);
+  keys.forEach((key, i) => {
+    assert.equal(near.get(key), kept[i]);
+  });
+});
+
 test('a key has one object as long as its record stays, also when a search reads it', (t) => {
   const { near, other } = pair(t, { nearCache: 100, maxRecords: 1000, eviction: 'lru' });
   for (const key of numbered('cold ', 500)) other.set(key, { id: 2 });
