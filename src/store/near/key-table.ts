@@ -34,15 +34,11 @@ export class KeyTable {
     return this.#size;
   }
 
-  /** The string's hash, which callers that go on with the string need not compute again. */
-  hashOf(key: string): number {
-    return hashOf(key, this.#seed);
-  }
-
-  find(key: string, hash = this.hashOf(key)): number {
+  find(key: string): number {
     const { held } = this;
     const slots = this.#slots;
     const mask = this.#mask;
+    const hash = hashOf(key, this.#seed);
     for (let probe = 0; probe < PROBES_MAX; probe++) {
       const slot = (hash + probe) & mask;
       const number = slots[2 * slot + 1] - 1;
@@ -53,10 +49,10 @@ export class KeyTable {
   }
 
   /** The string is not there yet, and the number is not in use. */
-  add(key: string, number: number, hash = this.hashOf(key)): void {
+  add(key: string, number: number): void {
     if (2 * ++this.#size > this.#mask) this.#grow();
     this.held[2 * number] = key;
-    this.#place(hash, number);
+    this.#place(hashOf(key, this.#seed), number);
   }
 
   #place(hash: number, number: number): void {

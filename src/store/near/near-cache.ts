@@ -116,14 +116,9 @@ export class NearCache {
     return this.#bytes;
   }
 
-  /** What `find` and `keep` compute of a key, for callers that need both. */
-  hashOf(key: string): number {
-    return this.#table.hashOf(key);
-  }
-
   /** The key's entry, or NONE. */
-  find(key: string, hash = this.hashOf(key)): number {
-    return this.#table.find(key, hash);
+  find(key: string): number {
+    return this.#table.find(key);
   }
 
   valueOf(entry: number): unknown {
@@ -164,17 +159,16 @@ export class NearCache {
     proof: Proof,
     epoch: number,
     until: number,
-    hash = this.hashOf(key),
   ): number {
     const { maxBytes, maxEntries } = this.settings;
     if (bytes > maxBytes || maxEntries === 0) {
       this.forget(key);
       return NONE;
     }
-    let entry = this.find(key, hash);
+    let entry = this.find(key);
     if (entry === NONE) {
       while (this.size >= maxEntries) this.#evict();
-      entry = this.#add(key, hash);
+      entry = this.#add(key);
     }
     this.#held[2 * entry + 1] = value;
     this.versions[entry] = version;
@@ -206,10 +200,10 @@ export class NearCache {
     this.until[entry] = until;
   }
 
-  #add(key: string, hash: number): number {
+  #add(key: string): number {
     const entry = this.#free.pop() ?? this.#used++;
     if (entry >= this.#newer.length) this.#grow();
-    this.#table.add(key, entry, hash);
+    this.#table.add(key, entry);
     this.words[ENTRY_WORDS * entry + STATE] = 0;
     this.#sizes[entry] = 0;
     this.#older[entry] = this.#newest;

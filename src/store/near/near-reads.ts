@@ -98,9 +98,6 @@ export class NearReads {
   /** The entry from which `read` last answered on shared memory; its version over a network. */
   #last = NONE;
   #version = 0;
-  /** The key that `read` last failed to find, and its hash: a search of it follows. */
-  #missed: Key | undefined;
-  #missedHash = 0;
 
   constructor(
     attachment: NearSection,
@@ -124,14 +121,8 @@ export class NearReads {
   /** The value of the key, proven current in this call, or UNPROVEN. */
   *read(key: Key): Operation<unknown> {
     this.reads++;
-    if (typeof key !== 'string') return UNPROVEN;
-    const hash = this.cache.hashOf(key);
-    const entry = this.cache.find(key, hash);
-    if (entry === NONE) {
-      this.#missed = key;
-      this.#missedHash = hash;
-      return UNPROVEN;
-    }
+    const entry = typeof key === 'string' ? this.cache.find(key) : NONE;
+    if (entry === NONE) return UNPROVEN;
     const attachment = this.#attachment;
     yield* attachment.enter();
     try {
@@ -286,9 +277,7 @@ export class NearReads {
     const isSeen = cache.seen.hasOrAdd(h1, h2);
     if (typeof key !== 'string' || (isObject && !this.#keepsObjects)) return value;
     // A search that notes uses finds a kept key even if the cache forgot having seen it.
-    if (!isSeen && !this.#notesUses) return value;
-    const hash = key === this.#missed ? this.#missedHash : cache.hashOf(key);
-    const before = cache.find(key, hash);
+    const before = isSeen || this.#notesUses ? cache.find(key) : NONE;
     if (!isSeen && before === NONE) return value;
     const index = this.#index;
     const proof = this.#proof;
@@ -301,8 +290,7 @@ export class NearReads {
     const bytes = ENTRY_BYTES + request.keyBytes + factor * request.found.contentBytes;
     const until = index.records.unchangedUntil(request, this.#slides);
     const { version } = request.found;
-    const epoch = epochOf(this.#attachment);
-    const entry = cache.keep(key, kept, version, bytes, proof, epoch, until, hash);
+    const entry = cache.keep(key, kept, version, bytes, proof, epochOf(this.#attachment), until);
     if (entry !== NONE && this.#ledger !== undefined) {
       cache.record[ENTRY_WORDS * entry + NOTED] = this.#ledger.added;
     }
