@@ -21,7 +21,8 @@ export interface SessionStoreOptions {
   values?: AdapterValues<SessionData>;
 }
 
-type Done<T = void> = (error: unknown, result?: T) => void;
+// biome-ignore lint/suspicious/noExplicitAny: applications add what they like to its session type
+type Done<T = any> = (error: unknown, result?: T) => void;
 
 /**
  * A session store of @fastify/session, which all workers, processes and machines share:
@@ -39,15 +40,15 @@ export class StepwellSessionStore {
     this.#sessions = sessionsOf<SessionData>(store, options);
   }
 
-  get(sid: string, done: Done<SessionData | null>): void {
+  get(sid: string, done: Done): void {
     answer(async () => (await this.#sessions.get(sid)) ?? null, done);
   }
 
-  set(sid: string, data: SessionData, done?: Done): void {
+  set(sid: string, data: SessionData, done?: Done<void>): void {
     answer(() => this.#sessions.set(sid, storedSession(data), lifetimeOf(data)), done);
   }
 
-  destroy(sid: string, done?: Done): void {
+  destroy(sid: string, done?: Done<void>): void {
     answer(async () => {
       await this.#sessions.delete(sid);
     }, done);

@@ -214,8 +214,8 @@ test('objects may stay open to changes, and adapters of other libraries get thei
 test('namespaces do not share kept values, and neither does a handle for reading', async (t) => {
   const { near, other } = pair(t);
   for (const key of ['k', 'a:k']) other.set(key, { id: key.length });
-  const space = near.namespace<Json>('a:');
-  const none = near.namespace<Json>('', { nearCache: 0 });
+  const space = near.namespace<Json>('a:', { values: 'json' });
+  const none = near.namespace<Json>('', { values: 'json', nearCache: 0 });
   const reader = openSync<Json>(near.handle, { values: 'json', nearCache: 10, readOnly: true });
   t.after(() => reader.close());
   const read = () => [near.get('k'), space.get('k'), reader.get('k'), none.get('k')];
