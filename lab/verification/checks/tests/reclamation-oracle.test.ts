@@ -31,6 +31,7 @@ function afterFree(
     const allocator = {
       free: (address: number) => cache.push(address),
       classes: () => [{ cache }],
+      // biome-ignore lint/correctness/useYield: this client holds the block already
       *allocate() {
         return BLOCK;
       },
@@ -41,7 +42,7 @@ function afterFree(
     return { allocator, reclamation: { retire() {} } } as unknown as LocalPool;
   };
   const pools = [newPool(), newPool()];
-  pools.forEach((pool, client) => oracle.watch(client, pool));
+  for (const [client, pool] of pools.entries()) oracle.watch(client, pool);
   pools[0].allocator.free(BLOCK, UNITS, 1);
   if (allocatedBy !== undefined) pools[allocatedBy].allocator.allocate(1, UNITS).next();
   const words = new Scratch(128);
