@@ -47,10 +47,8 @@ export const CHIME_SUBJECT: Subject = {
   locksAhead: (units) => unitsBeside(units) === units,
   // Clients of one tree need not agree.
   vary(index, prng) {
-    const { tree } = index as ChimeIndex;
-    everyOtherMeetsMisses(tree);
-    tree.linksLater = tree.pool.membership.id % 2 === 0;
-    const { cache } = tree;
+    everyOtherMeetsMisses((index as ChimeIndex).tree);
+    const { cache } = (index as ChimeIndex).tree;
     // The trees are too small for an arena that is copied now and then.
     if (prng.below(2) === 0) cache.arenaWordsMin = 0;
   },

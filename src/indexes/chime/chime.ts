@@ -4,7 +4,6 @@ import type { Bytes } from '../../records/codec.ts';
 import { type Address, Batch, type Operation, Scratch, setWord } from '../../verbs/index.ts';
 import type {
   CheckSink,
-  ClientSettings,
   Condition,
   Counters,
   IndexKind,
@@ -60,12 +59,6 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
     return this.client;
   }
 
-  override configure(settings: ClientSettings): void {
-    super.configure(settings);
-    // Over a network, writes in flight would meet the unlinked leaf and take more round trips.
-    this.tree.linksLater = settings.readsAtOnce ?? this.tree.linksLater;
-  }
-
   override newRequest(): ChimeRequest {
     return this.tree.newRequest();
   }
@@ -110,15 +103,12 @@ export class ChimeIndex extends LeafIndex<ChimeTree> implements OrderedIndex {
 
   /** Asked by each write, which makes no generator while nothing is left. */
   get #isBehind(): boolean {
-    const { unlinked, outdated, cuts, lacksBlocks } = this.tree;
-    return unlinked !== undefined || outdated !== undefined || cuts.length > 0 || lacksBlocks;
+    return this.tree.outdated !== undefined || this.tree.cuts.length > 0;
   }
 
   /** One step of what earlier calls of this client have left to do. */
   *#catchUp(request: LeafRequest): Operation<void> {
-    if (this.tree.unlinked !== undefined) yield* this.tree.linkLeft(request);
-    else if (this.tree.outdated !== undefined) yield* relearnOutdated(this.tree);
-    else if (this.tree.lacksBlocks) yield* this.tree.claimAhead();
+    if (this.tree.outdated !== undefined) yield* relearnOutdated(this.tree);
     else yield* absorbCut(this.tree, request);
   }
 

@@ -27,11 +27,11 @@ import {
   type Ownership,
   UNKNOWN,
 } from '../substrates/leaf/leaf-client.ts';
-import { IMAGE_AT, type LeafRequest } from '../substrates/leaf/leaf-request.ts';
+import { IMAGE_AT } from '../substrates/leaf/leaf-request.ts';
 import { outwait, unlock } from '../substrates/leaf/lock-leaf.ts';
 import { countItems } from '../substrates/leaf/picture.ts';
 import { isLeafStill, isStill, postHeader } from '../substrates/leaf/read-leaf.ts';
-import { blocksToSplit, splitLeaf } from '../substrates/leaf/split-leaf.ts';
+import { splitLeaf } from '../substrates/leaf/split-leaf.ts';
 import { partOf } from '../traversal/sample.ts';
 import {
   copyPivot,
@@ -77,7 +77,7 @@ import { ChimeRequest } from './request.ts';
 import { Cursors } from './scan/cursor-keys.ts';
 import { ItemBlock } from './scan/key-order.ts';
 import { LeafOrders } from './scan/leaf-orders.ts';
-import { divideByMedian, isHarmless, linkSplit, ownKey, postNodeAbove } from './split.ts';
+import { divideByMedian, isHarmless, linkSplit, postNodeAbove } from './split.ts';
 
 /** Most rounds of a split, merge or rebuild. Each round leaves fewer steps to do. */
 const ROUNDS_MAX = 10_000;
@@ -102,12 +102,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   readonly appended: Link[] = [];
   readonly idleRequests = new FreeList(() => this.newRequest());
   readonly cuts = new PendingCuts();
-  /** Whether a split in a full pool leaves its link to the next write: see `linkLeft`. */
-  linksLater = false;
-  /** The sibling that such a split has created, and the key for which. */
-  unlinked: { key: Uint8Array; sibling: Address } | undefined;
-  /** Whether the next write claims the blocks of the next split: see `claimAhead`. */
-  lacksBlocks = false;
   /** A key on whose path this client has replaced nodes: see `relearnOutdated`. */
   outdated: Uint8Array | undefined;
   /** Internal nodes that this client has rebuilt, and leaves that it has merged. */
@@ -310,12 +304,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
       if (request.pivotUnits > 0) yield* unlock(request);
       const split = yield* splitLeaf(this, request);
       if (split === undefined) return false;
-      this.lacksBlocks = this.linksLater && this.allocator.isUsedUp;
       if (split.sibling === NULL_ADDRESS) return true;
-      if (split.hasItem && this.#leavesLink) {
-        this.unlinked = { key: ownKey(request), sibling: split.sibling };
-        return true;
-      }
       try {
         yield* this.#linkSibling(request, split.sibling);
       } catch (error) {
@@ -326,50 +315,6 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
     } finally {
       if (request.pathRead !== undefined) this.stepMemories.give(request.pathRead.memory);
       request.pathRead = undefined;
-    }
-  }
-
-  /** One split at a time, so that no chain of leaves can form. */
-  get #leavesLink(): boolean {
-    return this.linksLater && this.unlinked === undefined && this.allocator.isUsedUp;
-  }
-
-  /**
-   * Links the sibling that this client's last split has left. Splitting and linking in one write
-   * would make it one of the slowest. Until then, and if this client dies, the leaf leads to its
-   * sibling, and a client that comes by that way links it. If this fails, the write goes on.
-   */
-  *linkLeft(write: LeafRequest): Operation<void> {
-    if (this.unlinked === undefined) return;
-    const { key, sibling } = this.unlinked;
-    this.unlinked = undefined;
-    write.hasMerged = true;
-    const request = this.idleRequests.take();
-    try {
-      request.setKey(key, this.geometry.shape.seed);
-      request.side = AT_KEY;
-      yield* this.begin(request);
-      const { leaf, nextLow, nextHigh } = request;
-      const isLinked = leaf === sibling || addressOfLink(nextLow, nextHigh) === sibling;
-      if (!isLinked) yield* this.#linkSibling(request, sibling);
-    } catch (error) {
-      if (!isHarmless(error)) throw error;
-    } finally {
-      this.idleRequests.give(request);
-    }
-  }
-
-  /**
-   * Claims blocks for the next split. A split without blocks of its own releases the leaf to claim
-   * them, and locks it again. In a full pool, clients claim hardly any leaves ahead.
-   */
-  *claimAhead(): Operation<void> {
-    this.lacksBlocks = false;
-    const { allocator, catalog, geometry } = this;
-    const sizeClass = allocator.sizeClass(catalog, geometry.leafUnits);
-    const count = blocksToSplit(geometry);
-    for (let i = 0; i < count && sizeClass.cache.length < count; i++) {
-      yield* allocator.refillQuietly(sizeClass);
     }
   }
 
@@ -395,7 +340,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   }
 
   postAhead(request: ChimeRequest, batch: Batch): void {
-    if (!this.#leavesLink) postNodeAbove(this, request, batch);
+    postNodeAbove(this, request, batch);
   }
 
   isUpper({ outgoing, keyBytes, newPivot }: ChimeRequest): boolean {

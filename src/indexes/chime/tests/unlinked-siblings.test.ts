@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StepwellError } from '../../../errors.ts';
-import type { Scope } from '../../../store/tests/support/pools.ts';
 import { ALWAYS } from '../../contract.ts';
 import { unitsBeside } from '../geometry.ts';
 import {
@@ -54,48 +53,4 @@ test('leaves that no parent leads to are reached one from the other, in a full p
     assert.ok(other.pool.run(other.index.remove(requestFor(other, key))), key);
   }
   assert.deepEqual(checked(writer), { problems: [], records: 5 });
-});
-
-/** Writes keys as in a full pool, until a split has left its link to the next write. */
-function leaveLink(t: Scope): { writer: Client; keys: string[] } {
-  const writer = clientOf(t, { span: 16, neighbourhood: 8, fanout: 8 });
-  const { tree } = writer.index;
-  tree.linksLater = true;
-  for (const [i, key] of KEYS.entries()) {
-    tree.allocator.isTight = true;
-    writer.pool.run(writer.index.write(requestFor(writer, key, key), ALWAYS));
-    if (tree.unlinked !== undefined) return { writer, keys: KEYS.slice(0, i + 1) };
-  }
-  throw new Error('no split has left its link');
-}
-
-function assertHas(client: Client, keys: readonly string[]): void {
-  for (const key of keys) {
-    assert.ok(client.pool.run(client.index.search(requestFor(client, key))), key);
-  }
-}
-
-test('a split in a full pool leaves its link to the next write', (t) => {
-  const { writer, keys } = leaveLink(t);
-  const { tree } = writer.index;
-  const { rebuilds } = tree;
-  writer.pool.run(writer.index.write(requestFor(writer, keys[0], 'new'), ALWAYS));
-  assert.deepEqual([tree.unlinked, tree.rebuilds], [undefined, rebuilds + 1]);
-  const { otherLeaf } = tree.retries;
-  assertHas(writer, keys);
-  assert.equal(tree.retries.otherLeaf, otherLeaf);
-  assert.deepEqual(checked(writer), { problems: [], records: keys.length });
-});
-
-test('a client that comes by an unlinked leaf links it, and its splitter need not', (t) => {
-  const { writer, keys } = leaveLink(t);
-  const { tree } = writer.index;
-  const other = clientOf(t, {}, writer.handle);
-  assertHas(other, keys);
-  assert.equal(other.index.tree.rebuilds, 1);
-  const { rebuilds } = tree;
-  writer.pool.run(writer.index.write(requestFor(writer, keys[0], 'new'), ALWAYS));
-  assert.deepEqual([tree.unlinked, tree.rebuilds], [undefined, rebuilds]);
-  assertHas(writer, keys);
-  assert.deepEqual(checked(other), { problems: [], records: keys.length });
 });

@@ -68,7 +68,7 @@ export function* splitLeaf(client: LeafClient, request: LeafRequest): Operation<
   const { allocator, catalog, geometry } = client;
   const { leafUnits } = geometry;
   const bytes = intentBytes(geometry);
-  const count = blocksToSplit(geometry);
+  const count = bytes > INTENT_BYTES ? 2 : 1;
   let blocks = request.locked ? allocator.takeTogether(catalog, leafUnits, count) : [];
   const keepsLock = blocks.length > 0;
   try {
@@ -128,11 +128,6 @@ function refuseDamaged(
       continue;
     invariant(false, `entry ${entry} of the full leaf at ${leaf} does not match its checksum`);
   }
-}
-
-/** Blocks of a leaf's size that a split takes. */
-export function blocksToSplit(geometry: LeafGeometry): number {
-  return intentBytes(geometry) > INTENT_BYTES ? 2 : 1;
 }
 
 /** Bytes of the longest intent of a split. It fits a slot or, if not, a block of a leaf's size. */
