@@ -258,7 +258,7 @@ export class FullPool {
     let evicted = 0;
     for (let tries = 0; evicted < EVICTIONS_MAX && tries < EVICTIONS_MAX + VAIN_MAX; tries++) {
       if (reclamation.waitingOf(catalog, units) >= enough) break;
-      evicted += yield* evictor.evictUpTo(EVICTIONS_MAX - evicted);
+      if (yield* evictor.evictOne()) evicted++;
     }
     // Victims are old, and may all be in the chunk that is being drained, whose records are of one
     // age. Without their blocks the write would have to wait until the whole chunk is empty.

@@ -281,11 +281,6 @@ export class Evictor {
     return recordsOver < Math.min(this.#together, most);
   }
 
-  /** Evicts a record, over a network up to `most` of them together; returns how many. */
-  evictUpTo(most: number): Operation<number> {
-    return this.#evictSome(Math.min(most, this.#together), undefined);
-  }
-
   /** Evicts one record, not that of `spared`; false when it found none, or could not. */
   evictOne(spared?: Request): Operation<boolean> {
     return this.#tryToEvict('anywhere', spared);
