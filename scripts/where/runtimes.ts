@@ -206,9 +206,9 @@ const MUSL: Place = {
     folder.run('gcc', '-shared', '-fPIC', '-nostdlib', '-w', '-o', helped, 'missing.c');
     const started = [LOADER, '--library-path', tools, '--preload', helped];
     const bun = [...started, join(tools, name, 'bin/bun')];
+    runs(folder, bun);
     const loaded = folder.run(bun[0], ...bun.slice(1), '-e', LOADED);
     if (!loaded.includes('/musl_x64/koffi.node')) throw new Error(`it loaded ${loaded}`);
-    runs(folder, bun);
     return folder.version(name, tools);
   },
 };
