@@ -114,7 +114,8 @@ console.log(require('node:fs').readFileSync('/proc/self/maps', 'utf8'));
 const ASSERTIONS_MIN = 4500;
 
 const SHOWS =
-  '`import` and `require`; beside Node, 200,000 concurrent increments from threads of both, and a lease each that is taken over from a process killed while it writes; `abstract-level`’s own test suite';
+  '`import`, `require`, and beside Node: threads that count at the same time, and leases of ' +
+  'processes killed while they write; `abstract-level`’s suite';
 
 /** `words`: how the runtime starts a program. */
 function runs(folder: Folder, words: readonly string[]): void {
