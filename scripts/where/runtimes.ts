@@ -25,7 +25,10 @@ const parts = {
   async hold() {
     await lease(store, 'job', { ttlMs: 3_600_000 });
     console.log('held');
-    for (let i = 0; ; i++) store.set('key ' + (i % 1000), 'x'.repeat(i % 100));
+    // It is killed long before, unless what started it has failed.
+    const end = Date.now() + 60_000;
+    for (let i = 0; Date.now() < end; i++) store.set('key ' + (i % 1000), 'x'.repeat(i % 100));
+    process.exit(1);
   },
   async take() {
     const held = await lease(store, 'job', { ttlMs: 3_600_000, waitMs: 60_000 });
@@ -89,7 +92,10 @@ store.close();
 
 for (const [holder, next] of [[OTHER, NODE], [NODE, OTHER]]) {
   const child = start(holder, 'hold');
-  while (!child.printed.includes('held')) await once(child.stdout, 'data');
+  while (!child.printed.includes('held')) {
+    if (child.exitCode !== null) throw new Error('the holder ended with ' + child.exitCode);
+    await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
+  }
   // In the middle of its writes.
   await new Promise((resolve) => setTimeout(resolve, 50));
   child.kill('SIGKILL');
