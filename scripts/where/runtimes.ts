@@ -14,7 +14,7 @@ const parts = {
   /** Two threads that count, once as many threads of all processes are ready. */
   async count(threads) {
     const ended = [0, 1].map(() => new Promise((resolve, reject) => {
-      const worker = new Worker(new URL(import.meta.url), { workerData: Number(threads) });
+      const worker = new Worker(process.argv[1], { workerData: Number(threads) });
       worker.on('error', reject);
       worker.on('message', resolve);
     }));
@@ -73,6 +73,7 @@ function start([program, ...words], ...part) {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   child.printed = '';
+  process.on('exit', () => child.kill('SIGKILL'));
   child.stdout.setEncoding('utf8').on('data', (text) => (child.printed += text));
   return child;
 }
@@ -112,7 +113,7 @@ import { createRequire } from 'node:module';
 import tape from 'tape';
 import { StepwellLevel } from 'stepwell/level';
 
-const suite = createRequire(import.meta.url)('abstract-level/test');
+const suite = createRequire(process.argv[1])('abstract-level/test');
 suite({ test: tape, factory: (options) => new StepwellLevel('memory:', options) });
 `;
 /** Prints which binary of koffi a process has mapped. */
