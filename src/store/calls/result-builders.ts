@@ -4,7 +4,7 @@ import { FreeList } from '../../indexes/substrates/free-list.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_ASCII, CODEC_BYTES } from '../../records/codec.ts';
 import { HEADER_BYTES, pad8 } from '../../records/layout.ts';
-import { Scratch } from '../../verbs/index.ts';
+import { Scratch, WordArray } from '../../verbs/index.ts';
 import type { Encoding, Entry, Key } from '../api.ts';
 import { decodeValue, decodeValueAt, type Format } from '../values.ts';
 import type { Namespace } from './namespace.ts';
@@ -141,7 +141,7 @@ const SHARED_BYTES = 8192;
  */
 class SharedBytes {
   #memory = new ArrayBuffer(0);
-  #words = new Float64Array(this.#memory);
+  #words = new WordArray(this.#memory);
   #end = 0;
 
   /** A copy of the bytes at `at`, a multiple of 8, in memory that is padded to 8 bytes. */
@@ -160,7 +160,7 @@ class SharedBytes {
   /** A value that is transferred to another thread would take the others along. */
   #renew(least: number): void {
     this.#memory = new ArrayBuffer(Math.max(SHARED_BYTES, least));
-    this.#words = new Float64Array(this.#memory);
+    this.#words = new WordArray(this.#memory);
     this.#end = 0;
     markAsUntransferable(this.#memory);
   }
