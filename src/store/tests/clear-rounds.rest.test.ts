@@ -53,8 +53,8 @@ for (const index of ['race', 'sephash', 'shard', 'hopscotch', 'hstore'] as Index
       sizes.push(subtables);
     }
     // Each round has other keys. A segment splits in the first round that puts too many into it,
-    // and its halves have room to spare, so the index at most doubles. If clear() gave nothing back,
-    // each round would add as much as the first.
+    // and its halves have room to spare, so the index at most doubles. If clear() gave nothing
+    // back, each round would add as much as the first.
     const [first] = sizes;
     assert.ok((sizes.at(-1) ?? 0) <= 2 * first, sizes.join(' '));
   });
