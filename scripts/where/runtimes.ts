@@ -32,7 +32,7 @@ const parts = {
   },
   async take() {
     const held = await lease(store, 'job', { ttlMs: 3_600_000, waitMs: 60_000 });
-    // Each word of these bytes is a NaN as a double, and an engine may replace NaNs by its own.
+    // As a double, each word of these bytes is a NaN, and an engine may change the bits of NaNs.
     const bytes = new Uint8Array(64).fill(255);
     for (let i = 0; i < 100; i++) {
       store.set('bytes', bytes);

@@ -8,7 +8,7 @@ function keepsNaNs(): boolean {
 
 /**
  * The view that copies words, one element at a time: it tears no word and keeps every bit. In V8,
- * Float64 elements do that. JavaScriptCore (Bun) replaces each NaN by its own, so its elements are
+ * Float64 elements do that. JavaScriptCore (Bun) changes the bits of NaNs, so its elements are
  * BigInts, which are slower. The declared type is V8's.
  */
 export const WordArray = keepsNaNs()

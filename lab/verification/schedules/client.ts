@@ -401,7 +401,7 @@ export class SimulatedClient {
     }
   }
 
-  /** Counts removals that are given up. A sweep of expired records goes on after one. */
+  /** Counts removals that this client gives up. A sweep of expired records goes on after one. */
   #noteGivenUp(index: Index): void {
     const remove = index.remove.bind(index);
     const giveUp = () => this.gaveUp++;
