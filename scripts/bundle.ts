@@ -68,11 +68,11 @@ const FIND_HERE =
   "typeof __filename === 'string' ? __filename : (process.argv[1] ?? process.cwd())).href;";
 
 /**
- * Fills in folders that may have koffi, by paths that tools which copy what a program needs can read:
- * beside this package, for @vercel/nft and Turbopack (which follows `join` alone), and in the folder
- * of the application, for webpack in Next.js (which traces its bundles, where nothing stands beside
- * the package; of these paths, its tracer follows only assignments). The function is in use
- * (fabrics/shared/libc.ts), so that no minifier drops it.
+ * Folders that may hold koffi, written so that tools that copy a program's files find them:
+ * - beside this package, for @vercel/nft and for Turbopack, which follows only `join`;
+ * - in the application's folder, for webpack in Next.js, which traces its bundles: nothing stands
+ *   beside the package there. Its tracer follows such a path only in an assignment.
+ * fabrics/shared/libc.ts calls the function, so no minifier drops it.
  */
 const KOFFI_FOLDERS = Object.keys(PACKAGE.optionalDependencies).flatMap((name, i) => [
   `beside[${i}] = join(__dirname, '../../${name}');`,

@@ -1,7 +1,7 @@
 /**
- * Runs test files in the order in which they are named: `node scripts/run-tests.mjs SETTINGS`, the
- * options of `run` in JSON. `node --test` sorts them, so that a long one may begin last, and runs
- * alone.
+ * Runs test files in the given order: `node scripts/run-tests.mjs SETTINGS`, where SETTINGS are the
+ * options of `run` in JSON. `node --test` sorts the files, so a long one may begin last and run
+ * alone at the end.
  */
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';

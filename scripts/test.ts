@@ -30,17 +30,18 @@ import { Wine } from './wine.ts';
  * that they start is one file with all its imports, which halves its start again. Modules that test
  * files share are in a few hundred chunks.
  *
- * `--node` runs them on each of these major versions of Node in turn, which npm brings, and
- * `--runtime bun,deno` in these, by their own runners. `--arm64` runs each file by itself in Debian's
- * qemu-aarch64, where Node's runner could start no process, and `--windows` in Debian's wine; `--only
- * PATTERN` then chooses tests by name. On Windows itself, `--windows` takes the Node that runs this.
+ * `--node 20,22` runs them on these major versions of Node in turn, and `--runtime bun,deno` in Bun
+ * and Deno, by their own test runners. npm installs all of these. `--arm64` runs each file by itself
+ * in Debian's qemu-aarch64, where Node's runner could start no process, and `--windows` in Debian's
+ * wine; `--only PATTERN` then chooses tests by name. On Windows itself, `--windows` takes the Node
+ * that runs this.
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
 /**
- * Test files that take longest, as the last lines of a run tell. They begin first: what begins last
- * runs alone in the end, and uses one processor.
+ * The test files that take longest, according to the last lines of a run. They begin first: a long
+ * file that began last would run alone at the end, on one processor.
  */
 const LONGEST = [
   'src/store/tests/conformance/conformance.tcp-nodes.rest',
@@ -176,7 +177,7 @@ function installed(copy: string, name: string, packages: readonly string[]): str
   return join(folder, 'node_modules');
 }
 
-/** Other runtimes of npm's, and how each runs test files of Node's. */
+/** Other runtimes that npm installs, and how each runs tests of `node:test`. */
 const RUNNERS: Readonly<Record<string, readonly string[]>> = {
   bun: ['test', `--timeout=${HANGING_MS}`],
   deno: ['test', '-A', '--no-check'],

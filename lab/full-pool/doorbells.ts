@@ -13,8 +13,8 @@ const SMALL_NODE_BYTES = 12 * 2 ** 20;
 const VALUE_BYTES = [32, 300];
 const RECORDS = 8192;
 /**
- * As many as a full pool has records. Fewer would count the writes while a chunk is drained, or
- * those that find its blocks free, and not both.
+ * About as many as a full pool has records. A shorter run may count only writes that empty a chunk,
+ * or only writes that find its blocks free.
  */
 const WRITES = 16_384;
 /** Writes in flight together. */

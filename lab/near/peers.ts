@@ -62,8 +62,8 @@ function stepwell(place: Place, nearCache = 0): Reader {
 }
 
 /**
- * lmdb's `cache: true` answers from this process alone. Only with `validated` does it look into the
- * database, as a near read does.
+ * lmdb's `cache: true` answers from this process alone. With `validated` it checks each value in
+ * the database, as a near read does.
  */
 function cacheOf(peer: PeerName): boolean | { validated: true } {
   return peer === 'lmdb validated' ? { validated: true } : peer === 'lmdb cache';

@@ -29,8 +29,9 @@ interface Target {
   set(key: string, value: string): Promise<unknown>;
   /** Adds a record that scans must find. */
   add(key: string, value: string): Promise<unknown>;
-  /** Records from this key on, and their keys alone. */
+  /** The first records from this key on. */
   scan(key: string): Promise<unknown>;
+  /** The same without their values. */
   scanKeys(key: string): Promise<unknown>;
   getMany(keys: string[]): Promise<unknown>;
 }
@@ -39,7 +40,7 @@ const task = JSON.parse(process.argv[2]) as ClientTask;
 const keys = new KeyGenerator();
 const values = new ValueGenerator();
 const prng = Prng.fromSeed(17 + task.place.client);
-// One for all rounds, so that each insertion is of a new record.
+// All rounds share it, so that each insertion is of a new record.
 const insertions = new Insertions(task.records, task.place);
 const textOf = (record: number, version = 0) =>
   values
@@ -60,7 +61,7 @@ async function connectTarget(): Promise<Target> {
       set: (key, value) => client.set(key, value),
       add: (key, value) =>
         Promise.all([client.set(key, value), client.zAdd(SORTED, { score: 0, value: key })]),
-      // As YCSB's own client of Redis, but with one call for all records instead of one for each.
+      // YCSB's client of Redis does the same, but with a call for each record.
       scan: async (key) => {
         const names = await scanKeys(key);
         return names.length === 0 ? [] : client.mGet(names);

@@ -130,7 +130,7 @@ async function mixes(settings: Settings, clients: number): Promise<void> {
     const what = `${clients} client${clients === 1 ? '' : 's'}, ${width} in flight each`;
     console.log(`\nYCSB, ${settings.records} records, ${what}; in brackets: beside Redis`);
     console.log(
-      'Scans are of 100 records; of Redis ZRANGEBYLEX … LIMIT 0 100, and but for "keys" an MGET.',
+      'A scan is of 100 records; in Redis ZRANGEBYLEX … LIMIT 0 100, then MGET except for "keys".',
     );
     for (const mix of Object.keys(MIXES) as MixName[]) {
       const able = rivals.filter(({ ordered }) => ordered || !isOfScans(mix));

@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 
 const INSTALL = ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline'];
 
-/** A place that hangs fails: the longest, a build of Next.js, takes a few minutes. */
+/** A place that hangs fails. The slowest, a build of Next.js, takes a few minutes. */
 const HANGING_MS = 10 * 60 * 1000;
 
 /** Packs the project, as npm would publish it, into a folder; returns the tarball. */
@@ -63,7 +63,7 @@ export class Folder {
         encoding: 'utf8',
         stdio: 'pipe',
         timeout: HANGING_MS,
-        // The longest prints a line for each of thousands of assertions.
+        // abstract-level's suite prints a line for each of thousands of assertions.
         maxBuffer: 2 ** 26,
       });
     } catch (error) {

@@ -2,7 +2,7 @@ import { cpSync, existsSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { APP, COMMON_APP, type Folder, type Place } from './folder.ts';
 
-/** One part of what `TOGETHER` starts; it runs in every runtime. */
+/** The parts that `TOGETHER` starts, in either runtime. */
 const PART = `
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { openSync } from 'stepwell';
@@ -11,7 +11,7 @@ import { lease } from 'stepwell/helpers';
 const COUNTS = 50_000;
 const store = openSync(process.env.POOL);
 const parts = {
-  /** Two threads that count, once as many threads of all processes are ready. */
+  /** Two threads that count, once this many threads of all processes are ready. */
   async count(threads) {
     const ended = [0, 1].map(() => new Promise((resolve, reject) => {
       const worker = new Worker(process.argv[1], { workerData: Number(threads) });
@@ -25,14 +25,14 @@ const parts = {
   async hold() {
     await lease(store, 'job', { ttlMs: 3_600_000 });
     console.log('held');
-    // It is killed long before, unless what started it has failed.
+    // It is killed long before that, unless the program that started it has failed.
     const end = Date.now() + 60_000;
     for (let i = 0; Date.now() < end; i++) store.set('key ' + (i % 1000), 'x'.repeat(i % 100));
     process.exit(1);
   },
   async take() {
     const held = await lease(store, 'job', { ttlMs: 3_600_000, waitMs: 60_000 });
-    // To a double, each word of these bytes is a NaN, of which an interpreter may know only one.
+    // As a double, each word of these bytes is a NaN, and an engine may change the bits of NaNs.
     const bytes = new Uint8Array(64).fill(255);
     for (let i = 0; i < 100; i++) {
       store.set('bytes', bytes);
@@ -123,7 +123,7 @@ openSync(process.env.POOL, { size: 2 ** 22 }).close();
 destroySync(process.env.POOL);
 console.log(require('node:fs').readFileSync('/proc/self/maps', 'utf8'));
 `;
-/** As many as pass on Node, roughly: a suite that ends early passes as well. */
+/** Roughly as many as pass on Node. Without it, a suite that ends early would pass. */
 const ASSERTIONS_MIN = 4500;
 
 const SHOWS =
@@ -170,7 +170,7 @@ export const DENO: Place = {
   shows: `${SHOWS}; with \`deno run -A\``,
   run(folder) {
     const tools = folder.tool('deno');
-    // npm starts it by a process of its own, which a signal would end in its place.
+    // npm's `deno` starts Deno as a child process. A signal to it would not reach Deno.
     const deno = folder.run(join(tools, '.bin/deno'), 'eval', 'console.log(Deno.execPath())');
     runs(folder, [deno.trim(), 'run', '-A']);
     return folder.version('deno', tools);
@@ -178,7 +178,7 @@ export const DENO: Place = {
 };
 
 const LOADER = '/lib/ld-musl-x86_64.so.1';
-/** What Debian's C++ libraries ask of glibc and musl does not have. */
+/** Functions of glibc that Debian's C++ libraries use and musl lacks. */
 const MISSING_IN_MUSL = `
 typedef unsigned long size_t;
 typedef void *locale_t;
@@ -202,13 +202,13 @@ int __cpu_indicator_init(void) { return 0; }
 const CPP_LIBRARIES = ['libstdc++.so.6', 'libgcc_s.so.1'];
 const C_LIBRARIES = ['libc.musl-x86_64.so.1', 'libc.so.6', 'libm.so.6', 'ld-linux-x86-64.so.2'];
 
-/** musl is Alpine's C library. Alpine brings C++ libraries for it; Debian's need some help. */
+/** musl is Alpine's C library. Alpine has C++ libraries for it; Debian's need `MISSING_IN_MUSL`. */
 const MUSL: Place = {
   name: 'Bun for musl',
   shows: `${SHOWS}; in Debian’s musl, with koffi’s binary for musl`,
   run(folder) {
     if (!existsSync(LOADER)) throw new Error('there is no musl: apt-get install musl gcc');
-    // npm leaves packages for another C library out unless they are named.
+    // npm skips packages for another C library unless they are named.
     const name = '@oven/bun-linux-x64-musl';
     const tools = folder.tool('--force', '--libc=musl', name);
     for (const library of CPP_LIBRARIES) {

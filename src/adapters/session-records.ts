@@ -6,14 +6,12 @@ import { type AdapterValues, spaceOf } from './space.ts';
 
 const DAY_MS = 86_400_000;
 
-/** What stores of sessions read of a session: its cookie says when it expires. */
+/** The part of a session that decides when it expires. */
 interface SessionRecord {
   cookie?: { expires?: Date | string | null | undefined };
 }
 
-/**
- * The namespace of a session store. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY.
- */
+/** The namespace of a session store. Raises SW_INVALID_ARGUMENT and SW_INVALID_KEY. */
 export function sessionsOf<S>(
   store: AnyStore,
   options: { prefix?: string; ttlMs?: number; values?: AdapterValues<S> },
@@ -23,7 +21,7 @@ export function sessionsOf<S>(
   return spaceOf<S>(store, prefix, { values, ttlMs, sliding: false });
 }
 
-/** Calls back, as libraries of sessions expect. An error that the callback raises is its own. */
+/** Calls back, as session libraries expect. An error that `done` raises is no failed call. */
 export function answer<T>(
   work: () => Promise<T>,
   done: (error: unknown, result?: T) => void = () => {},
@@ -31,13 +29,13 @@ export function answer<T>(
   callbackify(work)(done);
 }
 
-/** The session as it is stored. Formats other than JSON would not ask a cookie what to store. */
+/** The session as it is stored. Only JSON would call the cookie's `toJSON` by itself. */
 export function storedSession<S extends SessionRecord>(session: S): S {
   const { cookie } = session as { cookie?: { toJSON?(): S['cookie'] } };
   return { ...session, cookie: cookie?.toJSON?.() ?? session.cookie };
 }
 
-/** A session whose cookie has no expiry lives as long as the store says. */
+/** Undefined if the cookie has no expiry: then the namespace's `ttlMs` applies. */
 export function lifetimeOf({ cookie }: SessionRecord): ExpiryOptions | undefined {
   const expires = cookie?.expires;
   return expires ? { expiresAt: new Date(expires).getTime() } : undefined;

@@ -1,4 +1,4 @@
-/** Whether an element that is read and written keeps its bits when they are a NaN's. */
+/** Whether copying an element of a Float64Array keeps the bits of a NaN. */
 function keepsNaNs(): boolean {
   const words = new BigInt64Array([-1n, 0n]);
   const doubles = new Float64Array(words.buffer);
@@ -7,9 +7,9 @@ function keepsNaNs(): boolean {
 }
 
 /**
- * Views by which words are copied: one element at a time, so that no word is torn, with all of its
- * bits. In V8, Float64 elements do both. JavaScriptCore (Bun) replaces each NaN by one of its own,
- * so there a word is a BigInt, which takes longer. The type tells what V8 has.
+ * The view that copies words, one element at a time: it tears no word and keeps every bit. In V8,
+ * Float64 elements do that. JavaScriptCore (Bun) changes the bits of NaNs, so its elements are
+ * BigInts, which are slower. The declared type is V8's.
  */
 export const WordArray = keepsNaNs()
   ? Float64Array
@@ -22,7 +22,7 @@ export const WordArray = keepsNaNs()
 export class Scratch {
   u8!: Uint8Array;
   i32!: Int32Array;
-  /** For copies of whole words alone: its elements need not be doubles (`WordArray`). */
+  /** Only for copying whole words: its elements need not be doubles (`WordArray`). */
   f64!: Float64Array;
   i64!: BigInt64Array;
   #buffer: Buffer | undefined;
@@ -93,7 +93,7 @@ export function writeInteger(scratch: Scratch, offset: number, value: number): v
   scratch.i32[word + 1] = Math.floor(value / 2 ** 32) | 0;
 }
 
-/** A word that holds a double. */
+/** Reads a word that holds a double. */
 export function readDouble(scratch: Scratch, offset: number): number {
   const value: number | bigint = scratch.f64[offset >> 3];
   return typeof value === 'number' ? value : new Float64Array(new BigInt64Array([value]).buffer)[0];

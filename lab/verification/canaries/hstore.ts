@@ -56,12 +56,12 @@ function* decideBlindly(batch: Batch, isDecision: (row: number) => boolean): Ope
   }
 }
 
-/** The same, but only of a turn that clears a bucket. */
+/** The same, but only for turns that clear a bucket. */
 function clearBlindly({ geometry }: Pair): ChangeDoorbell {
   const { rows } = geometry.hashMailbox;
   return function* (batch, isDecision) {
     if (batch.length < 2 || !isDecision(1)) return;
-    // The record of the turn is in front of the CAS that decides it, from the scratch's beginning.
+    // The turn's record is written before the CAS that decides it, from the start of the scratch.
     const { decisions } = decodeTurn(batch.scratch[0], batch.bytes[0], rows);
     if (isClearing(decisions)) yield* decideBlindly(batch, isDecision);
   };

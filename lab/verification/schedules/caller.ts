@@ -209,7 +209,7 @@ export class Caller {
     try {
       yield* sampleOf(index, this.#request, [call.sampled], SAMPLE, visit);
     } catch (error) {
-      // It has waited for a table that was lost.
+      // The sample waited for a lost table and gave up.
       if (!(this.#log.hasty && isHaste(error))) throw error;
     }
     return met[0] ?? call;

@@ -401,7 +401,7 @@ export class SimulatedClient {
     }
   }
 
-  /** A sweep of expired records that makes room goes on after a removal that it has given up. */
+  /** Counts removals that this client gives up. A sweep of expired records goes on after one. */
   #noteGivenUp(index: Index): void {
     const remove = index.remove.bind(index);
     const giveUp = () => this.gaveUp++;

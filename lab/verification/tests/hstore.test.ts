@@ -61,7 +61,7 @@ test('HStore: buckets are cleared while others write, scan, serve and die', () =
   }
 });
 
-/** A scan from the first key polls for its answer in a block to which it has written nothing. */
+/** A scan from the first key polls for its answer in a block that it has not written to. */
 const SCANNED = [
   { seed: 5015, walks: 30, serves: 20 },
   { seed: 5181, walks: 20, serves: 10 },

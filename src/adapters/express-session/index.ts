@@ -10,7 +10,7 @@ export type { AdapterValues };
 export interface SessionStoreOptions {
   /** In front of each session's id. Default `session:`. */
   prefix?: string;
-  /** How long a session lives whose cookie has no end, in milliseconds. Default: a day. */
+  /** Lifetime of sessions whose cookie has no expiry, in milliseconds. Default: a day. */
   ttlMs?: number;
   /** How sessions are stored. Default `json`. */
   values?: AdapterValues<SessionData>;
@@ -21,8 +21,7 @@ type Done<T = void> = (error: unknown, result?: T) => void;
 /**
  * A session store of express-session, which all workers, processes and machines share:
  * `session({ store: new StepwellSessionStore(store), … })`. A session expires with its cookie.
- * `touch` puts off when it expires and leaves what is in it alone, so it overwrites no other
- * request's change.
+ * `touch` extends a session and writes nothing else, so it overwrites no other request's change.
  */
 export class StepwellSessionStore extends session.Store {
   readonly #sessions: AsyncStore<SessionData, Key, SessionData>;

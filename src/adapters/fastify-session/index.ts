@@ -15,7 +15,7 @@ export interface SessionData {
 export interface SessionStoreOptions {
   /** In front of each session's id. Default `session:`. */
   prefix?: string;
-  /** How long a session lives whose cookie has no expiry, in milliseconds. Default: a day. */
+  /** Lifetime of sessions whose cookie has no expiry, in milliseconds. Default: a day. */
   ttlMs?: number;
   /** How sessions are stored. Default `json`. */
   values?: AdapterValues<SessionData>;

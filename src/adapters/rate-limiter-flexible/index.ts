@@ -8,7 +8,7 @@ import type { AnyStore } from '../../helpers/host.ts';
 import type { AsyncStore } from '../../store/api.ts';
 import { spaceOf } from '../space.ts';
 
-/** What the library's stores extend. The library exports its type, but not the class. */
+/** The class that the library's stores extend. The library exports only its type. */
 const StoreAbstract: typeof RateLimiterStoreAbstract = Object.getPrototypeOf(RateLimiterMemcache);
 
 /** Options of `RateLimiterStepwell`: those of every store of rate-limiter-flexible. */
@@ -28,8 +28,8 @@ interface Points {
 
 /**
  * A limiter of rate-limiter-flexible: `new RateLimiterStepwell({ storeClient: store, points: 10,
- * duration: 1 })`. All workers, processes and machines share its points. Consuming is one atomic
- * operation; a duration begins with the first points of a key and expires in the store.
+ * duration: 1 })`. All workers, processes and machines share its points. `consume` is one atomic
+ * operation. A key's duration begins with its first points, and the store expires them.
  */
 export class RateLimiterStepwell extends StoreAbstract {
   readonly #points: AsyncStore;

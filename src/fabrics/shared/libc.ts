@@ -43,23 +43,23 @@ export function loadKoffi(pools = 'shm: and file: pools'): Foreign {
   }
 }
 
-/** In the package: fills in folders that may have koffi (scripts/bundle.ts). */
+/** Fills in folders that may hold koffi. Only the built package has it (scripts/bundle.ts). */
 declare function koffiFolders(beside: string[], inApplication: string[]): void;
 
 /**
- * A bundler leaves these `require`s alone, because it cannot bundle an addon. A bundle finds it
- * where the bundle stands, where the program does, or beside the package as it was installed. The
- * working directory is not searched: anyone may have put an addon there.
+ * A bundler leaves these `require`s alone, because it cannot bundle an addon. A bundle looks for it
+ * from its own folder, from the program's, and beside the installed package. The working directory
+ * is not searched: anyone may have put an addon there.
  */
 function requireKoffi(): Foreign {
   const errors: unknown[] = [];
-  const ways = [
+  const attempts = [
     () => createRequire(HERE)(KOFFI),
     () => createRequire(process.argv[1])(KOFFI),
     () => createRequire(createRequire(HERE).resolve('stepwell/package.json'))(KOFFI),
     () => createRequire(HERE)(folderOfKoffi()),
   ];
-  for (const load of ways) {
+  for (const load of attempts) {
     try {
       return load();
     } catch (error) {

@@ -61,8 +61,8 @@ export function windowsCalls(koffi: Foreign): Libc {
 }
 
 /**
- * Only libuv knows which handle is behind one of Node's descriptors: node.exe exports its function,
- * and so does Bun. Raises SW_UNSUPPORTED in Deno, which exports a part of libuv without it.
+ * Only libuv knows the handle behind one of Node's descriptors. node.exe and Bun export its
+ * function. Deno exports only a part of libuv, without it: there this raises SW_UNSUPPORTED.
  */
 function handlesOfDescriptors(koffi: Foreign): Foreign {
   try {

@@ -77,7 +77,7 @@ export class RangeScan<T> {
   readonly #range: KeyRange;
   readonly #keysOnly: boolean;
   readonly #builders: Builders<T>;
-  /** The one of the step in progress. */
+  /** The builder of the step in progress. */
   #builder: ResultBuilder<T> | undefined;
   readonly #visit: (request: Request, keyBytes: number) => void;
   readonly #visitBlock = (block: RecordBlock) => this.#addBlock(block);

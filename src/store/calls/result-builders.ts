@@ -45,7 +45,7 @@ export function entryBuilder<V>(as: Coding): ResultBuilder<Entry<V>> {
   });
 }
 
-/** Most idle builders that a store keeps, of about 10 KiB each: as many scans as are in flight. */
+/** Most idle builders that a store keeps, about 10 KiB each: enough for 64 scans in flight. */
 const KEPT_MAX = 64;
 
 /** Each step of a scan takes one: over a network, steps of many scans are in flight together. */
@@ -55,7 +55,7 @@ export function builders<T>(make: () => ResultBuilder<T>): Builders<T> {
   return new FreeList(make, KEPT_MAX);
 }
 
-/** Keys as bytes, for a clearing. */
+/** Keys as bytes, for `clear` and `count`. */
 export function rawKeyBuilder(namespace?: Namespace): ResultBuilder<Uint8Array> {
   const skip = namespace?.bytes.length ?? 0;
   return new OneByOne((request, keyBytes) => foundKey(request, keyBytes, skip));

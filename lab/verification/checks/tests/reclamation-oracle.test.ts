@@ -9,8 +9,8 @@ const BLOCK = 4096;
 const UNITS = 2;
 
 /**
- * A client that has given the block back, and keeps it in reserve; what another one is told. With
- * `allocatedBy`, after that client has allocated the block.
+ * Client 0 has given the block back and keeps it in reserve. With `allocatedBy`, that client has
+ * then allocated it. Returns what the oracle says when client 1 executes the batch.
  */
 function afterFree(
   change: (batch: Batch, words: Scratch, cache: number[]) => Batch,

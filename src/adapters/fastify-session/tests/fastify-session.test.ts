@@ -23,7 +23,8 @@ onStores('applications share sessions', async ({ s, attach }, t) => {
     app.register(session, {
       secret: SECRET,
       store: new StepwellSessionStore(store),
-      cookie: { secure: false, maxAge: 3_600_000 },
+      // By default, the library keeps no session over plain HTTP.
+      cookie: { secure: 'auto', maxAge: 3_600_000 },
       saveUninitialized: false,
     });
     app.get('/', async (request) => {

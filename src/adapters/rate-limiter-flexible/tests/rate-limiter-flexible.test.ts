@@ -55,7 +55,8 @@ for (const duration of [HOUR, 0]) {
       if (call === 1) return limiter.reward(key, points);
       if (call === 2) return limiter.get(key);
       if (call === 3) return limiter.set(key, points, 3 * HOUR);
-      if (call === 4) return limiter.block(key, 4 * HOUR);
+      // 0: until it is deleted.
+      if (call === 4) return limiter.block(key, points === 0 ? 0 : 4 * HOUR);
       if (call === 5) return limiter.delete(key);
       return limiter.consume(key, points);
     };

@@ -21,7 +21,7 @@ export class SentFrame {
   requestBytes = 0;
   resultBytes = 0;
 
-  /** A frame is kept for later ones, and must not keep the results of an operation alive. */
+  /** Frames are reused. An idle one must not keep the results of an operation alive. */
   forget(): void {
     this.part = undefined;
     this.completion = undefined;

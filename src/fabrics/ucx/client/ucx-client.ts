@@ -138,8 +138,8 @@ export class UcxClient {
   }
 
   #look(): void {
-    // While a thread waits at the descriptor, its end leads to the next look. A second thread would
-    // still wait when the first has destroyed the worker, and would then destroy it again.
+    // While a thread waits at the descriptor, the next look comes when that wait ends. If a second
+    // thread waited too, the worker would be destroyed once for each of them.
     if (this.#isClosed || this.#polling) return;
     const began = microseconds();
     if (this.#since === NOT_YET) this.#since = began;

@@ -181,7 +181,7 @@ test('one thread waits for a client, which destroys its worker once', async () =
   });
   const client = new UcxClient(library, transportsOf('posix', undefined));
   client.add({ isWaiting: true, complete: () => false });
-  // A look is due in the next turn, as well, when verbs are posted and looked for in this one.
+  // It schedules a look for the next turn. The posts below look in their own turns, too.
   client.begin();
   const post = () => {
     client.begin();

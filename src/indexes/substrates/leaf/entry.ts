@@ -14,7 +14,7 @@ const HOP_SHIFT = 16;
 /** The checksum's bits in the high half of its word; the others are the hop bitmap. */
 export const SUM_HIGH_MASK = 0xffff;
 
-/** In place of an entry's number: there is no such entry. */
+/** Stands for the number of an entry that does not exist. */
 export const NONE = -1;
 
 /** Offsets in the content of an indirect item. */

@@ -257,7 +257,7 @@ export class HopPath {
   readonly #geometry: LeafGeometry;
   /** By entry: the home of its item; NONE if it is empty. */
   readonly #homes: Int32Array;
-  /** By entry that was reached: the entry whose item would move there; itself at the begin. */
+  /** By entry that was reached: the entry whose item would move there; itself at the start. */
   readonly #from: Int32Array;
   readonly #queue: Int32Array;
   readonly #moves: Int32Array;
@@ -317,7 +317,7 @@ export class HopPath {
     }
   }
 
-  /** The entry whose item moves to this one of the path; the same at its begin. */
+  /** The entry whose item moves to this entry of the path; the entry itself at the start. */
   before(entry: number): number {
     return this.#from[entry];
   }

@@ -50,7 +50,7 @@ test('an idle client keeps nothing of the operations that were answered', async 
   // One frame, and a flight.
   const whole = await answered(fabric, new Batch().read(0, 64, into, 0));
   const parts = await answered(fabric, new Batch().pause(0, into).read(0, 64, into, 0));
-  // In the turn that made them the engine keeps what weak references point to.
+  // A WeakRef keeps its target alive until the turn that made it ends.
   await new Promise((resolve) => setImmediate(resolve));
   setFlagsFromString('--expose-gc');
   (runInNewContext('gc') as () => void)();
@@ -58,7 +58,7 @@ test('an idle client keeps nothing of the operations that were answered', async 
   assert.equal(parts.deref(), undefined);
 });
 
-/** Executes a batch, and returns what waited for it. */
+/** Executes a batch, and returns a weak reference to its completion. */
 async function answered(fabric: TcpFabric, batch: Batch): Promise<WeakRef<Completion>> {
   return new Promise((resolve) => {
     const completion = { completed: () => resolve(waiting) };
