@@ -23,12 +23,15 @@ export function sessionsOf<S>(
   return spaceOf<S>(store, prefix, { values, ttlMs, sliding: false });
 }
 
-/** Calls back, as libraries of sessions expect. An error that the callback raises is its own. */
+/**
+ * Calls back, as libraries of sessions expect, with what `work` raises before it waits, too. An
+ * error that the callback raises is its own.
+ */
 export function answer<T>(
   work: () => Promise<T>,
   done: (error: unknown, result?: T) => void = () => {},
 ): void {
-  callbackify(work)(done);
+  callbackify(async () => work())(done);
 }
 
 /** The session as it is stored. Formats other than JSON would not ask a cookie what to store. */
@@ -37,8 +40,11 @@ export function storedSession<S extends SessionRecord>(session: S): S {
   return { ...session, cookie: cookie?.toJSON?.() ?? session.cookie };
 }
 
-/** A session whose cookie has no expiry lives as long as the store says. */
+/**
+ * A session whose cookie has no expiry lives as long as the store says. `new Date(0)`, by which
+ * applications end a session, is no expiry to the store; the next millisecond is.
+ */
 export function lifetimeOf({ cookie }: SessionRecord): ExpiryOptions | undefined {
   const expires = cookie?.expires;
-  return expires ? { expiresAt: new Date(expires).getTime() } : undefined;
+  return expires ? { expiresAt: Math.max(1, new Date(expires).getTime()) } : undefined;
 }
