@@ -13,7 +13,8 @@ for (const format of ['bytes', 'utf8', 'auto'] as const) {
     const formats = { keys: format, values: format };
     const store = await open(url, { store: 's', index: 'chime', ...formats });
     t.after(() => store.close());
-    const content = (text: string) => (format === 'bytes' ? new Uint8Array(Buffer.from(text)) : text);
+    const content = (text: string) =>
+      format === 'bytes' ? new Uint8Array(Buffer.from(text)) : text;
     const entries = Array.from({ length: RECORDS }, (_, i) => {
       const key = content(`key ${String(i).padStart(4, '0')}`);
       return [key, content(`value ${i} ${'x'.repeat(i % 50)}`)] as const;
@@ -29,7 +30,7 @@ for (const format of ['bytes', 'utf8', 'auto'] as const) {
     const around: Key[] = [];
     for await (const key of store.keys({ prefix: content('key 00') })) {
       around.push(key);
-      const [first] = await store.scan({ from: key, limit: 1 }).nextMany(1);
+      const [first] = await store.scan({ gte: key, limit: 1 }).nextMany(1);
       within.push(first);
     }
     const together = await Promise.all(
