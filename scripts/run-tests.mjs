@@ -7,7 +7,17 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import closing from '../.ci/closing.mjs';
 
-const events = run(JSON.parse(process.argv[2]));
+const settings = JSON.parse(process.argv[2]);
+if (settings.files.length === 0) throw new Error('there is no file to run');
+// Without it, a signal would end this process alone and leave the files running.
+const stopped = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    process.exitCode = 1;
+    stopped.abort();
+  });
+}
+const events = run({ ...settings, signal: stopped.signal });
 events.on('test:fail', ({ todo }) => {
   if (todo === undefined || todo === false) process.exitCode = 1;
 });

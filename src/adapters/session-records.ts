@@ -21,12 +21,15 @@ export function sessionsOf<S>(
   return spaceOf<S>(store, prefix, { values, ttlMs, sliding: false });
 }
 
-/** Calls back, as session libraries expect. An error that `done` raises is no failed call. */
+/**
+ * Calls back, as session libraries expect, also with what `work` raises before it first waits. An
+ * error that `done` raises is no failed call.
+ */
 export function answer<T>(
   work: () => Promise<T>,
   done: (error: unknown, result?: T) => void = () => {},
 ): void {
-  callbackify(work)(done);
+  callbackify(async () => work())(done);
 }
 
 /** The session as it is stored. Only JSON would call the cookie's `toJSON` by itself. */
@@ -35,8 +38,11 @@ export function storedSession<S extends SessionRecord>(session: S): S {
   return { ...session, cookie: cookie?.toJSON?.() ?? session.cookie };
 }
 
-/** Undefined if the cookie has no expiry: then the namespace's `ttlMs` applies. */
+/**
+ * Undefined if the cookie has no expiry: then the namespace's `ttlMs` applies. `new Date(0)`, by
+ * which applications end a session, is no expiry to the store; the next millisecond is.
+ */
 export function lifetimeOf({ cookie }: SessionRecord): ExpiryOptions | undefined {
   const expires = cookie?.expires;
-  return expires ? { expiresAt: new Date(expires).getTime() } : undefined;
+  return expires ? { expiresAt: Math.max(1, new Date(expires).getTime()) } : undefined;
 }

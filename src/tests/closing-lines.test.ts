@@ -1,6 +1,7 @@
 /** What a test run says at its end: nothing is left out in silence. */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -9,6 +10,8 @@ import { isMissing } from '../store/tests/support/missing-tools.ts';
 import { temporaryDirectory } from '../store/tests/support/pools.ts';
 
 const REPORTER = fileURLToPath(new URL('../../.ci/closing.mjs', import.meta.url));
+
+const RUNNER = fileURLToPath(new URL('../../scripts/run-tests.mjs', import.meta.url));
 
 const TESTS = `
 import { describe, it, test } from 'node:test';
@@ -46,6 +49,49 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
   ];
   assert.equal(stdout.toString(), `\n${lines.join('\n')}\n`);
   assert.equal(readFileSync(closing, 'utf8'), `1 passed\n${lines.join('\n')}\n`);
+});
+
+function settings(...files: string[]): string[] {
+  return [RUNNER, JSON.stringify({ files, concurrency: 8, timeout: 60_000 })];
+}
+
+test('a run of no file, and one with a file that crashes, fails and says so', (t) => {
+  const folder = temporaryDirectory(t);
+  const [crashes, refused] = [join(folder, 'crashes.test.mjs'), join(folder, 'refused.test.mjs')];
+  writeFileSync(crashes, "process.kill(process.pid, 'SIGSEGV');");
+  writeFileSync(refused, 'import x from ;');
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const found = spawnSync(process.execPath, settings(crashes, refused), { env, cwd: folder });
+  assert.equal(found.status, 1);
+  const text = found.stdout.toString();
+  assert.match(text, /^failed: crashes\.test\.mjs/m);
+  assert.match(text, /^failed: refused\.test\.mjs/m);
+  const none = spawnSync(process.execPath, settings(), { env, cwd: folder });
+  assert.equal(none.status, 1);
+  assert.match(none.stderr.toString(), /there is no file to run/);
+});
+
+test('a run that is stopped ends its files, and says which', { timeout: 60_000 }, async (t) => {
+  const folder = temporaryDirectory(t);
+  const file = join(folder, 'long.test.mjs');
+  writeFileSync(file, "console.log('process ' + process.pid); setInterval(() => {}, 1000);");
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const runner = spawn(process.execPath, settings(file), { env, cwd: folder });
+  t.after(() => runner.kill('SIGKILL'));
+  let text = '';
+  const closed = once(runner, 'close');
+  let began = 0;
+  for await (const chunk of runner.stdout) {
+    text += chunk;
+    const [, pid] = /process (\d+)/.exec(text) ?? [];
+    if (began === 0 && pid !== undefined) {
+      began = Number(pid);
+      runner.kill('SIGTERM');
+    }
+  }
+  assert.deepEqual(await closed, [1, null]);
+  assert.match(text, /^failed: long\.test\.mjs/m);
+  assert.throws(() => process.kill(began, 0), { code: 'ESRCH' });
 });
 
 test('a tool that is missing skips a test, but not where it must be installed', (t) => {

@@ -4,6 +4,7 @@ import {
   RateLimiterRes,
   type RateLimiterStoreAbstract,
 } from 'rate-limiter-flexible';
+import { StepwellError } from '../../errors.ts';
 import type { AnyStore } from '../../helpers/host.ts';
 import type { AsyncStore } from '../../store/api.ts';
 import { spaceOf } from '../space.ts';
@@ -42,6 +43,11 @@ export class RateLimiterStepwell extends StoreAbstract {
     this.#points = spaceOf<string | Uint8Array>(options.storeClient, '', format);
   }
 
+  /** The library leaves a number as it is where there is no prefix; keys of stores are text. */
+  override getKey(key: string | number): string {
+    return String(super.getKey(key));
+  }
+
   /** @internal */
   async _upsert(
     key: string,
@@ -51,6 +57,10 @@ export class RateLimiterStepwell extends StoreAbstract {
   ): Promise<Points> {
     const ttlMs = durationMs > 0 ? durationMs : Number.POSITIVE_INFINITY;
     if (replaces) {
+      // Nobody could add points to a fraction.
+      if (!Number.isSafeInteger(points)) {
+        throw new StepwellError('SW_INVALID_ARGUMENT', `points are an integer, not ${points}`);
+      }
       await this.#points.set(key, String(points), { ttlMs });
       return { consumed: points, isFirst: true, ttlMs };
     }

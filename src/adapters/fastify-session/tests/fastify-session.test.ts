@@ -84,6 +84,8 @@ for (const values of ['json', 'v8'] as const) {
     assert.notEqual(await get('soon'), null);
     time.now += 1;
     assert.equal(await get('soon'), null);
+    await set('ended', { cookie: { expires: new Date(0) } });
+    assert.equal(await get('ended'), null);
   });
 }
 
@@ -94,6 +96,14 @@ test('failures reach the callback', async (t) => {
     store.get('x'.repeat(70_000), resolve);
   });
   assert.equal((failure as { code: string }).code, 'SW_INVALID_KEY');
+  const cause = new Error('a cookie that is no cookie');
+  const toJSON = () => {
+    throw cause;
+  };
+  const raised = await new Promise((resolve) => {
+    store.set('ada', { cookie: { toJSON } as SessionData['cookie'] }, resolve);
+  });
+  assert.equal(raised, cause);
   assert.throws(() => new StepwellSessionStore('shm:my-app' as never), {
     code: 'SW_INVALID_ARGUMENT',
   });

@@ -114,11 +114,28 @@ test('the library builds on it', async (t) => {
   assert.equal((await blocking.get('ada'))?.consumedPoints, 2, 'the rest was blocked in memory');
 });
 
+test('keys may be numbers, with a prefix and without', async (t) => {
+  const { s } = inMemory(t, 'race');
+  for (const keyPrefix of ['', 'users']) {
+    const limiter = new RateLimiterStepwell({
+      storeClient: s,
+      keyPrefix,
+      points: 2,
+      duration: HOUR,
+    });
+    await limiter.consume(7);
+    assert.equal((await limiter.get('7'))?.consumedPoints, 1);
+    assert.equal(await limiter.delete(7), true);
+  }
+});
+
 test('failures reach the caller, or the limiter that insures this one', async (t) => {
   const { s } = inMemory(t, 'race');
   const options = { storeClient: s, points: 1, duration: HOUR };
   const limiter = new RateLimiterStepwell(options);
   await assert.rejects(limiter.consume('ada', 0.5), { code: 'SW_INVALID_ARGUMENT' });
+  await assert.rejects(limiter.set('ada', 0.5, HOUR), { code: 'SW_INVALID_ARGUMENT' });
+  assert.equal(await limiter.get('ada'), null);
   await assert.rejects(limiter.consume('x'.repeat(70_000)), { code: 'SW_INVALID_KEY' });
   const insurance = new RateLimiterMemory({ points: 7, duration: HOUR });
   const insured = new RateLimiterStepwell({ ...options, insuranceLimiter: insurance });
