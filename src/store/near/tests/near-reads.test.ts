@@ -31,6 +31,17 @@ function pair(
   return { near, other };
 }
 
+/** The same of text. */
+function textPair(t: TestContext, options: OpenOptions = {}): { near: Store; other: Store } {
+  const url = freshUrl(t, 'shm');
+  const plain = { ...SMALL, ...options };
+  const near = openAloneSync(url, { ...plain, nearCache: 100 });
+  const other = openAloneSync(url, plain);
+  t.after(() => near.close());
+  t.after(() => other.close());
+  return { near, other };
+}
+
 for (const index of INDEXES) {
   test(`${index}: an object is the same one as long as its record is, and never stale`, (t) => {
     const { near, other } = pair(t, { index });
@@ -123,6 +134,78 @@ test('text and numbers are kept, and of other formats no objects', (t) => {
   assert.deepEqual(v8.get('map'), new Map([[1, 2]]));
   assert.equal(near.stats().near?.entries, 1);
   assert.equal(v8.stats().near?.entries, 1);
+});
+
+/** HStore's server does not tell where it has put a record. */
+for (const index of INDEXES.filter((name) => name !== 'hstore')) {
+  test(`${index}: text that the handle writes takes the place of the text that was kept`, (t) => {
+    const clock = { now: START };
+    const { near, other } = textPair(t, { index, clock: () => clock.now });
+    const hits = () => near.stats().near?.hits ?? 0;
+    const hitsOf = (text: string) => {
+      const before = hits();
+      assert.equal(near.get('k'), text);
+      const { value, version } = near.getEntry('k') ?? {};
+      assert.deepEqual([value, version], [text, other.getEntry('k')?.version]);
+      assert.equal(near.get('k'), other.get('k'));
+      return hits() - before;
+    };
+    near.set('k', 'first');
+    for (let read = 0; read < 2; read++) near.get('k');
+    for (const text of ['short', 'größe', 'l'.repeat(500), 'c'.repeat(100_000), '']) {
+      near.set('k', text);
+      assert.equal(hitsOf(text), 3);
+      near.set('k', `${text} once`);
+      near.set('k', `${text} and again, without a read in between`);
+      assert.equal(hitsOf(`${text} and again, without a read in between`), 2);
+      other.set('k', `${text} of another client`);
+      assert.equal(hitsOf(`${text} of another client`), 2);
+    }
+    near.set('k', 'expires', { ttlMs: 1000 });
+    clock.now += 999;
+    assert.equal(hitsOf('expires'), 3);
+    clock.now += 1;
+    assert.equal(near.get('k'), undefined);
+    near.set('k', 'slides', { ttlMs: 1000, sliding: true });
+    for (let slide = 0; slide < 5; slide++) {
+      assert.equal(near.get('k'), 'slides');
+      clock.now += 900;
+      near.set('k', 'slides', { ttlMs: 1000, sliding: true });
+    }
+    for (let slide = 0; slide < 5; slide++) {
+      assert.equal(near.get('k'), 'slides');
+      clock.now += 900;
+    }
+    clock.now += 1000;
+    assert.equal(near.get('k'), undefined);
+  });
+}
+
+test('uses of text that the handle then replaces are noted', (t) => {
+  const { near, other } = textPair(t, { maxRecords: 3, eviction: 'lfu' });
+  for (const key of ['a', 'b', 'c']) other.set(key, 'text');
+  for (let round = 0; round < 30; round++) {
+    for (let read = 0; read < 4; read++) assert.equal(near.get('a'), round > 0 ? 'own' : 'text');
+    near.set('a', 'own');
+  }
+  assert.ok((near.stats().near?.hits ?? 0) >= 60);
+  for (let read = 0; read < 20; read++) other.getMany(['b', 'c']);
+  for (const key of ['d', 'e', 'f', 'g']) other.set(key, 'text');
+  assert.ok(other.has('a'), 'the record that is used most was evicted');
+});
+
+test('a write admits no key, and a refused one keeps nothing', (t) => {
+  const { near, other } = textPair(t);
+  for (let write = 0; write < 5; write++) near.set('unread', `text ${write}`);
+  assert.equal(near.stats().near?.entries, 0);
+  other.set('k', 'theirs');
+  for (let read = 0; read < 2; read++) near.get('k');
+  assert.equal(near.insert('k', 'ours'), false);
+  assert.equal(near.get('k'), 'theirs');
+  near.set('k', new Uint8Array([1]));
+  assert.deepEqual(near.get('k'), new Uint8Array([1]));
+  near.set('k', 'text again');
+  assert.equal(near.get('k'), 'text again');
 });
 
 test('both bounds hold, and keys that are read again outlast those that are not', (t) => {
@@ -320,7 +403,7 @@ for (const index of INDEXES) {
       for (let step = 0; step < 300; step++) {
         const key = keys[prng.below(keys.length)];
         if (prng.below(5) === 0) {
-          await other.set(key, `${step} ${value}`);
+          await (step % 2 === 0 ? near : other).set(key, `${step} ${value}`);
           last.set(key, `${step} ${value}`);
         }
         assert.equal(await near.get(key), last.get(key));
