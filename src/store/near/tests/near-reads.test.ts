@@ -294,24 +294,28 @@ test('objects may stay open to changes, and adapters of other libraries get thei
   }
 });
 
-test('namespaces do not share kept values, and neither does a handle for reading', async (t) => {
+test('namespaces do not share kept values, and neither do handles, also for reading', async (t) => {
   const { near, other } = pair(t);
   for (const key of ['k', 'a:k']) other.set(key, { id: key.length });
   const space = near.namespace<Json>('a:', { values: 'json' });
   const none = near.namespace<Json>('', { values: 'json', nearCache: 0 });
-  const reader = openSync<Json>(near.handle, { values: 'json', nearCache: 10, readOnly: true });
+  // These two share a client and an index.
+  const plain = { values: 'json', nearCache: 10 } as const;
+  const reader = openSync<Json>(near.handle, { ...plain, readOnly: true });
   t.after(() => reader.close());
-  const read = () => [near.get('k'), space.get('k'), reader.get('k'), none.get('k')];
+  const twin = openSync<Json>(near.handle, plain);
+  t.after(() => twin.close());
+  const read = () => [near, space, reader, twin, none].map((store) => store.get('k'));
   read();
   const kept = read();
   assert.deepEqual(
     kept.map((document) => document?.id),
-    [1, 3, 1, 1],
+    [1, 3, 1, 1, 1],
   );
   const again = read();
-  assert.ok([0, 1, 2].every((i) => again[i] === kept[i]));
-  assert.notEqual(again[3], kept[3]);
-  assert.notEqual(kept[0], kept[2]);
+  assert.ok([0, 1, 2, 3].every((i) => again[i] === kept[i]));
+  assert.notEqual(again[4], kept[4]);
+  assert.equal(new Set([kept[0], kept[2], kept[3]]).size, 3);
   assert.equal(await getOrSet(near, 'k', () => ({ id: 9 })), kept[0]);
 });
 
