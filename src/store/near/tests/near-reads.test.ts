@@ -181,19 +181,6 @@ for (const index of INDEXES.filter((name) => name !== 'hstore')) {
   });
 }
 
-test('uses of text that the handle then replaces are noted', (t) => {
-  const { near, other } = textPair(t, { maxRecords: 3, eviction: 'lfu' });
-  for (const key of ['a', 'b', 'c']) other.set(key, 'text');
-  for (let round = 0; round < 30; round++) {
-    for (let read = 0; read < 4; read++) assert.equal(near.get('a'), round > 0 ? 'own' : 'text');
-    near.set('a', 'own');
-  }
-  assert.ok((near.stats().near?.hits ?? 0) >= 60);
-  for (let read = 0; read < 20; read++) other.getMany(['b', 'c']);
-  for (const key of ['d', 'e', 'f', 'g']) other.set(key, 'text');
-  assert.ok(other.has('a'), 'the record that is used most was evicted');
-});
-
 test('a write admits no key, and a refused one keeps nothing', (t) => {
   const { near, other } = textPair(t);
   for (let write = 0; write < 5; write++) near.set('unread', `text ${write}`);
