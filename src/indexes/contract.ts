@@ -311,6 +311,12 @@ export interface ProvingIndex extends Index {
    */
   prove(request: Request, proof: Proof): boolean;
   /**
+   * The same for the record that a write has stored, of which the write knows all words. To be
+   * called after the write, in its section. Returns false if the write was refused or replaced no
+   * record. An index whose writes do not learn the place leaves it out.
+   */
+  proveWritten?(request: Request, proof: Proof): boolean;
+  /**
    * Changes, at the latest in a client's next `enter`, before a table that proofs refer to is
    * freed. Negative while no proof is valid. An index that frees no such table leaves it out.
    */

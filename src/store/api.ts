@@ -368,7 +368,8 @@ export interface OpenOptions extends PoolOptions {
    * How many values this handle keeps decoded; `NearCacheOptions` has other bounds. `get`,
    * `getEntry`, `getMany` and `has` use such a value if its record is still the key's. Each call
    * checks that in the pool, so a value is never stale. The cache keeps text, numbers and, with
-   * `values: 'json'`, objects, from the second read of a key on, if the key is a string. Objects
+   * `values: 'json'`, objects, from the second read of a key on, if the key is a string. Text that
+   * this handle writes replaces the key's kept text, except in `hstore` stores. Objects
    * are frozen, because all callers of this handle share them. A namespace has a near cache of its
    * own. SW_UNSUPPORTED with SepHash and with `delegation`. Default: none.
    */

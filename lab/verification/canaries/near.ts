@@ -24,6 +24,21 @@ function weakened(parts: NearParts, weaken: (proof: Proof) => void): NearParts {
   return { index: { prove, records, ...(proofEra !== undefined && { proofEra }) }, section };
 }
 
+/** The same of proofs that writes yield. */
+function weakenedWritten(
+  { index, section }: NearParts,
+  weaken: (request: Request, proof: Proof) => void,
+): NearParts {
+  const proveWritten = (request: Request, proof: Proof) => {
+    const proves = index.proveWritten?.(request, proof) === true;
+    if (proves) weaken(request, proof);
+    return proves;
+  };
+  const { records } = index;
+  const prove = (request: Request, proof: Proof) => index.prove(request, proof);
+  return { index: { prove, proveWritten, records }, section };
+}
+
 /** The pool of a section with some parts of it replaced. */
 function withPool({ index, section }: NearParts, replaced: object): NearParts {
   const { clock, layout, meter, reclamation } = section.pool;
@@ -57,6 +72,15 @@ export const nearSlotAloneCanary: Canary = {
   caughtBy: 'linearizability',
   near: (parts) =>
     weakened(parts, (proof) => {
+      proof.record = NULL_ADDRESS;
+    }),
+};
+
+export const nearOwnSlotAloneCanary: Canary = {
+  name: 'near: the slot alone proves what this client wrote',
+  caughtBy: 'linearizability',
+  near: (parts) =>
+    weakenedWritten(parts, (_, proof) => {
       proof.record = NULL_ADDRESS;
     }),
 };

@@ -474,6 +474,21 @@ const NEAR: readonly Plan[] = (
       lead: 2,
     },
     {
+      name: 'near-own-update',
+      before: ({ put }) => [put()],
+      clients: ({ update, search }) => [[update()], [search(), update(), search()]],
+      lead: 1,
+    },
+    {
+      // The second client keeps what it updates, and later uses its block again.
+      name: 'near-own-reuse',
+      before: ({ put }) => [put()],
+      clients: ({ update, remove, insert, search }) => [
+        ['quiesce', 'quiesce', 'quiesce'],
+        [search(), update(), remove(), 'collect', 'collect', 'collect', insert(), search()],
+      ],
+    },
+    {
       // The second search is a near read; before the third one the record's block comes free.
       name: 'near-kept-remove',
       before: ({ timed }) => [timed('never')],

@@ -246,6 +246,8 @@ export class Caller {
       records.encode(request, key, call.value, call.version, this.#expiryOf(call));
       const outcome = yield* index.write(request, call.condition, call.expected);
       this.#checkDisplaced(outcome, outcome === REPLACED);
+      const { version } = request.record;
+      this.#near?.keepWritten(key, { value: call.value, version }, request);
       const blind = outcome === INSERTED || outcome === STORED;
       const found = !blind && request.found.at >= 0;
       return yield* this.#result(outcome, found);

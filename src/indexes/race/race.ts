@@ -18,7 +18,7 @@ import {
   visitClaims,
   withdrawAbandoned,
 } from '../substrates/claims/abandoned-claims.ts';
-import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
+import { beginWritten, replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
   removeSlot,
@@ -100,6 +100,12 @@ export class RaceIndex extends ClientIndex<RaceRequest, RaceTable> implements In
     const slot = slotAddress(this.table, request, slotAt);
     proof.begin(slot, lowHalf(words, slotAt), highHalf(words, slotAt));
     proof.addRecord(request);
+    return true;
+  }
+
+  proveWritten(request: RaceRequest, proof: Proof): boolean {
+    if (!request.displaced) return false;
+    beginWritten(request, slotAddress(this.table, request, request.slotAt), proof);
     return true;
   }
 

@@ -21,7 +21,7 @@ import {
   visitClaims,
   withdrawAbandoned,
 } from '../substrates/claims/abandoned-claims.ts';
-import { replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
+import { beginWritten, replaceSlot, vacateSlot } from '../substrates/claims/change-slot.ts';
 import {
   modifySlot,
   removeSlot,
@@ -133,13 +133,22 @@ export class ShardIndex extends ClientIndex<ShardRequest, ShardTable> implements
    * frozen. The old tables of a migration are, too: see `proofEra`.
    */
   prove(request: ShardRequest, proof: Proof): boolean {
-    const { addresses, at, nodesAt, slotAt, words } = request;
+    const { nodesAt, slotAt, words } = request;
     const high = highHalf(words, slotAt);
     if (slotAt >= nodesAt || (high & FROZEN) !== 0) return false;
-    const place = this.partitions.tableOf(request).placeOf(request, slotAt);
-    proof.begin(addresses[place] + (slotAt - at[place]), lowHalf(words, slotAt), high);
+    proof.begin(this.#slotOf(request), lowHalf(words, slotAt), high);
     proof.addRecord(request);
     return true;
+  }
+
+  proveWritten(request: ShardRequest, proof: Proof): boolean {
+    if (!request.displaced || request.slotAt >= request.nodesAt) return false;
+    beginWritten(request, this.#slotOf(request), proof);
+    return true;
+  }
+
+  #slotOf(request: ShardRequest): Address {
+    return this.partitions.tableOf(request).slotAddress(request, request.slotAt);
   }
 
   /** The number of migrations, if this client's tables are current; else -1. */

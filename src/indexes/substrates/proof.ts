@@ -44,6 +44,12 @@ export class Proof {
     this.markMask = mask;
   }
 
+  /** Adds the block of the record that the request has just written. */
+  addWritten({ record, outgoing }: Request): void {
+    this.record = record.written;
+    for (let i = 0; i < HEADER_WORDS; i++) this.header[i] = outgoing.i32[i];
+  }
+
   /** Adds the block of the found record, whose header is in `incoming`. */
   addRecord({ foundAddress, found, incoming }: Request): void {
     this.record = foundAddress;

@@ -56,6 +56,12 @@ export interface Taken {
   value: unknown;
 }
 
+/** Text that a write stores, and its key, for the near cache. */
+interface OwnText {
+  readonly key: string;
+  readonly text: string;
+}
+
 /** Thrown to end a modification that changes nothing. */
 export class Unchanged {}
 
@@ -243,13 +249,21 @@ export class RecordAccess {
   ): Operation<Outcome> {
     const request = this.#requestToStore(key, value, expiry);
     const { evictor } = this;
+    const own = this.near === undefined ? undefined : this.#ownText(key, value);
     try {
       return yield* evictor === undefined
-        ? this.#writeNow(request, condition, expected, taken)
-        : this.#writeBounded(request, condition, evictor, expected, taken);
+        ? this.#writeNow(request, condition, expected, taken, own)
+        : this.#writeBounded(request, condition, evictor, expected, taken, own);
     } finally {
       this.give(request);
     }
+  }
+
+  /** Text of a store whose reads return what was written; other values are decoded from it. */
+  #ownText(key: Key, text: Value): OwnText | undefined {
+    const { values } = this.settings;
+    if (typeof key !== 'string' || typeof text !== 'string') return undefined;
+    return values === 'auto' || values === 'utf8' ? { key, text } : undefined;
   }
 
   /** The version of the new record; undefined if the key does not have the expected one. */
@@ -277,14 +291,15 @@ export class RecordAccess {
     evictor: Evictor,
     expected: number,
     taken?: Taken,
+    own?: OwnText,
   ): Operation<Outcome> {
     evictor.refuseTooLarge(request);
     yield* evictor.lookIfStale();
     const mayBeShut = evictor.countsBytes || addsKeys(condition);
     const outcome =
       mayBeShut && evictor.isShut(request, false)
-        ? yield* this.#writeToShut(request, condition, evictor, expected, taken)
-        : yield* this.#writeNow(request, countable(condition), expected, taken);
+        ? yield* this.#writeToShut(request, condition, evictor, expected, taken, own)
+        : yield* this.#writeNow(request, countable(condition), expected, taken, own);
     if (outcome !== REFUSED) yield* evictor.settle(request);
     return outcome;
   }
@@ -299,14 +314,15 @@ export class RecordAccess {
     evictor: Evictor,
     expected: number,
     taken: Taken | undefined,
+    own: OwnText | undefined,
   ): Operation<Outcome> {
     if (condition !== IF_ABSENT && !evictor.countsBytes) {
       const when = withoutNewKeys(condition);
-      const outcome = yield* this.#writeNow(request, when, expected, taken);
+      const outcome = yield* this.#writeNow(request, when, expected, taken, own);
       if (outcome !== REFUSED) return outcome;
     }
     if (yield* this.#refuses(request, condition, evictor)) throw evictor.shut();
-    return yield* this.#writeNow(request, countable(condition), expected, taken);
+    return yield* this.#writeNow(request, countable(condition), expected, taken, own);
   }
 
   /**
@@ -325,6 +341,7 @@ export class RecordAccess {
     condition: Condition,
     expected: number,
     taken?: Taken,
+    own?: OwnText,
   ): Operation<Outcome> {
     for (let tried: ReclaimProgress | undefined; ; ) {
       try {
@@ -334,6 +351,7 @@ export class RecordAccess {
           if (request.record.expiry !== undefined && request.record.expiry !== NEVER)
             yield* this.#noteTimed();
           const outcome = yield* this.index.write(request, condition, expected);
+          if (own !== undefined) this.near?.keepWritten(own.key, own.text, request);
           if (this.evictor !== undefined && outcome !== REFUSED) {
             yield* this.#count(request, outcome, this.evictor);
           }

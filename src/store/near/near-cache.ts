@@ -15,7 +15,8 @@ export interface NearSettings {
  * read loads are most of its cost. Every read compares the first part, which takes half a line.
  * Only the first read in an epoch needs the second part.
  *
- *    words   0  state: VISITED | TIMED | INLINE | uses not noted yet, from USE on | slot's region
+ *    words   0  state: VISITED | TIMED | INLINE | uses not noted yet, from USE on | WRITTEN |
+ *               slot's region
  *            1  slot: word in its region | low half | high half
  *            4  epoch announced at the last full proof, modulo 2^32
  *            5  mark, in the same region: word, or NONE | low half | high half
@@ -46,6 +47,8 @@ export const INLINE = 4;
 /** One use, and all that an entry can have. */
 export const USE = 8;
 export const USES_MASK = 7 * USE;
+/** This handle wrote the value, and has not read it since. */
+export const WRITTEN = 64;
 /** Where the number of the slot's region begins. */
 export const REGION_SHIFT = 8;
 /**
@@ -147,7 +150,8 @@ export class NearCache {
   visit(entry: number): void {
     const at = ENTRY_WORDS * entry + STATE;
     const state = this.words[at];
-    if ((state & VISITED) === 0) this.words[at] = state | VISITED;
+    if ((state & (VISITED | WRITTEN)) === VISITED) return;
+    this.words[at] = (state | VISITED) & ~WRITTEN;
   }
 
   /** Keeps a value that takes `bytes`; or, if that is too much, drops the key's entry: NONE. */

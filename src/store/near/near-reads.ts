@@ -30,6 +30,7 @@ import {
   TIMED,
   USE,
   USES_MASK,
+  WRITTEN,
 } from './near-cache.ts';
 
 /** What `read` returns if the caller must search. No store holds it. */
@@ -54,7 +55,7 @@ const FOUND_BYTES = HEADER_AT + HEADER_BYTES;
 const EXPECTED_RECORD = ENTRY_WORDS;
 
 /** The parts of an index and of an attachment that near reads use. */
-export type NearIndex = Pick<ProvingIndex, 'prove' | 'proofEra' | 'records'>;
+export type NearIndex = Pick<ProvingIndex, 'prove' | 'proveWritten' | 'proofEra' | 'records'>;
 export type NearSection = Pick<Attachment, 'pool' | 'enter' | 'exit' | 'inPlace'>;
 
 /** A near read in flight: what it READs, and what it must find. */
@@ -295,6 +296,28 @@ export class NearReads {
       cache.record[ENTRY_WORDS * entry + NOTED] = this.#ledger.added;
     }
     return kept;
+  }
+
+  /**
+   * Keeps a value that a write of this handle has stored, within the write's section, in place of
+   * the one that it has replaced. A write admits no key: clients write many keys that they do not
+   * read. For the same reason, of several writes without a read in between only the first one keeps
+   * its value. After the others, a search does.
+   */
+  keepWritten(key: string, value: unknown, request: Request): void {
+    const { cache } = this;
+    const before = cache.find(key);
+    if (before === NONE) return;
+    const state = cache.words[ENTRY_WORDS * before + STATE];
+    const { expiry, version, valueBytes } = request.record;
+    // A search must restart a sliding expiry.
+    if ((state & WRITTEN) !== 0 || expiry?.sliding === true) return;
+    const proof = this.#proof;
+    if (this.#index.proveWritten?.(request, proof) !== true) return;
+    const bytes = ENTRY_BYTES + request.keyBytes + valueBytes;
+    const until = request.outgoingExpiresAt;
+    const entry = cache.keep(key, value, version, bytes, proof, epochOf(this.#attachment), until);
+    if (entry !== NONE) cache.words[ENTRY_WORDS * entry + STATE] |= WRITTEN | (state & USES_MASK);
   }
 
   /** Call when a search has found that the key is absent. */

@@ -4,6 +4,7 @@ import {
   nearDeadlineCanary,
   nearLateUseCanary,
   nearOldEraCanary,
+  nearOwnSlotAloneCanary,
   nearRecordFirstCanary,
   nearSlotAloneCanary,
   nearSumAloneCanary,
@@ -55,6 +56,11 @@ for (const [subject, name] of UNBROKEN) {
 /** All schedules of these take too long. */
 const SOME: readonly [Subject, string][] = [
   [RACE_SUBJECT, 'near-reuse'],
+  [RACE_SUBJECT, 'near-own-update'],
+  [SHARD_SUBJECT, 'near-own-update'],
+  [HOPSCOTCH_SUBJECT, 'near-own-update'],
+  [CHIME_SUBJECT, 'near-own-update'],
+  [RACE_SUBJECT, 'near-own-reuse'],
   [RACE_SUBJECT, 'near-split'],
   [SHARD_SUBJECT, 'near-split'],
   [SHARD_SUBJECT, 'near-migrate'],
@@ -77,6 +83,7 @@ for (const [subject, name] of SOME) {
 
 const CAUGHT: readonly [Canary, Subject, string][] = [
   [nearSlotAloneCanary, RACE_SUBJECT, 'near-reuse'],
+  [nearOwnSlotAloneCanary, RACE_SUBJECT, 'near-own-reuse'],
   [nearVersionAloneCanary, RACE_SUBJECT, 'near-reuse'],
   [nearRecordFirstCanary, RACE_SUBJECT, 'near-reuse'],
   [nearSumAloneCanary, HOPSCOTCH_SUBJECT, 'near-remove'],

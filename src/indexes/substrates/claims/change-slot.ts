@@ -1,6 +1,7 @@
 import { invariant } from '../../../errors.ts';
 import { HEADER_BYTES } from '../../../records/layout.ts';
 import {
+  type Address,
   copyWord,
   highHalf,
   lowHalf,
@@ -8,6 +9,7 @@ import {
   setWord,
   swapped,
 } from '../../../verbs/index.ts';
+import type { Proof } from '../proof.ts';
 import type { ClaimedSlots } from './claimed-slots.ts';
 import { isVacantIn, lengthOf, pointerIn, pointerLow } from './slot-format.ts';
 import { type SlotRequest, SWAP_AT } from './slot-request.ts';
@@ -42,6 +44,13 @@ export function* replaceSlot<R extends SlotRequest>(
   setWord(words, SWAP_AT + 8, pointerLow(block), slots.entryHigh(request, slotAt));
   yield batch.cas(slots.addressOf(request, slotAt), words, SWAP_AT);
   return yield* retireFound(slots, request, attempt);
+}
+
+/** Begins the proof of the record to which `replaceSlot` has pointed the slot. */
+export function beginWritten(request: SlotRequest, slot: Address, proof: Proof): void {
+  const { words } = request;
+  proof.begin(slot, lowHalf(words, SWAP_AT + 8), highHalf(words, SWAP_AT + 8));
+  proof.addWritten(request);
 }
 
 /** Last round trip of a deletion (RACE Algorithm 2): the slot becomes vacant. */

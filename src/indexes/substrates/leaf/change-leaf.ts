@@ -96,6 +96,7 @@ export function* updateItem(client: LeafClient, request: LeafRequest): Operation
   const at = intent.add(FIRST_LEAF, leaf + entry - IMAGE_AT, writtenBytes(client, item));
   setHops(intent.memory, at, hopsOf(words, entry));
   encodeItem(client, request, intent.memory, at, version);
+  request.writtenAt = at;
   // From here on the record is linked, by this client or by one that repairs.
   request.record.forgetBlock();
   yield* carryOut(client, request, NULL_ADDRESS);

@@ -129,10 +129,23 @@ export abstract class LeafIndex<C extends LeafClient>
     return true;
   }
 
+  proveWritten(request: LeafRequest, proof: Proof): boolean {
+    const { intent, entry, leaf, writtenAt } = request;
+    if (writtenAt < 0) return false;
+    const at = leaf + entry - IMAGE_AT;
+    const [item, sum] = [writtenAt + ITEM_AT, writtenAt + SUM_AT];
+    proof.begin(at + ITEM_AT, lowHalf(intent.memory, item), highHalf(intent.memory, item));
+    const [low, high] = [lowHalf(intent.memory, sum), highHalf(intent.memory, sum)];
+    proof.addMark(at + SUM_AT, low, high, SUM_HIGH_MASK);
+    if (!request.inline) proof.addWritten(request);
+    return true;
+  }
+
   *write(request: LeafRequest, condition: Condition, expected = 0): Operation<Outcome> {
     request.change = WRITES;
     request.condition = condition;
     request.expected = expected;
+    request.writtenAt = -1;
     yield* changeItem(this.client, request);
     return request.outcome;
   }

@@ -111,5 +111,7 @@ export class LeafRequest extends Request implements LeafTurn {
   foundEntry = 0;
   /** Of a found indirect item: lines and address of its record's first block. */
   foundLines = 0;
+  /** Offset in the intent's memory of the entry that a write has replaced; -1 if it did not. */
+  writtenAt = -1;
   foundRecord: Address = 0;
 }

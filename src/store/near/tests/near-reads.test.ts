@@ -31,6 +31,17 @@ function pair(
   return { near, other };
 }
 
+/** The same of text. */
+function textPair(t: TestContext, options: OpenOptions = {}): { near: Store; other: Store } {
+  const url = freshUrl(t, 'shm');
+  const plain = { ...SMALL, ...options };
+  const near = openAloneSync(url, { ...plain, nearCache: 100 });
+  const other = openAloneSync(url, plain);
+  t.after(() => near.close());
+  t.after(() => other.close());
+  return { near, other };
+}
+
 for (const index of INDEXES) {
   test(`${index}: an object is the same one as long as its record is, and never stale`, (t) => {
     const { near, other } = pair(t, { index });
@@ -125,6 +136,65 @@ test('text and numbers are kept, and of other formats no objects', (t) => {
   assert.equal(v8.stats().near?.entries, 1);
 });
 
+/** HStore's server does not tell where it has put a record. */
+for (const index of INDEXES.filter((name) => name !== 'hstore')) {
+  test(`${index}: text that the handle writes takes the place of the text that was kept`, (t) => {
+    const clock = { now: START };
+    const { near, other } = textPair(t, { index, clock: () => clock.now });
+    const hits = () => near.stats().near?.hits ?? 0;
+    const hitsOf = (text: string) => {
+      const before = hits();
+      assert.equal(near.get('k'), text);
+      const { value, version } = near.getEntry('k') ?? {};
+      assert.deepEqual([value, version], [text, other.getEntry('k')?.version]);
+      assert.equal(near.get('k'), other.get('k'));
+      return hits() - before;
+    };
+    near.set('k', 'first');
+    for (let read = 0; read < 2; read++) near.get('k');
+    for (const text of ['short', 'größe', 'l'.repeat(500), 'c'.repeat(100_000), '']) {
+      near.set('k', text);
+      assert.equal(hitsOf(text), 3);
+      near.set('k', `${text} once`);
+      near.set('k', `${text} and again, without a read in between`);
+      assert.equal(hitsOf(`${text} and again, without a read in between`), 2);
+      other.set('k', `${text} of another client`);
+      assert.equal(hitsOf(`${text} of another client`), 2);
+    }
+    near.set('k', 'expires', { ttlMs: 1000 });
+    clock.now += 999;
+    assert.equal(hitsOf('expires'), 3);
+    clock.now += 1;
+    assert.equal(near.get('k'), undefined);
+    near.set('k', 'slides', { ttlMs: 1000, sliding: true });
+    for (let slide = 0; slide < 5; slide++) {
+      assert.equal(near.get('k'), 'slides');
+      clock.now += 900;
+      near.set('k', 'slides', { ttlMs: 1000, sliding: true });
+    }
+    for (let slide = 0; slide < 5; slide++) {
+      assert.equal(near.get('k'), 'slides');
+      clock.now += 900;
+    }
+    clock.now += 1000;
+    assert.equal(near.get('k'), undefined);
+  });
+}
+
+test('a write admits no key, and a refused one keeps nothing', (t) => {
+  const { near, other } = textPair(t);
+  for (let write = 0; write < 5; write++) near.set('unread', `text ${write}`);
+  assert.equal(near.stats().near?.entries, 0);
+  other.set('k', 'theirs');
+  for (let read = 0; read < 2; read++) near.get('k');
+  assert.equal(near.insert('k', 'ours'), false);
+  assert.equal(near.get('k'), 'theirs');
+  near.set('k', new Uint8Array([1]));
+  assert.deepEqual(near.get('k'), new Uint8Array([1]));
+  near.set('k', 'text again');
+  assert.equal(near.get('k'), 'text again');
+});
+
 test('both bounds hold, and keys that are read again outlast those that are not', (t) => {
   const { near, other } = pair(t, { nearCache: { maxEntries: 20, maxBytes: 4000 } });
   for (const key of numbered('k', 100)) other.set(key, { id: 1 });
@@ -211,24 +281,28 @@ test('objects may stay open to changes, and adapters of other libraries get thei
   }
 });
 
-test('namespaces do not share kept values, and neither does a handle for reading', async (t) => {
+test('namespaces do not share kept values, and neither do handles, also for reading', async (t) => {
   const { near, other } = pair(t);
   for (const key of ['k', 'a:k']) other.set(key, { id: key.length });
   const space = near.namespace<Json>('a:', { values: 'json' });
   const none = near.namespace<Json>('', { values: 'json', nearCache: 0 });
-  const reader = openSync<Json>(near.handle, { values: 'json', nearCache: 10, readOnly: true });
+  // These two share a client and an index.
+  const plain = { values: 'json', nearCache: 10 } as const;
+  const reader = openSync<Json>(near.handle, { ...plain, readOnly: true });
   t.after(() => reader.close());
-  const read = () => [near.get('k'), space.get('k'), reader.get('k'), none.get('k')];
+  const twin = openSync<Json>(near.handle, plain);
+  t.after(() => twin.close());
+  const read = () => [near, space, reader, twin, none].map((store) => store.get('k'));
   read();
   const kept = read();
   assert.deepEqual(
     kept.map((document) => document?.id),
-    [1, 3, 1, 1],
+    [1, 3, 1, 1, 1],
   );
   const again = read();
-  assert.ok([0, 1, 2].every((i) => again[i] === kept[i]));
-  assert.notEqual(again[3], kept[3]);
-  assert.notEqual(kept[0], kept[2]);
+  assert.ok([0, 1, 2, 3].every((i) => again[i] === kept[i]));
+  assert.notEqual(again[4], kept[4]);
+  assert.equal(new Set([kept[0], kept[2], kept[3]]).size, 3);
   assert.equal(await getOrSet(near, 'k', () => ({ id: 9 })), kept[0]);
 });
 
@@ -320,7 +394,7 @@ for (const index of INDEXES) {
       for (let step = 0; step < 300; step++) {
         const key = keys[prng.below(keys.length)];
         if (prng.below(5) === 0) {
-          await other.set(key, `${step} ${value}`);
+          await (step % 2 === 0 ? near : other).set(key, `${step} ${value}`);
           last.set(key, `${step} ${value}`);
         }
         assert.equal(await near.get(key), last.get(key));

@@ -1,6 +1,6 @@
 import { test } from 'node:test';
 import { INDEX_KINDS } from '../../../../indexes/kinds.ts';
-import type { IndexName } from '../../../api.ts';
+import type { IndexName, OpenOptions } from '../../../api.ts';
 import { KNOWN_FAILURES } from '../../support/known-failures.ts';
 import { remoteOpener } from '../../support/remote.ts';
 import { someIndexes } from '../../support/some-indexes.ts';
@@ -28,17 +28,19 @@ const NODES: Record<IndexName, number> = {
 };
 
 /** The suite over TCP, of the indexes that it tries on so many memory nodes. */
-export function conformanceOnNodes(nodes: number): void {
+export function conformanceOnNodes(nodes: number, own: Pick<OpenOptions, 'nearCache'> = {}): void {
+  const isNear = own.nearCache !== undefined;
   for (const [i, { manifest }] of INDEX_KINDS.entries()) {
     const index = manifest.name as IndexName;
-    if (NODES[index] !== nodes) continue;
+    if (NODES[index] !== nodes || (isNear && !manifest.proves)) continue;
+    const opened = remoteOpener(index, nodes);
     conformance({
       test: WHOLE.includes(index) ? test : sampled(SHARE, i % SHARE),
-      name: `${index} on ${nodes} tcp: node${nodes === 1 ? '' : 's'}`,
+      name: `${index} on ${nodes} tcp: node${nodes === 1 ? '' : 's'}${isNear ? ', near' : ''}`,
       manifest,
       known: KNOWN_FAILURES,
       bounded: BOUNDED.includes(index),
-      openAsync: remoteOpener(index, nodes),
+      openAsync: (scope, options, first) => opened(scope, { ...own, ...options }, first),
     });
   }
 }
