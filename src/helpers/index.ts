@@ -15,6 +15,16 @@ export {
   tokenBucket,
   type Verdict,
 } from './limiters.ts';
+export {
+  type AddedJob,
+  type AddOptions,
+  type DeadLetter,
+  type Job,
+  type JobCounts,
+  type Queue,
+  type QueueOptions,
+  queue,
+} from './queue.ts';
 export { type GetOrSetOptions, getOrSet, type Load } from './single-flight.ts';
 export type { WaitOptions } from './waiting.ts';
 export { type Change, type Watched, type WatchOptions, watch } from './watch.ts';

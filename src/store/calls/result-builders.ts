@@ -70,6 +70,13 @@ export function pairBuilder<V>(as: Coding): ResultBuilder<[Key, V]> {
   ]);
 }
 
+/** Makes one result of each record. */
+export function builderOf<T>(
+  resultOf: (request: Request, keyBytes: number) => T,
+): ResultBuilder<T> {
+  return new OneByOne(resultOf);
+}
+
 /** The bytes of the key that a step met, without the first `skip`. */
 export function foundKey({ outgoing }: Request, keyBytes: number, skip = 0): Uint8Array {
   return outgoing.u8.slice(HEADER_BYTES + skip, HEADER_BYTES + keyBytes);

@@ -1,0 +1,297 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { test } from 'node:test';
+import { hasCode } from '../../errors.ts';
+import type { AsyncStore } from '../../store/api.ts';
+import { rejectsCode, throwsCode } from '../../store/tests/support/codes.ts';
+import { type Job, queue } from '../queue.ts';
+import { inMemory, onOrderedStores } from './support/stores.ts';
+
+const START = 1_700_000_000_000;
+/** No test waits for the end of such a lease. */
+const LONG = { leaseMs: 600_000 };
+const WAIT = { waitMs: 60_000 };
+
+/** A store on `chime` whose time stands still. */
+function stopped(t: Parameters<typeof inMemory>[0]) {
+  const time = { now: START };
+  return { time, ...inMemory(t, 'chime', { clock: () => time.now }) };
+}
+
+const dataOf = (jobs: readonly Job<unknown>[]) => jobs.map(({ data }) => data);
+
+onOrderedStores('a job is added, taken and completed once', async ({ s, attach }) => {
+  const jobs = queue<{ to: string }>(s, 'mail', LONG);
+  const others = queue<{ to: string }>(await attach(), 'mail', LONG);
+  assert.deepEqual(await others.tryTake(), []);
+  const { id, added } = await jobs.add({ to: 'ada' });
+  assert.ok(added);
+  const taken = await others.take(WAIT);
+  assert.deepEqual([taken.id, taken.data, taken.attempt], [id, { to: 'ada' }, 1]);
+  assert.deepEqual(await jobs.tryTake(), []);
+  assert.deepEqual(await jobs.counts(), { waiting: 0, delayed: 0, active: 1, dead: 0 });
+  assert.equal(await taken.extend(), true);
+  assert.equal(await taken.complete(), true);
+  assert.equal(await taken.complete(), false);
+  assert.equal(await taken.extend(), false);
+  assert.equal(await taken.fail('late'), 'lost');
+  assert.deepEqual(await jobs.counts(), { waiting: 0, delayed: 0, active: 0, dead: 0 });
+});
+
+onOrderedStores('a job that fails comes again, and dies after its attempts', async ({ s }) => {
+  const jobs = queue(s, 'q', LONG);
+  await jobs.add('work', { attempts: 2, backoffMs: 0, key: 'k' });
+  const first = await jobs.take(WAIT);
+  assert.equal(await first.fail(new TypeError('no')), 'retry');
+  assert.deepEqual(await jobs.add('again', { key: 'k' }), { id: first.id, added: false });
+  const second = await jobs.take(WAIT);
+  assert.deepEqual([second.id, second.attempt, second.error], [first.id, 2, 'TypeError: no']);
+  assert.equal(await second.fail('still no'), 'dead');
+  assert.deepEqual(await jobs.tryTake(), []);
+  // A dead letter no longer has its key.
+  assert.equal((await jobs.add('new', { key: 'k' })).added, true);
+  await (await jobs.take(WAIT)).complete();
+  const [letter] = await jobs.deadLetters();
+  assert.deepEqual(
+    [letter.id, letter.data, letter.error, letter.attempts],
+    [first.id, 'work', 'still no', 2],
+  );
+  assert.equal(await letter.retry(), true);
+  assert.equal(await letter.retry(), false);
+  const third = await jobs.take(WAIT);
+  assert.equal(third.attempt, 3);
+  assert.equal(await third.fail('no', { retryMs: 0 }), 'retry');
+  assert.equal(await (await jobs.take(WAIT)).fail('no'), 'dead');
+  const [again] = await jobs.deadLetters();
+  assert.equal(await again.remove(), true);
+  assert.equal(await again.remove(), false);
+  assert.deepEqual(await jobs.counts(), { waiting: 0, delayed: 0, active: 0, dead: 0 });
+});
+
+onOrderedStores('takers that run together share the jobs', async ({ s, attach }) => {
+  const stores: AsyncStore[] = [s, await attach(), await attach()];
+  const jobs = queue<number>(s, 'q', LONG);
+  const numbers = Array.from({ length: 60 }, (_, i) => i);
+  await Promise.all(numbers.map((i) => jobs.add(i, { key: `${i % 30}` })));
+  const done: number[] = [];
+  const work = async (store: AsyncStore, count: number) => {
+    const own = queue<number>(store, 'q', LONG);
+    while (done.length < 30) {
+      for (const job of await own.tryTake(count)) {
+        assert.equal(await job.complete(), true);
+        done.push(job.data);
+      }
+    }
+  };
+  await Promise.all(stores.map((store, i) => work(store, 1 + 3 * i)));
+  assert.equal(new Set(done.map((i) => i % 30)).size, 30);
+  assert.equal(done.length, 30);
+});
+
+onOrderedStores('the jobs of a client that is gone go to others', async ({ s, attach }) => {
+  const doomed = await attach();
+  const jobs = queue(s, 'q', LONG);
+  await jobs.add('work', { attempts: 2 });
+  await queue(doomed, 'q', LONG).take(WAIT);
+  assert.deepEqual(await jobs.tryTake(), []);
+  await doomed.close();
+  const taken = await jobs.take(WAIT);
+  assert.equal(taken.attempt, 2);
+  await taken.complete();
+});
+
+test('jobs come by priority, then by the time at which they are due', async (t) => {
+  const { s, time } = stopped(t);
+  const jobs = queue(s, 'q', LONG);
+  await jobs.add('low', { priority: 0 });
+  await jobs.add('later', { priority: 9, delayMs: 50 });
+  for (const data of ['a', 'b', 'c']) await jobs.add(data, { priority: 5 });
+  time.now += 1;
+  await jobs.add('d', { priority: 5 });
+  await jobs.add('most', { priority: 255 });
+  assert.deepEqual(await jobs.counts(), { waiting: 6, delayed: 1, active: 0, dead: 0 });
+  assert.deepEqual(dataOf(await jobs.tryTake(3)), ['most', 'a', 'b']);
+  time.now = START + 49;
+  assert.deepEqual(dataOf(await jobs.tryTake()), ['c']);
+  time.now = START + 50;
+  assert.deepEqual(dataOf(await jobs.tryTake(10)), ['later', 'd', 'low']);
+});
+
+test('more jobs that are held or delayed than a scan reads at a time', async (t) => {
+  const { s, time } = stopped(t);
+  const jobs = queue<number>(s, 'q', LONG);
+  for (let i = 0; i < 700; i++) await jobs.add(i, { delayMs: i % 2, priority: i % 2 });
+  assert.deepEqual(dataOf(await jobs.tryTake(1000)).length, 350);
+  await jobs.add(700);
+  assert.deepEqual(dataOf(await jobs.tryTake(2)), [700]);
+  time.now += 1;
+  assert.deepEqual(dataOf(await jobs.tryTake(1000)).length, 350);
+  assert.deepEqual(await jobs.counts(), { waiting: 0, delayed: 0, active: 701, dead: 0 });
+});
+
+test('each failure doubles the backoff', async (t) => {
+  const { s, time } = stopped(t);
+  const jobs = queue(s, 'q', LONG);
+  await jobs.add('work', { attempts: 4, backoffMs: 100 });
+  for (const backoff of [100, 200, 400]) {
+    const [job] = await jobs.tryTake();
+    assert.equal(await job.fail('no'), 'retry');
+    time.now += backoff - 1;
+    assert.deepEqual(await jobs.tryTake(), []);
+    time.now += 1;
+  }
+  const [last] = await jobs.tryTake();
+  assert.equal(await last.fail('no'), 'dead');
+});
+
+test('a holder whose lease ran out loses the job', async (t) => {
+  const { s, time, attach } = stopped(t);
+  const jobs = queue(s, 'q', { leaseMs: 1000, renew: false });
+  await jobs.add('work', { attempts: 2 });
+  const [late] = await jobs.tryTake();
+  const others = queue(await attach(), 'q', { leaseMs: 1000, renew: false });
+  time.now += 999;
+  assert.equal(await late.extend(), true);
+  time.now += 999;
+  assert.deepEqual(await others.tryTake(), []);
+  time.now += 1;
+  const [next] = await others.tryTake();
+  assert.equal(next.attempt, 2);
+  const lost = once(late.signal, 'abort');
+  assert.equal(await late.complete(), false);
+  await lost;
+  assert.ok(hasCode(late.signal.reason, 'SW_LEASE_LOST'));
+  // That was the last attempt: it becomes a dead letter without anyone's word.
+  time.now += 1000;
+  assert.deepEqual(await others.tryTake(), []);
+  assert.deepEqual(await jobs.counts(), { waiting: 0, delayed: 0, active: 0, dead: 1 });
+  assert.equal(await next.complete(), false);
+  const [letter] = await jobs.deadLetters();
+  assert.match(letter.error ?? '', /the lease of the last attempt was over/);
+});
+
+test('a lease is extended while its holder waits, and ends with its store', async (t) => {
+  const { s, attach, share } = inMemory(t, 'chime');
+  const handle = await share();
+  const jobs = queue(s, 'q', { leaseMs: 2000 });
+  await jobs.add('work');
+  const held = await queue(handle, 'q', { leaseMs: 2000 }).take(WAIT);
+  const others = queue(await attach(), 'q', LONG);
+  await rejectsCode('SW_TIMEOUT', () => others.take({ waitMs: 3000 }));
+  assert.ok(!held.signal.aborted);
+  await handle.close();
+  assert.ok(hasCode(held.signal.reason, 'SW_LEASE_LOST'));
+  const [next] = await others.tryTake();
+  assert.equal(next.attempt, 2);
+});
+
+test('a wait ends with a job, in time or by its signal', async (t) => {
+  const { s, attach } = inMemory(t, 'chime');
+  const jobs = queue(s, 'q', LONG);
+  const waiting = jobs.take(WAIT);
+  await queue(await attach(), 'q').add('work', { delayMs: 20 });
+  assert.equal((await waiting).data, 'work');
+  await rejectsCode('SW_TIMEOUT', () => jobs.take({ waitMs: 1 }));
+  const aborting = new AbortController();
+  const aborted = jobs.takeMany(2, { signal: aborting.signal });
+  aborting.abort('enough');
+  await assert.rejects(aborted, { code: 'SW_ABORTED', cause: 'enough' });
+  const signal = AbortSignal.abort();
+  await rejectsCode('SW_ABORTED', () => jobs.take({ signal }));
+});
+
+test('a key that a dead client claimed for a job that never came is free', async (t) => {
+  const { s, attach } = inMemory(t, 'chime');
+  const doomed = await attach();
+  const claim = { id: 'x', place: 'queue:q:job:255:00000000000001:x.0' };
+  await doomed.changeState('queue:q:key:k', (_, { self: client }) => {
+    return { result: true, next: { ...claim, client } };
+  });
+  const jobs = queue(s, 'q', LONG);
+  const adding = jobs.add('work', { key: 'k' });
+  await doomed.close();
+  assert.equal((await adding).added, true);
+  assert.equal((await jobs.take(WAIT)).data, 'work');
+});
+
+test('namespaces, names and stores keep their queues apart, and walks do not show them', async (t) => {
+  const { s } = inMemory(t, 'chime');
+  const places = [s, s.namespace('a:'), s.namespace('a:').namespace('b:')];
+  const queues = places.flatMap((one) => ['q', 'q:job', 'q%3A'].map((name) => queue(one, name)));
+  for (const [i, one] of queues.entries()) await one.add(i, { key: 'k' });
+  for (const [i, one] of queues.entries()) {
+    assert.deepEqual(dataOf(await one.tryTake(100)), [i]);
+  }
+  assert.deepEqual((await s.scanPage(0, 1000)).entries, []);
+  assert.deepEqual(await s.scan().nextMany(100), []);
+  await s.set('k', 'v');
+  assert.equal(await s.clear(), 1);
+  assert.equal((await queues[0].counts()).active, 1);
+});
+
+test('a bounded store evicts other records, and no job', async (t) => {
+  const { s } = inMemory(t, 'chime', { maxRecords: 50, eviction: 'lru' });
+  const jobs = queue<number>(s, 'q', LONG);
+  for (let i = 0; i < 30; i++) await jobs.add(i);
+  for (let i = 0; i < 500; i++) await s.set(`k${i}`, 'v');
+  assert.equal((await jobs.counts()).waiting, 30);
+  await rejectsCode('SW_POOL_FULL', async () => {
+    for (let i = 30; i < 500; i++) await jobs.add(i);
+  });
+  const { waiting } = await jobs.counts();
+  assert.ok(waiting >= 30 && waiting <= 55);
+  assert.equal(dataOf(await jobs.tryTake(1000)).length, waiting);
+});
+
+test('a pool that is full of jobs can be worked off', async (t) => {
+  const { s } = inMemory(t, 'chime', { size: 4 * 2 ** 20 });
+  const jobs = queue(s, 'q', LONG);
+  let added = 0;
+  await rejectsCode('SW_POOL_FULL', async () => {
+    for (; added < 100_000; added++) await jobs.add('x'.repeat(1000));
+  });
+  let done = 0;
+  for (let job = await jobs.tryTake(); job.length > 0; job = await jobs.tryTake()) {
+    assert.equal(await job[0].complete(), true);
+    done++;
+  }
+  assert.ok(added > 100);
+  assert.equal(done, added);
+});
+
+test('what a queue cannot be asked for', async (t) => {
+  const { s } = inMemory(t, 'chime');
+  const jobs = queue<unknown>(s, 'q');
+  await rejectsCode('SW_UNSUPPORTED', () => queue(inMemory(t, 'race').s, 'q').add('x'));
+  await rejectsCode('SW_UNSUPPORTED', () => queue(inMemory(t, 'race').s, 'q').tryTake());
+  const invalid = 'SW_INVALID_ARGUMENT';
+  throwsCode(invalid, () => queue(s, 7 as never));
+  throwsCode(invalid, () => queue({} as never, 'q'));
+  throwsCode(invalid, () => queue(s, 'q', { leaseMs: 0 }));
+  throwsCode(invalid, () => queue(s, 'q', { renew: 'no' as never }));
+  throwsCode(invalid, () => queue(s, 'q', { lease: 5 } as never));
+  for (const options of [
+    { delayMs: -1 },
+    { delayMs: 1e15 },
+    { priority: 256 },
+    { priority: 0.5 },
+    { attempts: 0 },
+    { backoffMs: Number.NaN },
+    { key: 7 },
+    { delay: 5 },
+  ] as never[]) {
+    await rejectsCode(invalid, () => jobs.add('x', options));
+  }
+  for (const data of [undefined, 1n, () => {}]) {
+    await rejectsCode('SW_INVALID_VALUE', () => jobs.add(data));
+  }
+  for (const count of [0, 1001, 1.5, '2'] as never[]) {
+    await rejectsCode(invalid, () => jobs.takeMany(count));
+    await rejectsCode(invalid, () => jobs.tryTake(count));
+  }
+  await rejectsCode(invalid, () => jobs.take({ signal: {} as never }));
+  await rejectsCode(invalid, () => jobs.deadLetters({ limit: 0 }));
+  assert.equal((await jobs.counts()).waiting, 0);
+  await s.changeState('queue:q:job:255:00000000000001:x.0', () => ({ result: 1, next: [] }));
+  await rejectsCode('SW_UNDECODABLE', () => jobs.tryTake());
+});
