@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { unsupported } from '../store/arguments.ts';
 import type { Decide, StateChange, StatesRead } from '../store/internal-calls.ts';
 import {
   arrive,
@@ -70,15 +71,17 @@ export class JobTable {
     this.#steps = steps;
   }
 
-  /** Raises SW_UNSUPPORTED for an index without order. */
   async now(): Promise<number> {
     const { from, to } = this.places.range('job');
-    return (await this.#host.readStates(from, to, 0)).now;
+    return (await this.read(from, to, 0)).now;
   }
 
-  /** The first jobs of a range of names. */
-  read(from: string, to: string, limit: number): Promise<StatesRead> {
-    return this.#host.readStates(from, to, limit);
+  /** The first jobs of a range. Raises SW_UNSUPPORTED for a store without order or with a bound. */
+  async read(from: string, to: string, limit: number): Promise<StatesRead> {
+    const found = await this.#host.readStates(from, to, limit);
+    if (!found.isBounded) return found;
+    const why = 'a full store with maxRecords or maxBytes could not hand out its jobs';
+    throw unsupported(`${why}: keep a queue in a store without a bound`);
   }
 
   async insert(name: string, job: JobState): Promise<boolean> {
@@ -130,7 +133,7 @@ export class JobTable {
     });
   }
 
-  /** Frees a key whose job could not be inserted; if that fails too, it is the adder's until it ends. */
+  /** Frees a key whose job could not be inserted. If that fails too, the key waits for its end. */
   async #withdraw(name: string, keyName: string, id: string): Promise<void> {
     try {
       if ((await this.#jobAt(name)) !== undefined) return;

@@ -58,10 +58,10 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  *                                              its key
  *
  * The key's record names the place where its job stands. 3 comes before 4, so a job that can be
- * taken at B, and may move on from there, is one whose key names B. 3 comes before 5, and a done job
- * frees its key before it is removed, so a place that a key names is not empty once its job is
- * there. So if the place is empty while the key's record names it, the adder has not inserted the
- * job yet; and if the adder is gone, it never will.
+ * taken at B, and may move on from there, is one whose key names B. 3 comes before 5, and a done
+ * job frees its key before it is removed. So a place that a key names is not empty once its job has
+ * been inserted. If it is empty, the adder has not inserted the job yet; and if the adder is gone,
+ * it never will.
  */
 export interface JobState {
   readonly phase: 'waiting' | 'held' | 'done' | 'moving' | 'arriving';

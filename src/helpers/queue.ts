@@ -148,9 +148,10 @@ export interface Queue<T> {
 }
 
 /**
- * The queue of that name in the store. Its jobs are hidden from walks and scans, and no bound
- * evicts them: a full store refuses `add` (SW_POOL_FULL). All its calls raise SW_UNSUPPORTED if the
- * store's index has no order; `chime` and `hstore` have one.
+ * The queue of that name in the store. Its jobs are hidden from walks and scans. All its calls
+ * raise SW_UNSUPPORTED if the store's index has no order (`chime` and `hstore` have one), or if the
+ * store has a bound. In a full pool `add`, `take` and `fail` raise SW_POOL_FULL, and `complete` and
+ * the removal of dead letters go on; no job is lost.
  *
  * A job is handed out until a worker has completed it: to one worker at a time as long as that
  * worker lives and extends its lease. If it dies, the job goes to another one, at the latest after
@@ -186,8 +187,8 @@ interface Look<T> {
   soonestMs: number;
 }
 
-/** The queue over its records. Exported for tests. */
-export class StoreQueue<T> implements Queue<T> {
+/** The queue over its records. */
+class StoreQueue<T> implements Queue<T> {
   readonly name: string;
   readonly #table: JobTable;
   readonly #held: HeldJobs;
@@ -307,7 +308,7 @@ export class StoreQueue<T> implements Queue<T> {
       const some = free.slice(i, i + count - look.jobs.length);
       const outcomes = await Promise.allSettled(some.map((name) => this.#takeOne(name)));
       for (const outcome of outcomes) {
-        // A job for which the pool has no memory: others may need less, and free some when they end.
+        // If the pool has no memory for this job: others may need less, and free some.
         if (outcome.status === 'rejected') look.failures.push(outcome.reason);
         else if (outcome.value === undefined) look.missed++;
         else look.jobs.push(outcome.value);
@@ -470,7 +471,7 @@ class HeldJob<T> implements Job<T> {
 }
 
 /** The jobs that a queue object holds: one timer extends their leases. */
-export class HeldJobs {
+class HeldJobs {
   readonly leaseMs: number;
   readonly #renews: boolean;
   readonly #beforeClose: (listener: () => Promise<void>) => () => void;
@@ -546,7 +547,9 @@ function addOptions(options: AddOptions): CheckedAddOptions {
   checkTime('backoffMs', backoffMs);
   checkPositive('attempts', attempts, true);
   const isFine = Number.isSafeInteger(priority) && priority >= 0 && priority <= PRIORITY_MAX;
-  if (!isFine) throw invalid(`priority is a whole number of 0..${PRIORITY_MAX}: ${shown(priority)}`);
+  if (!isFine) {
+    throw invalid(`priority is a whole number of 0..${PRIORITY_MAX}: ${shown(priority)}`);
+  }
   if (key !== undefined && typeof key !== 'string') {
     throw invalid(`key is a string: ${shown(key)}`);
   }

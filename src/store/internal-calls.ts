@@ -34,6 +34,8 @@ export interface NamedState {
 /** States that a client has read, and the time of day by its clock. */
 export interface StatesRead {
   readonly now: number;
+  /** Whether the store has a bound, which may refuse a longer state. */
+  readonly isBounded: boolean;
   readonly states: readonly NamedState[];
 }
 

@@ -118,10 +118,9 @@ async function latency(peer: JobPeer, place: Place, samples: number): Promise<La
 function report(runs: readonly Run[], latencies: readonly Latency[]): string {
   const tasks = [...new Set(runs.map(({ task }) => task))];
   const rows = tasks.flatMap((task) => {
+    const ofTask = runs.filter((run) => run.task === task);
     const rate = (name: PeerName) =>
-      median(
-        runs.filter((run) => run.task === task && run.peer === name).map((run) => run.jobsPerSecond),
-      );
+      median(ofTask.filter(({ peer }) => peer === name).map(({ jobsPerSecond }) => jobsPerSecond));
     return PEERS.map((name) => [
       task,
       name,

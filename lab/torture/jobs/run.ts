@@ -57,7 +57,9 @@ export async function tortureJobs(options: TortureOptions): Promise<TortureRepor
     const found = judge(crew.logs, options.jobs);
     found.problems.push(...crew.problems, ...checkSync(url, { sweep: true }).problems);
     // Between a completion and its note, a worker does nothing else.
-    if (found.unheard > crew.kills) found.problems.push(`${found.unheard} jobs are unaccounted for`);
+    if (found.unheard > crew.kills) {
+      found.problems.push(`${found.unheard} jobs are unaccounted for`);
+    }
     if (left.waiting + left.delayed + left.active + left.dead > 0) {
       found.problems.push(`jobs are left: ${JSON.stringify(left)}`);
     }

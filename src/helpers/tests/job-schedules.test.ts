@@ -9,7 +9,7 @@ import { extendJob, type JobState, jobIn, takeJob } from '../jobs.ts';
 /**
  * Random schedules of a job queue. Each client runs the methods of `JobTable`, which wait at every
  * step; a seeded scheduler chooses whose step is next. So a step may come long after its client
- * decided on it. Clients die between any two steps. What holds is checked by what clients were told.
+ * decided on it. Clients die between any two steps. The checks go by what clients were told.
  */
 const LEASE_MS = 60;
 const STEPS_MAX = 900;
@@ -47,6 +47,8 @@ class JobWorld {
   readonly added = new Set<string>();
   readonly stored = new Set<string>();
   readonly ended = new Map<string, number>();
+  /** Jobs whose completion is under way, or was when its client died: they may have ended. */
+  readonly ending = new Set<string>();
   holdings: Holding[] = [];
   #clients = 0;
   #jobs = 0;
@@ -97,7 +99,7 @@ class JobWorld {
   #read(from: string, to: string, limit: number): StatesRead {
     const names = [...this.records.keys()].filter((name) => name >= from && name < to).sort();
     const states = names.slice(0, limit).map((name) => ({ name, state: this.state(name) }));
-    return { now: this.now, states };
+    return { now: this.now, isBounded: false, states };
   }
 
   state(name: string): unknown {
@@ -175,7 +177,10 @@ async function work(world: JobWorld, client: Client, holding: Holding): Promise<
     await client.table.fail(name, { token, error: 'no', retryMs: undefined });
     return;
   }
-  if (await client.table.complete(name, token)) end(world, id);
+  world.ending.add(id);
+  const isDone = await client.table.complete(name, token);
+  world.ending.delete(id);
+  if (isDone) end(world, id);
 }
 
 function end(world: JobWorld, id: string): void {
@@ -241,7 +246,7 @@ async function scheduleFails(seed: number, steps = STEPS): Promise<string | unde
   return world.failure ?? (await drained(world));
 }
 
-/** A new client finishes everything: then each job that was added has ended, and nothing is left. */
+/** A new client finishes everything. Then each job that was added has ended, and none is left. */
 async function drained(world: JobWorld): Promise<string | undefined> {
   const client = world.newClient();
   for (let round = 0; round < 2000 && world.failure === undefined; round++) {
@@ -258,7 +263,7 @@ async function drained(world: JobWorld): Promise<string | undefined> {
       isDone = await Promise.race([done, turn(false)]);
     }
   }
-  const lost = [...world.added].filter((id) => !world.ended.has(id));
+  const lost = [...world.added].filter((id) => !world.ended.has(id) && !world.ending.has(id));
   if (lost.length > 0) world.fail(`${lost} were added and are lost`);
   const jobs = [...world.records.keys()].filter((name) => !name.includes(':key:'));
   if (jobs.length > 0) world.fail(`${jobs} are left`);
@@ -278,7 +283,7 @@ const SEEDS = Array.from({ length: 60 }, (_, i) => i + 1);
 /** Some bugs show in few schedules. */
 const MORE_SEEDS = Array.from({ length: 1500 }, (_, i) => i + 1);
 
-test('random schedules: no job is lost, held twice or ended twice, and keys are unique', async () => {
+test('random schedules: no job is lost, doubled or ended twice; keys are unique', async () => {
   for (const seed of SEEDS) assert.equal(await scheduleFails(seed), undefined, `seed ${seed}`);
 });
 
