@@ -57,11 +57,11 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  *   done             a done job, maybe a key   the next client that meets the job, or an adder of
  *                                              its key
  *
- * The key's record names the place where its job stands. 3 comes before 4, so a job that can be
- * taken at B, and may move on from there, is one whose key names B. 3 comes before 5, and a done
- * job frees its key before it is removed. So a place that a key names is not empty once its job has
- * been inserted. If it is empty, the adder has not inserted the job yet; and if the adder is gone,
- * it never will.
+ * The key's record names the place of its job. Step 3 comes before step 4, so the key names B
+ * before a client can take the job there and move it on. Step 3 comes before step 5, and a done job
+ * frees its key before it is removed. So once a job has been inserted, the place that its key names
+ * is not empty. If it is empty, the adder has not inserted the job yet; and if the adder is gone, it
+ * never will.
  */
 export interface JobState {
   readonly phase: 'waiting' | 'held' | 'done' | 'moving' | 'arriving';
@@ -77,14 +77,14 @@ export interface JobState {
   readonly key?: string;
   /** What the last failure said. */
   readonly error?: string;
-  /** Of a held job: the client, and until when. */
+  /** The client that holds the job, and when its lease ends. */
   readonly holder?: number;
   readonly until?: number;
-  /** Of a moving job: where it goes. */
+  /** The place to which a job is moving. */
   readonly to?: string;
-  /** Of a moving job: the chosen copy, if any. Of an arriving one: its own. */
+  /** A moving job names the chosen copy, if there is one, and an arriving job itself. */
   readonly copy?: string;
-  /** Of an arriving job: where it comes from. */
+  /** The place from which a job arrives. */
   readonly from?: string;
 }
 

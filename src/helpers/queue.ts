@@ -68,8 +68,8 @@ export interface Job<T> {
   readonly data: T;
   readonly priority: number;
   /**
-   * How often the job has been taken; 1 for the first time. Of two workers that believe that they
-   * hold the job, the one with the higher number is right: it is a fencing token.
+   * How often the job has been taken; 1 for the first time. It is a fencing token: if two workers
+   * believe that they hold the job, the one with the higher number does.
    */
   readonly attempt: number;
   /** What the last failure said, if there was one. */
@@ -153,10 +153,10 @@ export interface Queue<T> {
  * store has a bound. In a full pool `add`, `take` and `fail` raise SW_POOL_FULL, and `complete` and
  * the removal of dead letters go on; no job is lost.
  *
- * A job is handed out until a worker has completed it: to one worker at a time as long as that
- * worker lives and extends its lease. If it dies, the job goes to another one, at the latest after
- * the lease. So a job may be begun more than once, and is completed once. Machines' clocks must
- * differ by less than the lease.
+ * One worker at a time holds a job, until it completes the job, lets it fail, dies, or fails to
+ * extend its lease. A worker that has died is replaced at the latest when its lease is over. So a
+ * job may be begun more than once, and is completed once. Machines' clocks must differ by less than
+ * the lease.
  *
  * @throws StepwellError SW_INVALID_ARGUMENT.
  */

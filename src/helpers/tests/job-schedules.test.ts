@@ -158,10 +158,16 @@ async function take(world: JobWorld, client: Client): Promise<void> {
   const job = await client.table.take(name, LEASE_MS);
   if (job === undefined) return;
   const id = idIn(name);
-  const other = world.holdings.find((one) => one.id === id && one.until > world.now);
-  if (other !== undefined) world.fail(`${id} is handed out while ${other.client.id} holds it`);
+  checkAlone(world, id, undefined, 'handed out');
   if (world.ended.has(id)) world.fail(`${id} is handed out after its end`);
   world.holdings.push({ client, name, id, token: job.taken, until: asked + LEASE_MS });
+}
+
+/** No client but that of `own` holds the job, as far as it knows. */
+function checkAlone(world: JobWorld, id: string, own: Holding | undefined, what: string): void {
+  const isOther = (one: Holding) => one !== own && one.id === id && one.until > world.now;
+  const other = world.holdings.find(isOther);
+  if (other !== undefined) world.fail(`${id} is ${what} while ${other.client.id} holds it`);
 }
 
 /** Ends the job, extends its lease or sleeps on it. */
@@ -169,7 +175,9 @@ async function work(world: JobWorld, client: Client, holding: Holding): Promise<
   const { name, id, token } = holding;
   if (world.chance(0.3)) {
     const asked = world.now;
-    if (await client.table.extend(name, token, LEASE_MS)) holding.until = asked + LEASE_MS;
+    if (!(await client.table.extend(name, token, LEASE_MS))) return;
+    checkAlone(world, id, holding, 'extended');
+    holding.until = asked + LEASE_MS;
     return;
   }
   world.holdings = world.holdings.filter((one) => one !== holding);
@@ -180,7 +188,9 @@ async function work(world: JobWorld, client: Client, holding: Holding): Promise<
   world.ending.add(id);
   const isDone = await client.table.complete(name, token);
   world.ending.delete(id);
-  if (isDone) end(world, id);
+  if (!isDone) return;
+  checkAlone(world, id, holding, 'completed');
+  end(world, id);
 }
 
 function end(world: JobWorld, id: string): void {
@@ -319,9 +329,6 @@ const PLANTED: Readonly<Record<string, Partial<typeof STEPS>>> = {
   'a mover leaves without choosing': {
     arrive: () => ({ result: 'none' }),
   },
-  'a copy is discarded whatever was chosen': {
-    discard: (state, name) => STEPS.discard(state, name, jobIn(state, name)?.copy ?? ''),
-  },
   'an unchosen copy stays': { discard: () => ({ result: false }) },
   'a key stays with the place that its job left': { moveKey: () => ({ result: false }) },
   'a late mover takes the key back': {
@@ -333,7 +340,6 @@ const PLANTED: Readonly<Record<string, Partial<typeof STEPS>>> = {
   'any job frees the key': {
     freeKey: (state) => (state === undefined ? { result: false } : { result: true, next: null }),
   },
-  'a key is freed by nobody': { freeKey: () => ({ result: false }) },
   'a key is claimed over another': {
     claimKey: (_, __, claim) => ({ result: claim, next: claim }),
   },
