@@ -21,7 +21,7 @@ const LISTED_MS = 5000;
 class Worker {
   readonly #order: JobOrder;
   readonly #jobs: Queue<number>;
-  readonly #marks: Store;
+  readonly #marks: Store<string>;
   readonly #log: EventLog;
   readonly #random: Prng;
   #next: number;

@@ -100,8 +100,8 @@ export function* readStates(
   const scan = planScan(index, range, 'states', builder, settings).begin(access);
   // Read after the scan, the time would make records due that it has not met.
   const now = attachment.pool.clock.now();
-  const isBounded = access.bounded !== undefined;
-  return { now, isBounded, states: yield* scan.takeMany(limit) };
+  const states = yield* scan.takeMany(limit);
+  return { now, isBounded: access.bounded !== undefined, states };
 }
 
 /** The state in the found record. Raises SW_UNDECODABLE for a record of a caller's. */
