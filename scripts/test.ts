@@ -38,10 +38,36 @@ import { Wine } from './wine.ts';
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
 const REPORTERS = ['spec', './.ci/closing.mjs'];
+/**
+ * Test files that take longest, as the last lines of a run tell. They begin first: what begins last
+ * runs alone in the end, and uses one processor.
+ */
+const LONGEST = [
+  'src/store/tests/conformance/conformance.tcp-nodes.rest',
+  'src/store/tests/conformance/conformance.tcp.rest',
+  'lab/verification/exhaustive/tests/exhaustive',
+  'lab/tests/programs.rest',
+  'lab/verification/tests/chime',
+  'lab/tests/own-index.rest',
+  'src/store/tests/conformance/conformance.memory',
+  'lab/torture/tests/torture.rest',
+  'src/store/tests/conformance/full-pool-processes.rest',
+  'lab/verification/exhaustive/tests/leaving-records.rest',
+  'src/store/tests/conformance/built-form/conformance.shm',
+  'src/store/remote/tests/ucx-failures.rest',
+  'lab/torture/network/tests/network.rest',
+  'lab/verification/exhaustive/tests/near.rest',
+  'src/cli/tests/file-pool.rest',
+  'src/store/tests/clear-rounds.rest',
+  'src/cli/tests/remote.rest',
+  'src/store/remote/tests/remote-failures.rest',
+  'src/store/eviction/tests/built-form/changing-sizes.rest',
+  'src/tests/built-package.rest',
+].map((name) => `${name}.test.ts`);
 /** A test that hangs fails, so that its run ends and names it. The longest takes a tenth of this. */
 const HANGING_MS = 20 * 60 * 1000;
 /** Beyond two processors: many tests wait for timers, processes and sockets, above all the rest. */
-const CONCURRENCY = 6;
+const CONCURRENCY: Record<Part, number> = { usual: 6, rest: 8, campaign: 6 };
 /**
  * Every processor has tests to run: a thread that compiles beside one takes another's time. Without
  * it, tests take 5 to 10 % less processor time.
@@ -175,16 +201,14 @@ function testFiles(named: readonly string[], wanted: Part): string[] {
   return named.length > 0 ? chosen : part;
 }
 
-function reporters(): string[] {
-  return REPORTERS.flatMap((reporter) => [
-    `--test-reporter=${reporter}`,
-    '--test-reporter-destination=stdout',
-  ]);
+function longestFirst(files: readonly string[]): string[] {
+  const long = LONGEST.filter((path) => files.includes(path));
+  return [...long, ...files.filter((path) => !long.includes(path))];
 }
 
 async function run(node: string, copy: string, files: readonly string[]): Promise<number> {
-  const limits = [`--test-concurrency=${CONCURRENCY}`, `--test-timeout=${HANGING_MS}`];
-  const words = [...V8_FLAGS, '--test', ...limits, ...reporters(), ...files];
+  const settings = { files, concurrency: CONCURRENCY[part], timeout: HANGING_MS };
+  const words = [...V8_FLAGS, 'scripts/run-tests.mjs', JSON.stringify(settings)];
   const first = JSON.stringify(join(copy, 'scripts/optimise-later.cjs'));
   const NODE_OPTIONS = `${process.env.NODE_OPTIONS ?? ''} --require ${first}`;
   const env = { ...process.env, MALLOC_MMAP_THRESHOLD_, NODE_OPTIONS };
@@ -201,7 +225,11 @@ function installedFor(copy: string, machine: string): string {
 
 /** Node's arguments to run the tests of a file in its own process. */
 function alone(file: string, pattern: string): string[] {
-  return ['--test-name-pattern', pattern, ...reporters(), file];
+  const reporters = REPORTERS.flatMap((reporter) => [
+    `--test-reporter=${reporter}`,
+    '--test-reporter-destination=stdout',
+  ]);
+  return ['--test-name-pattern', pattern, ...reporters, file];
 }
 
 async function runOnWindows(
@@ -274,7 +302,7 @@ symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'), 'junction');
 const part = values.campaigns ? 'campaign' : values.rest ? 'rest' : 'usual';
 const chosen = testFiles(positionals, part);
 await compile(copy, chosen);
-const files = chosen.map((path) => path.replace(/ts$/, 'js'));
+const files = longestFirst(chosen).map((path) => path.replace(/ts$/, 'js'));
 if (values.windows) {
   process.exitCode = await runOnWindows(copy, files, values.only ?? '.');
 } else if (values.arm64) {

@@ -12,7 +12,11 @@ const SMALL_NODE_BYTES = 12 * 2 ** 20;
 /** Short values stand in the leaves of chime and hopscotch; long ones have blocks. */
 const VALUE_BYTES = [32, 300];
 const RECORDS = 8192;
-const WRITES = 4096;
+/**
+ * As many as a full pool has records. Fewer would count the writes while a chunk is drained, or
+ * those that find its blocks free, and not both.
+ */
+const WRITES = 16_384;
 /** Writes in flight together. */
 const WIDTH = 64;
 

@@ -25,7 +25,7 @@ export async function openReader(peer: PeerName, place: Place): Promise<Reader> 
   if (peer === 'stepwell') return stepwell(place);
   if (peer === 'stepwell near') return stepwell(place, place.keys);
   if (peer === 'redis near') return await redis(place);
-  return lmdb(place, peer === 'lmdb cache');
+  return lmdb(place, cacheOf(peer));
 }
 
 /** Undefined for a cache that no other process can write to. */
@@ -61,12 +61,20 @@ function stepwell(place: Place, nearCache = 0): Reader {
   return { get: (key) => store.get(key), close: () => store.close() };
 }
 
-function openDatabase({ lmdb: path, values }: Place, cache: boolean) {
+/**
+ * lmdb's `cache: true` answers from this process alone. Only with `validated` does it look into the
+ * database, as a near read does.
+ */
+function cacheOf(peer: PeerName): boolean | { validated: true } {
+  return peer === 'lmdb validated' ? { validated: true } : peer === 'lmdb cache';
+}
+
+function openDatabase({ lmdb: path, values }: Place, cache: boolean | { validated: true }) {
   const encoding = values === 'json' ? 'json' : 'string';
   return openLmdb<unknown, string>({ path, encoding, mapSize: CAPACITY, noSync: true, cache });
 }
 
-function lmdb(place: Place, cache: boolean): Reader {
+function lmdb(place: Place, cache: boolean | { validated: true }): Reader {
   const database = openDatabase(place, cache);
   return { get: (key) => database.get(key), close: () => database.close() };
 }

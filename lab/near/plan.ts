@@ -9,6 +9,7 @@ export const PEER_NAMES = [
   'stepwell near',
   'lmdb',
   'lmdb cache',
+  'lmdb validated',
   'redis near',
 ] as const;
 export type PeerName = (typeof PEER_NAMES)[number];

@@ -1,7 +1,6 @@
 import { parseSize as bytesIn } from '../store/sizes.ts';
+import { formatCount } from '../store/watching/units.ts';
 import { UsageError } from './failures.ts';
-
-const BINARY_NAMES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
 /** A reader for sizes. */
 export function parseSize(text: string): number {
@@ -10,17 +9,6 @@ export function parseSize(text: string): number {
   } catch (error) {
     throw new UsageError((error as Error).message);
   }
-}
-
-export function formatSize(bytes: number): string {
-  let power = 0;
-  let amount = bytes;
-  while (amount >= 1024 && power < BINARY_NAMES.length - 1) {
-    amount /= 1024;
-    power++;
-  }
-  const digits = Number.isInteger(amount) || amount >= 100 ? 0 : 1;
-  return `${amount.toFixed(digits)} ${BINARY_NAMES[power]}`;
 }
 
 /** A reader for options that are whole numbers within a range. */
@@ -38,11 +26,6 @@ export function parseSeconds(text: string): number {
   const seconds = /^\d*\.?\d+$/.test(text) ? Number(text) : Number.NaN;
   if (seconds > 0 && seconds <= 86_400) return seconds;
   throw new UsageError(`'${text}' is not a number of seconds`);
-}
-
-/** 171075 as 171,075 in every locale, because scripts and tests read it too. */
-export function formatCount(count: number): string {
-  return Math.round(count).toLocaleString('en-US');
 }
 
 export function plural(count: number, noun: string): string {

@@ -653,6 +653,10 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    * removed, whatever is written to it before its turn; a value that is written after that stays. A
    * key that is inserted meanwhile may be removed or stay. Expired records do not count.
    *
+   * HStore removes up to seven records in one change if the call names no range, and the store is
+   * on this machine and has no bound. If the client dies, all of them are removed or none. A step
+   * of a scan sees all or none, too; other reads may meet the change half made.
+   *
    * @throws StepwellError SW_READ_ONLY, SW_UNSUPPORTED as `scan`, SW_POOL_FULL as `delete`.
    */
   clear(range?: RangeOptions): number;

@@ -19,8 +19,12 @@ import { checkSignal } from './abortable.ts';
 import type { IndexChoice, OpenOptions } from './api.ts';
 import { checkFlag, checkFunction, invalid, shown, unsupported } from './arguments.ts';
 import { lifetimeOf } from './calls/expiry.ts';
-import { boundSettings, refuseDelegation, refuseOtherBound } from './eviction/bound-settings.ts';
-import { BoundedStore } from './eviction/bounded-store.ts';
+import {
+  BoundedStore,
+  boundSettings,
+  refuseDelegation,
+  refuseOtherBound,
+} from './eviction/bounded-store.ts';
 import { type IndexWish, indexWish, shownParameters } from './index-choice.ts';
 import { nearSettingsOf, provingIndex } from './near/near-settings.ts';
 import { checkOpenOptions } from './open-options.ts';

@@ -13,10 +13,15 @@ const PLACES: Readonly<Record<string, string>> = {
   'stepwell/express-rate-limit': new URL('../adapters/express-rate-limit/index.ts', import.meta.url)
     .href,
   'stepwell/express-session': new URL('../adapters/express-session/index.ts', import.meta.url).href,
+  'stepwell/fastify-session': new URL('../adapters/fastify-session/index.ts', import.meta.url).href,
   'stepwell/helpers': new URL('../helpers/index.ts', import.meta.url).href,
   'stepwell/keyv': new URL('../adapters/keyv/index.ts', import.meta.url).href,
   'stepwell/level': new URL('../adapters/level/index.ts', import.meta.url).href,
   'stepwell/next': new URL('../adapters/next/index.ts', import.meta.url).href,
+  'stepwell/rate-limiter-flexible': new URL(
+    '../adapters/rate-limiter-flexible/index.ts',
+    import.meta.url,
+  ).href,
   'stepwell/unstorage': new URL('../adapters/unstorage/index.ts', import.meta.url).href,
 };
 /** Examples stand where the packages are found that they use. */

@@ -27,6 +27,7 @@ test('the declarations of the package reach nothing but public types', () => {
     'express-session',
     'keyv',
     'node:tls',
+    'rate-limiter-flexible',
     'unstorage',
   ]);
   // TypeScript before 5.7 has no Uint8Array with a parameter.
@@ -150,13 +151,17 @@ import { open, openSync } from 'stepwell';
 import { StepwellDriver, stepwellDriver as bentoDriver } from 'stepwell/bentocache';
 import { StepwellRateLimit } from 'stepwell/express-rate-limit';
 import { StepwellSessionStore } from 'stepwell/express-session';
+import { StepwellSessionStore as FastifySessions } from 'stepwell/fastify-session';
 import { StepwellKeyv } from 'stepwell/keyv';
 import { nextCacheHandler } from 'stepwell/next';
+import { RateLimiterStepwell } from 'stepwell/rate-limiter-flexible';
 import { stepwellDriver } from 'stepwell/unstorage';
 import { bentostore } from 'bentocache';
 import type { L2CacheDriver } from 'bentocache/types';
 import { rateLimit, type Store as RateLimitStore } from 'express-rate-limit';
 import session from 'express-session';
+import type { FastifySessionOptions } from '@fastify/session';
+import type { RateLimiterAbstract } from 'rate-limiter-flexible';
 import { Keyv, type KeyvStoreAdapter } from 'keyv';
 import type { CacheHandler } from 'next/dist/server/lib/incremental-cache/index.js';
 import { createStorage, type Driver } from 'unstorage';
@@ -166,6 +171,12 @@ for (const store of [openSync('memory:'), await open('tcp://a:7471'), typed]) {
   const adapter: KeyvStoreAdapter = new StepwellKeyv(store);
   const limits: RateLimitStore = new StepwellRateLimit(store, { prefix: 'api:' });
   const sessions: session.Store = new StepwellSessionStore(store, { values: 'v8' });
+  const fastify: FastifySessionOptions['store'] = new FastifySessions(store, { values: 'v8' });
+  const limiter: RateLimiterAbstract = new RateLimiterStepwell({
+    storeClient: store,
+    points: 1,
+    duration: 1,
+  });
   const driver: Driver = stepwellDriver({ store });
   const layer: L2CacheDriver = new StepwellDriver({ store });
   const handler: typeof CacheHandler = nextCacheHandler(store);
@@ -174,12 +185,14 @@ for (const store of [openSync('memory:'), await open('tcp://a:7471'), typed]) {
   session({ store: sessions, secret: 's' });
   createStorage({ driver });
   bentostore().useL2Layer(bentoDriver({ store }));
-  void [layer, handler];
+  void [layer, handler, fastify, limiter];
 }
 // @ts-expect-error: an adapter takes a store, not its URL
 new StepwellKeyv('shm:my-app');
 // @ts-expect-error
 new StepwellRateLimit(typed, { prefx: 'api:' });
+// @ts-expect-error: no store
+new RateLimiterStepwell({ points: 1, duration: 1 });
 `;
 
 const EXAMPLES = readmeExamples();

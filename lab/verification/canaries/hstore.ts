@@ -3,6 +3,7 @@ import type { Pair } from '../../../src/indexes/hstore/pair.ts';
 import { PAIR } from '../../../src/indexes/hstore/protocol/geometry.ts';
 import type { HashReply } from '../../../src/indexes/hstore/protocol/hash-messages.ts';
 import { readState } from '../../../src/indexes/hstore/protocol/pair-state.ts';
+import { decodeTurn, isClearing } from '../../../src/indexes/hstore/protocol/turn.ts';
 import { HEADER_BYTES } from '../../../src/records/layout.ts';
 import { Batch, CAS, type Operation, READ, WRITE } from '../../../src/verbs/index.ts';
 import type { Canary } from '../canary.ts';
@@ -53,6 +54,17 @@ function* decideBlindly(batch: Batch, isDecision: (row: number) => boolean): Ope
     if (!isDecision(row)) continue;
     yield new Batch().read(batch.address[row], 8, batch.scratch[row], batch.offset[row]);
   }
+}
+
+/** The same, but only of a turn that clears a bucket. */
+function clearBlindly({ geometry }: Pair): ChangeDoorbell {
+  const { rows } = geometry.hashMailbox;
+  return function* (batch, isDecision) {
+    if (batch.length < 2 || !isDecision(1)) return;
+    // The record of the turn is in front of the CAS that decides it, from the scratch's beginning.
+    const { decisions } = decodeTurn(batch.scratch[0], batch.bytes[0], rows);
+    if (isClearing(decisions)) yield* decideBlindly(batch, isDecision);
+  };
 }
 
 /** A WRITE of the new word in the place of each CAS but that which decides. */
@@ -153,6 +165,12 @@ export const HSTORE_CANARIES: readonly Canary[] = [
     'a server that was overtaken decides all the same',
     (pair) => changingTurns(pair, decideBlindly),
     'reclamation',
+  ),
+  canary(
+    'a server that was overtaken clears a bucket all the same',
+    (pair) => changingTurns(pair, clearBlindly(pair)),
+    'reclamation',
+    { evictions: 100, removes: 30, walks: 0, serves: 0, losses: 0 },
   ),
   canary(
     'what a server does that was overtaken comes late',

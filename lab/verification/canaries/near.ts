@@ -113,16 +113,6 @@ export const nearDeadlineCanary: Canary = {
   near: (parts) => withPool(parts, { clock: { now: () => 0, refuseFault() {} } }),
 };
 
-/** HStore: the bucket of a table that is lost has its slots, but no mark. */
-export const nearNoMarkCanary: Canary = {
-  name: 'near: an HStore slot without the mark of its bucket',
-  caughtBy: 'linearizability',
-  near: (parts) =>
-    weakened(parts, (proof) => {
-      proof.mark = NULL_ADDRESS;
-    }),
-};
-
 /** SHARD: where a table stood that was migrated, another one may stand. */
 export const nearOldEraCanary: Canary = {
   name: 'near: a SHARD entry after a migration',

@@ -54,6 +54,8 @@ export class ReclamationOracle implements AccessObserver {
   readonly #retired = new Map<Address, RetiredBlock>();
   /** By unit: the client that gave its block back, and that block. */
   readonly #free = new Map<number, { by: number; first: number; units: number }>();
+  /** By block: the client that has allocated it, until it is retired or given back. */
+  readonly #allocated = new Map<Address, number>();
   /** By word: clients that have tried a CAS on it, such as a claim on a word of state bytes. */
   readonly #swappers = new Map<Address, Set<number>>();
   /** By client: how many of its operations may be reading state bytes. */
@@ -100,6 +102,22 @@ export class ReclamationOracle implements AccessObserver {
       free(address, units, catalog);
     };
     this.#noteMapReads(client, allocator);
+    this.#noteAllocations(client, allocator);
+  }
+
+  #noteAllocations(client: number, allocator: LocalPool['allocator']): void {
+    const allocated = this.#allocated;
+    const allocate = allocator.allocate.bind(allocator);
+    allocator.allocate = function* (catalog, units, node) {
+      const address = yield* allocate(catalog, units, node);
+      allocated.set(address, client);
+      return address;
+    };
+    const discard = allocator.discard.bind(allocator);
+    allocator.discard = (catalog, units, address) => {
+      allocated.delete(address);
+      discard(catalog, units, address);
+    };
   }
 
   /**
@@ -130,6 +148,7 @@ export class ReclamationOracle implements AccessObserver {
       this.#fail(`block ${address} was retired by client ${earlier.by} and again by ${client}`);
     }
     this.#retired.set(address, { by: client, at: this.#run.lastStep(client), units });
+    this.#allocated.delete(address);
   }
 
   /** The client that retired the block, or was about to mark it free: its death loses the block. */
@@ -146,6 +165,7 @@ export class ReclamationOracle implements AccessObserver {
   #onFree(client: number, address: Address, units: number): void {
     const retired = this.#retired.get(address);
     this.#retired.delete(address);
+    this.#allocated.delete(address);
     this.freed++;
     if (this.#grace && retired) this.#checkGrace(client, address, retired);
     this.#memory.fill(address, units * UNIT_BYTES, POISON);
@@ -205,8 +225,19 @@ export class ReclamationOracle implements AccessObserver {
     address: Address,
     { first, units }: { first: number; units: number },
   ): boolean {
-    if (kind === READ) return this.#readsAhead(units) || this.#mayBeStates(client, address);
+    if (kind === READ) {
+      return (
+        this.#readsAhead(units) ||
+        this.#mayBeStates(client, address) ||
+        this.#isAllocatedBy(client, address)
+      );
+    }
     return kind === CAS && address === first * UNIT_BYTES && this.#locksAhead(units);
+  }
+
+  #isAllocatedBy(client: number, address: Address): boolean {
+    const block = this.#run.blockOf(address);
+    return block !== undefined && this.#allocated.get(block.first * UNIT_BYTES) === client;
   }
 
   #mayBeStates(client: number, address: Address): boolean {

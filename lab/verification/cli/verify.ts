@@ -1,8 +1,9 @@
 import { defineCommand } from '../../../src/cli/command.ts';
 import { EXIT, UsageError } from '../../../src/cli/failures.ts';
-import { formatCount, formatDuration, parseCount, plural } from '../../../src/cli/sizes.ts';
+import { formatDuration, parseCount, plural } from '../../../src/cli/sizes.ts';
 import { type Style, styleFor } from '../../../src/cli/terminal/style.ts';
 import { table } from '../../../src/cli/terminal/table.ts';
+import { formatCount } from '../../../src/store/watching/units.ts';
 import type { Subject } from '../index.ts';
 import { type Plan, planOf, type Result, search, type Verification } from './search.ts';
 

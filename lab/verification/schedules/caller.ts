@@ -206,7 +206,12 @@ export class Caller {
       const usedAfter = request.accessAt < 0 ? undefined : foundTicks;
       if (key >= 0) met.push({ key, kind: 'remove', expected, usedAfter });
     };
-    yield* sampleOf(index, this.#request, [call.sampled], SAMPLE, visit);
+    try {
+      yield* sampleOf(index, this.#request, [call.sampled], SAMPLE, visit);
+    } catch (error) {
+      // It has waited for a table that was lost.
+      if (!(this.#log.hasty && isHaste(error))) throw error;
+    }
     return met[0] ?? call;
   }
 

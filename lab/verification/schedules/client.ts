@@ -392,12 +392,27 @@ export class SimulatedClient {
   *#start(): Operation<void> {
     const index = yield* this.#context.startup(this);
     this.#index = index;
+    if (this.plan.haste > 0) this.#noteGivenUp(index);
     this.startedAt = this.#context.now();
     // Lanes of a client share it, as the calls of a handle do.
     const near = this.#context.near?.(this.pool, index);
     for (let i = 0; i < this.#lanes.length; i++) {
       this.#callers.push(new Caller(this.name, index, this.#context, near));
     }
+  }
+
+  /** A sweep of expired records that makes room goes on after a removal that it has given up. */
+  #noteGivenUp(index: Index): void {
+    const remove = index.remove.bind(index);
+    const giveUp = () => this.gaveUp++;
+    index.remove = function* (...removal) {
+      try {
+        return yield* remove(...removal);
+      } catch (error) {
+        if (isHaste(error)) giveUp();
+        throw error;
+      }
+    };
   }
 
   *#comeOnline(): Operation<void> {

@@ -28,6 +28,9 @@ test('HStore: servers and clients die anywhere, histories and scans stay in orde
   );
 });
 
+/** Half of the removals clear some buckets. */
+const CLEARING = { evictions: 100, removes: 30 };
+
 /** Clients that live give up requests, and others sweep before these are answered. */
 const GIVEN_UP = [
   { seed: 140, chunks: 6 },
@@ -43,6 +46,32 @@ for (const { seed, chunks } of GIVEN_UP) {
       subject: HSTORE_SUBJECT,
       swarm,
     });
+    assert.equal(failure, undefined, `${failure?.text}\n${timeline}`);
+  });
+}
+
+test('HStore: buckets are cleared while others write, scan, serve and die', () => {
+  const memory = newSimulationMemory();
+  for (const policy of POLICIES) {
+    for (let seed = 1; seed <= SEEDS; seed++) {
+      const options = { seed, policy, subject: HSTORE_SUBJECT, swarm: CLEARING };
+      const { failure, timeline } = runSchedule(options, memory);
+      assert.equal(failure, undefined, `seed ${seed}, ${policy}: ${failure?.text}\n${timeline}`);
+    }
+  }
+});
+
+/** A scan from the first key polls for its answer in a block to which it has written nothing. */
+const SCANNED = [
+  { seed: 5015, walks: 30, serves: 20 },
+  { seed: 5181, walks: 20, serves: 10 },
+] as const;
+
+for (const { seed, walks, serves } of SCANNED) {
+  test(`HStore holds in the uniform schedule of seed ${seed}, with clears and scans`, () => {
+    const swarm = { evictions: 100, removes: 25, walks, serves };
+    const options = { seed, policy: 'uniform', subject: HSTORE_SUBJECT, swarm } as const;
+    const { failure, timeline } = runSchedule(options);
     assert.equal(failure, undefined, `${failure?.text}\n${timeline}`);
   });
 }

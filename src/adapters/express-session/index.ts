@@ -1,13 +1,10 @@
-import { callbackify } from 'node:util';
 import session, { type SessionData } from 'express-session';
 import type { AnyStore } from '../../helpers/host.ts';
-import type { AsyncStore, ExpiryOptions, Key } from '../../store/api.ts';
-import { checkOptions } from '../../store/arguments.ts';
-import { type AdapterValues, spaceOf, textOf } from '../space.ts';
+import type { AsyncStore, Key } from '../../store/api.ts';
+import { answer, lifetimeOf, sessionsOf, storedSession } from '../session-records.ts';
+import { type AdapterValues, textOf } from '../space.ts';
 
 export type { AdapterValues };
-
-const DAY_MS = 86_400_000;
 
 /** Options of `StepwellSessionStore`. */
 export interface SessionStoreOptions {
@@ -36,9 +33,7 @@ export class StepwellSessionStore extends session.Store {
    */
   constructor(store: AnyStore, options: SessionStoreOptions = {}) {
     super();
-    checkOptions(options, ['prefix', 'ttlMs', 'values']);
-    const { prefix = 'session:', ttlMs = DAY_MS, values = 'json' } = options;
-    this.#sessions = spaceOf<SessionData>(store, prefix, { values, ttlMs, sliding: false });
+    this.#sessions = sessionsOf<SessionData>(store, options);
   }
 
   get(sid: string, done: Done<SessionData | null>): void {
@@ -46,7 +41,7 @@ export class StepwellSessionStore extends session.Store {
   }
 
   set(sid: string, data: SessionData, done?: Done): void {
-    answer(() => this.#sessions.set(sid, plain(data), lifetimeOf(data)), done);
+    answer(() => this.#sessions.set(sid, storedSession(data), lifetimeOf(data)), done);
   }
 
   override touch(sid: string, data: SessionData, done?: Done): void {
@@ -79,20 +74,4 @@ export class StepwellSessionStore extends session.Store {
       await this.#sessions.clear();
     }, done);
   }
-}
-
-/** An error that the callback raises does not count as a failure of the store. */
-function answer<T>(work: () => Promise<T>, done: Done<T> = () => {}): void {
-  callbackify(work)(done);
-}
-
-/** Formats other than JSON would not ask a cookie what to store. */
-function plain(data: SessionData): SessionData {
-  const { cookie } = data as { cookie?: { toJSON?(): SessionData['cookie'] } };
-  return { ...data, cookie: cookie?.toJSON?.() ?? data.cookie };
-}
-
-function lifetimeOf({ cookie }: SessionData): ExpiryOptions | undefined {
-  const expires = cookie?.expires;
-  return expires ? { expiresAt: new Date(expires).getTime() } : undefined;
 }

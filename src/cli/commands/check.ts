@@ -1,8 +1,9 @@
 import type { CheckReport } from '../../store/reports.ts';
+import { formatCount, formatSize } from '../../store/watching/units.ts';
 import { defineCommand } from '../command.ts';
 import { printReport, throwIfInterrupted } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { formatCount, formatDuration, formatSize, parseCount, plural } from '../sizes.ts';
+import { formatDuration, parseCount, plural } from '../sizes.ts';
 import { Progress } from '../terminal/progress.ts';
 import { printable, type Style } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';

@@ -1,8 +1,9 @@
 import type { PoolReport } from '../../store/reports.ts';
+import { formatCount, formatSize } from '../../store/watching/units.ts';
 import { defineCommand } from '../command.ts';
 import { printReport } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { formatCount, formatRatio, formatSize, plural } from '../sizes.ts';
+import { formatRatio, plural } from '../sizes.ts';
 import type { Style } from '../terminal/style.ts';
 import { facts, table } from '../terminal/table.ts';
 

@@ -4,6 +4,7 @@ import { createGunzip } from 'node:zlib';
 import { hasCode } from '../../errors.ts';
 import type { AsyncStore, IndexName, Key, OpenOptions, Value } from '../../store/api.ts';
 import type { StoreOptions } from '../../store/store-in-pool.ts';
+import { formatCount } from '../../store/watching/units.ts';
 import { defineCommand } from '../command.ts';
 import { breathe, type Context, throwIfInterrupted } from '../context.ts';
 import { EXIT, InputError, UsageError } from '../failures.ts';
@@ -17,7 +18,7 @@ import {
   readRows,
 } from '../formats/rows.ts';
 import { isWellFormed } from '../formats/utf8.ts';
-import { formatCount, formatDuration, parseCount, plural } from '../sizes.ts';
+import { formatDuration, parseCount, plural } from '../sizes.ts';
 import { STORE_OPTION, storeNamed } from '../store-options.ts';
 import { Progress } from '../terminal/progress.ts';
 import { printable } from '../terminal/style.ts';

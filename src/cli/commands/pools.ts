@@ -3,10 +3,11 @@ import { capacityOf } from '../../fabrics/shared/refused-memory.ts';
 import { INDEX_NAMES } from '../../indexes/kinds.ts';
 import type { IndexChoice, OpenOptions } from '../../store/api.ts';
 import { isRemote, parseRemote } from '../../store/remote/address.ts';
+import { formatCount, formatSize } from '../../store/watching/units.ts';
 import { defineCommand } from '../command.ts';
 import { type Context, type Library, printReport } from '../context.ts';
 import { EXIT, UsageError } from '../failures.ts';
-import { formatCount, formatSize, parseCount, plural } from '../sizes.ts';
+import { parseCount, plural } from '../sizes.ts';
 import { POOL_OPTIONS, poolOptions, STORE_OPTION, storeNamed } from '../store-options.ts';
 import { table } from '../terminal/table.ts';
 

@@ -3,11 +3,12 @@ import { urlHost } from '../../fabrics/tcp/endpoint.ts';
 import type { GatewayOptions } from '../../gateway/server.ts';
 import type { OpenOptions, PoolHandle } from '../../store/api.ts';
 import { isRemote } from '../../store/remote/address.ts';
+import { formatSize } from '../../store/watching/units.ts';
 import type { WebServer } from '../../web/server.ts';
 import { defineCommand } from '../command.ts';
 import { aborted, type Context, type Gateway, type Library } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { formatSize, parseCount, parseSize } from '../sizes.ts';
+import { parseCount, parseSize } from '../sizes.ts';
 import {
   POOL_OPTIONS,
   poolOptions,

@@ -5,12 +5,12 @@ import type {
   Rates,
   StoreFigures,
 } from '../../store/watching/figures.ts';
-import { formatLatency } from '../../store/watching/latency-text.ts';
 import type { PoolObserver } from '../../store/watching/observer.ts';
+import { formatCount, formatLatency, formatSize } from '../../store/watching/units.ts';
 import { defineCommand } from '../command.ts';
 import type { Context, ExitHost } from '../context.ts';
 import { EXIT } from '../failures.ts';
-import { formatCount, formatDuration, formatRatio, formatSize, parseSeconds } from '../sizes.ts';
+import { formatDuration, formatRatio, parseSeconds } from '../sizes.ts';
 import { barOf } from '../terminal/progress.ts';
 import { printable, type Style, styleFor } from '../terminal/style.ts';
 import { table } from '../terminal/table.ts';

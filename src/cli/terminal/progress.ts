@@ -1,4 +1,5 @@
-import { formatCount, formatDuration, formatRatio, formatSize } from '../sizes.ts';
+import { formatCount, formatSize } from '../../store/watching/units.ts';
+import { formatDuration, formatRatio } from '../sizes.ts';
 import type { Output } from './output.ts';
 import { type Style, styleFor } from './style.ts';
 

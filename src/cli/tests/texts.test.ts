@@ -1,13 +1,13 @@
 /** Sizes, tables, progress lines, patterns and styles: whatever only makes text of values. */
+
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
+import { formatCount, formatSize } from '../../store/watching/units.ts';
 import { globToRegExp } from '../commands/dump.ts';
 import { UsageError } from '../failures.ts';
 import {
-  formatCount,
   formatDuration,
   formatRatio,
-  formatSize,
   parseCount,
   parseSeconds,
   parseSize,

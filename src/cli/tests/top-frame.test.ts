@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ClientRates, PoolFigures, StoreFigures } from '../../store/watching/figures.ts';
-import { formatLatency } from '../../store/watching/latency-text.ts';
+import { formatLatency } from '../../store/watching/units.ts';
 import { frameOf } from '../commands/top.ts';
 import { styleFor } from '../terminal/style.ts';
 

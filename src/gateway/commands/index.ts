@@ -6,7 +6,6 @@ export * from './config.ts';
 export * from './connection.ts';
 export * from './expiry.ts';
 export * from './keys.ts';
-export * from './lcs.ts';
 export * from './ranges.ts';
 export * from './server.ts';
 export * from './strings.ts';

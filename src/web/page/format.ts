@@ -1,10 +1,9 @@
-import { formatLatency } from '../../store/watching/latency-text.ts';
+import { formatCount, formatLatency } from '../../store/watching/units.ts';
 
-const SIZES = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 const ABSENT = '–';
 
 export function count(amount: number | null): string {
-  return amount === null ? ABSENT : Math.round(amount).toLocaleString('en-US');
+  return amount === null ? ABSENT : formatCount(amount);
 }
 
 /** 1 record, 2 records. */
@@ -14,13 +13,6 @@ export function records(amount: number): string {
 
 export function share(ratio: number | null): string {
   return ratio === null ? ABSENT : `${(100 * ratio).toFixed(1)} %`;
-}
-
-export function size(bytes: number): string {
-  let amount = bytes;
-  let power = 0;
-  for (; amount >= 1024 && power < SIZES.length - 1; power++) amount /= 1024;
-  return `${amount.toFixed(Number.isInteger(amount) || amount >= 100 ? 0 : 1)} ${SIZES[power]}`;
 }
 
 export function latency(microseconds: number | null | undefined): string {

@@ -1,9 +1,10 @@
 import uPlot from 'uplot';
 import type { Percentiles } from '../../pool/clients/meter.ts';
 import type { ClientRates, PoolFigures, StoreFigures } from '../../store/watching/figures.ts';
+import { formatSize as size } from '../../store/watching/units.ts';
 import type { Point } from '../points.ts';
 import { colour, el, svg, table } from './dom.ts';
-import { count, duration, latency, records, share, size } from './format.ts';
+import { count, duration, latency, records, share } from './format.ts';
 
 const STORE_COLUMNS =
   'Store | Index | Records: | Load: | Memory: | Hit rate: | Evicted/s: | Bound:';

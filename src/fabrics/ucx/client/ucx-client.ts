@@ -138,7 +138,9 @@ export class UcxClient {
   }
 
   #look(): void {
-    if (this.#isClosed) return;
+    // While a thread waits at the descriptor, its end leads to the next look. A second thread would
+    // still wait when the first has destroyed the worker, and would then destroy it again.
+    if (this.#isClosed || this.#polling) return;
     const began = microseconds();
     if (this.#since === NOT_YET) this.#since = began;
     let now = began;

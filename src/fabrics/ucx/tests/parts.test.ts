@@ -162,6 +162,42 @@ test('what answers lead to is posted again and again, and the event loop turns',
   assert.ok(looks > 1 && looks < 1_000_000, `${looks} looks`);
 });
 
+test('one thread waits for a client, which destroys its worker once', async () => {
+  const calls: string[] = [];
+  let wake = () => {};
+  const waiting = new Promise<void>((resolve) => {
+    wake = resolve;
+  });
+  const ucx = pretended((name) => {
+    calls.push(name);
+    return 0;
+  });
+  const pollLater = () => {
+    calls.push('pollLater');
+    return waiting;
+  };
+  const library = new Proxy(ucx, {
+    get: (of, name) => (name === 'pollLater' ? pollLater : Reflect.get(of, name)),
+  });
+  const client = new UcxClient(library, transportsOf('posix', undefined));
+  client.add({ isWaiting: true, complete: () => false });
+  // A look is due in the next turn, as well, when verbs are posted and looked for in this one.
+  client.begin();
+  const post = () => {
+    client.begin();
+    for (const end = performance.now() + 1; performance.now() < end; );
+  };
+  for (let turn = 0; turn < 20; turn++) {
+    client.soon(post);
+    await nextTurn();
+  }
+  client.close();
+  wake();
+  await nextTurn();
+  const count = (name: string) => calls.filter((call) => call === name).length;
+  assert.deepEqual([count('pollLater'), count('workerDestroy')], [1, 1]);
+});
+
 test('what was made before a worker cannot be waited for is destroyed', () => {
   const calls: string[] = [];
   const ucx = pretended((name) => {

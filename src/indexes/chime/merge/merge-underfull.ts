@@ -62,8 +62,8 @@ import type { ChimeTree } from '../tree.ts';
 import { mergeLeaves, type PairMark } from './merge-leaves.ts';
 
 /** Each round merges two nodes or lowers the tree by a level. The next deletion does the rest. */
-export const ROUNDS_MAX = 8;
-export const LOWEST = new Uint8Array(0);
+const ROUNDS_MAX = 8;
+const LOWEST = new Uint8Array(0);
 /** Most chunks of the reserve that a merge takes: for its intent and for nodes of two sizes. */
 const MERGE_CHUNKS_MAX = 3;
 /** Bytes of a leaf's vacancy and sibling words. */
@@ -77,7 +77,7 @@ const CHILDREN_FEW = 4;
 const TIGHT_STEP = 4;
 
 /** An internal node on the path to a leaf, with the bounds of its keys. */
-export interface Step {
+interface Step {
   node: Visit;
   lower: Uint8Array;
   upper: Uint8Array | undefined;
@@ -234,17 +234,14 @@ function usedIn(span: number, perBit: number, { i32 }: Scratch, vacancy: number)
   return Math.max(0, span - vacant * perBit);
 }
 
-export function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
+function* mergeOnPath(tree: ChimeTree, key: KeyAt): Operation<void> {
   for (let round = 1; round <= ROUNDS_MAX; round++) {
     if (!(yield* orNothing(tree, () => mergeOnce(tree, key)))) return;
   }
 }
 
 /** Runs a merge; returns undefined when it cannot be done now. */
-export function* orNothing<T>(
-  tree: ChimeTree,
-  merge: () => Operation<T>,
-): Operation<T | undefined> {
+function* orNothing<T>(tree: ChimeTree, merge: () => Operation<T>): Operation<T | undefined> {
   const { allocator } = tree;
   // A merge needs blocks of several sizes for its intent and nodes, and frees a larger one.
   allocator.reserveAllowed = MERGE_CHUNKS_MAX;
@@ -288,7 +285,7 @@ function* rebuild(tree: ChimeTree, { node, upper }: Step, key: KeyAt): Operation
 }
 
 /** As `pathTo`, but finishes what other clients have begun on the path. */
-export function* openPathTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
+function* openPathTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
   const path = yield* pathTo(tree, key);
   if (path !== undefined) return path;
   return (yield* finishPending(tree, key)) ? yield* pathTo(tree, key) : undefined;
@@ -317,7 +314,7 @@ function* pathTo(tree: ChimeTree, key: KeyAt): Operation<Step[] | undefined> {
 }
 
 /** Merges a leaf that is under-full with one of its neighbours. */
-export function* mergeLeafAt(
+function* mergeLeafAt(
   tree: ChimeTree,
   step: Step,
   key: KeyAt,
@@ -646,4 +643,41 @@ function* joinNodes(
   } finally {
     nodes.discard();
   }
+}
+
+/**
+ * Merges neighbours that fit one leaf, in a full pool, where splits find no memory. Deletions merge
+ * less eagerly, because a nearly full leaf is soon split again. Returns how many leaves it freed.
+ */
+export function* packLeaves(tree: ChimeTree): Operation<number> {
+  const before = tree.merges;
+  let from: Uint8Array | undefined = LOWEST;
+  while (from !== undefined) from = yield* packAt(tree, from);
+  return tree.merges - before;
+}
+
+/**
+ * Merges the leaf of a key with its neighbours as long as they fit. Returns where the next leaf
+ * begins; undefined behind the last one, and where others keep changing a node.
+ */
+function* packAt(tree: ChimeTree, from: Uint8Array): Operation<Uint8Array | undefined> {
+  const key: KeyAt = { u8: from, at: 0, bytes: from.length };
+  for (let round = 1; ; round++) {
+    yield* tree.reclamation.quiesce();
+    const path = yield* orNothing(tree, () => openPathTo(tree, key));
+    const step: Step | undefined = path?.at(-1);
+    if (step === undefined && round < ROUNDS_MAX) continue;
+    if (step === undefined) return undefined;
+    const { node, child, upper } = step;
+    const isLast = pairIn(node.image) > 0 || round > ROUNDS_MAX;
+    const merge = () => mergeLeafAt(tree, step, key, areWorthPacking);
+    if (!isLast && (yield* orNothing(tree, merge))) continue;
+    return child < childrenIn(node.image) - 1 ? separatorIn(node.image, child) : upper;
+  }
+}
+
+/** Whether two leaves fit one, with some room to spare, or one is empty. */
+function areWorthPacking({ geometry }: ChimeTree, own: number, together: number): boolean {
+  const { perVacancyBit, shape } = geometry;
+  return 4 * together <= 3 * shape.span || (own === 0 && perVacancyBit === 1);
 }

@@ -3,12 +3,12 @@ import { INTENT_BYTES } from '../../../pool/layout.ts';
 import { NULL_ADDRESS, type Operation, setWord } from '../../../verbs/index.ts';
 import { addSequence, addVacancy, carryOut, encodeItem, writtenBytes } from './change-leaf.ts';
 import { decide, KEEP, OTHERWISE, PUT } from './decide.ts';
-import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import { hopsOf, isEmpty, itemHigh, NONE, setHops } from './entry.ts';
 import { ITEM_AT, SUM_AT, VACANCY_AT, WORDS_WRITTEN } from './layout.ts';
 import { type LeafClient, OWNED } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { unlock } from './lock-leaf.ts';
-import { emptyFrom, NONE, noteEmptied, noteTaken } from './make-room.ts';
+import { emptyFrom, noteEmptied, noteTaken } from './make-room.ts';
 import { imageOf, keepFound, lookInNeighbourhood } from './read-leaf.ts';
 
 /** The vacancy in the image, in 32-bit words. */

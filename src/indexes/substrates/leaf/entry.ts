@@ -14,6 +14,9 @@ const HOP_SHIFT = 16;
 /** The checksum's bits in the high half of its word; the others are the hop bitmap. */
 export const SUM_HIGH_MASK = 0xffff;
 
+/** In place of an entry's number: there is no such entry. */
+export const NONE = -1;
+
 /** Offsets in the content of an indirect item. */
 export const FINGERPRINT_AT = CONTENT_AT;
 export const LINES_AT = CONTENT_AT + 4;

@@ -1,11 +1,9 @@
 import type { Operation } from '../../../verbs/index.ts';
-import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import { hopsOf, isEmpty, itemHigh, NONE, setHops } from './entry.ts';
 import { ITEM_AT, SUM_AT, VACANCY_AT } from './layout.ts';
 import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
-
-export const NONE = -1;
 
 /** With at most this share of empty entries, a hop first reads the whole leaf: see `makeRoom`. */
 const EMPTY_SHARE = 1 / 4;

@@ -17,7 +17,7 @@ import {
   insertItem,
   writtenBytes,
 } from './change-leaf.ts';
-import { hopsOf, isEmpty, itemHigh, setHops } from './entry.ts';
+import { hopsOf, isEmpty, itemHigh, NONE, setHops } from './entry.ts';
 import {
   BOUNDS_AT,
   HEADER_BYTES,
@@ -31,7 +31,7 @@ import {
 import type { LeafClient } from './leaf-client.ts';
 import { IMAGE_AT, type LeafRequest } from './leaf-request.ts';
 import { beginIntent, lockLeaf, postFirstWrites, unlock } from './lock-leaf.ts';
-import { makeRoom, NONE, noteEmptied, noteTaken } from './make-room.ts';
+import { makeRoom, noteEmptied, noteTaken } from './make-room.ts';
 import { imageOf, postEntries } from './read-leaf.ts';
 
 /** Words that a split writes besides entries and replicas: sequence twice, vacancy, two owners. */

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { spaceOf } from '../../../adapters/space.ts';
+import { getOrSet } from '../../../helpers/index.ts';
 import { Prng } from '../../../random/prng.ts';
 import type { AsyncStore, IndexName, Key, OpenOptions, Store } from '../../api.ts';
-import { open, openAloneSync, openSync } from '../../open.ts';
+import { dropStoreSync, open, openAloneSync, openSync } from '../../open.ts';
 import { rejectsCode, throwsCode } from '../../tests/support/codes.ts';
 import { freshUrl, numbered, SMALL } from '../../tests/support/pools.ts';
 import { startNodes } from '../../tests/support/remote.ts';
@@ -155,6 +156,17 @@ test('keys that are read in turn are kept at their second read', (t) => {
   assert.ok(entries > 850 && entries <= 900, `${entries} entries`);
 });
 
+test('keys that are read together are kept, too', (t) => {
+  const { near, other } = pair(t);
+  const keys = numbered('key ', 20);
+  for (const key of keys) other.set(key, { id: 1 });
+  near.getMany(keys);
+  const kept = near.getMany(keys);
+  keys.forEach((key, i) => {
+    assert.equal(near.get(key), kept[i]);
+  });
+});
+
 test('a key has one object as long as its record stays, also when a search reads it', (t) => {
   const { near, other } = pair(t, { nearCache: 100, maxRecords: 1000, eviction: 'lru' });
   for (const key of numbered('cold ', 500)) other.set(key, { id: 2 });
@@ -197,6 +209,41 @@ test('objects may stay open to changes, and adapters of other libraries get thei
     const session = (await space.get('s')) as { id: number };
     assert.equal(session.id++, 1);
   }
+});
+
+test('namespaces do not share kept values, and neither does a handle for reading', async (t) => {
+  const { near, other } = pair(t);
+  for (const key of ['k', 'a:k']) other.set(key, { id: key.length });
+  const space = near.namespace<Json>('a:', { values: 'json' });
+  const none = near.namespace<Json>('', { values: 'json', nearCache: 0 });
+  const reader = openSync<Json>(near.handle, { values: 'json', nearCache: 10, readOnly: true });
+  t.after(() => reader.close());
+  const read = () => [near.get('k'), space.get('k'), reader.get('k'), none.get('k')];
+  read();
+  const kept = read();
+  assert.deepEqual(
+    kept.map((document) => document?.id),
+    [1, 3, 1, 1],
+  );
+  const again = read();
+  assert.ok([0, 1, 2].every((i) => again[i] === kept[i]));
+  assert.notEqual(again[3], kept[3]);
+  assert.notEqual(kept[0], kept[2]);
+  assert.equal(await getOrSet(near, 'k', () => ({ id: 9 })), kept[0]);
+});
+
+test('a store that was dropped and made again begins with an empty near cache', async (t) => {
+  const { near, other } = pair(t, { store: 'one' });
+  other.set('k', { id: 1 });
+  for (let read = 0; read < 3; read++) near.get('k');
+  dropStoreSync(near.handle, 'one', { force: true });
+  await new Promise(setImmediate);
+  throwsCode('SW_STORE_DROPPED', () => near.get('k'));
+  const options = { ...SMALL, store: 'one', values: 'json', nearCache: 100 } as const;
+  const renewed = openSync<Json>(near.handle, options);
+  t.after(() => renewed.close());
+  assert.equal(renewed.get('k'), undefined);
+  assert.equal(renewed.stats().near?.entries, 0);
 });
 
 test('a near read counts as a hit, and its uses reach the record', (t) => {

@@ -12,14 +12,18 @@ export const ENTRIES: readonly string[] = [
   'adapters/bentocache/index.ts',
   'adapters/express-rate-limit/index.ts',
   'adapters/express-session/index.ts',
+  'adapters/fastify-session/index.ts',
   'adapters/keyv/index.ts',
   'adapters/level/index.ts',
   'adapters/next/index.ts',
   'adapters/opentelemetry/index.ts',
+  'adapters/rate-limiter-flexible/index.ts',
   'adapters/unstorage/index.ts',
 ];
 /** Found by programs that use the package: Node's types, and the peers of the adapters. */
 const INSTALLED = [
+  '@fastify/cookie',
+  '@fastify/session',
   '@types/express',
   '@types/express-session',
   '@types/node',
@@ -29,9 +33,11 @@ const INSTALLED = [
   'express',
   'express-rate-limit',
   'express-session',
+  'fastify',
   'keyv',
   'lmdb',
   'next',
+  'rate-limiter-flexible',
   'unstorage',
 ];
 

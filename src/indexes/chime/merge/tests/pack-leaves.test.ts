@@ -5,7 +5,7 @@ import { childrenIn, linkIn } from '../../nodes/internal-node.ts';
 import { isInternal } from '../../nodes/link.ts';
 import { freezePair, linkAddress, rootLink, visit } from '../../nodes/node-io.ts';
 import { type Client, checked, clientOf, requestFor } from '../../tests/support/client.ts';
-import { packLeaves } from '../pack-leaves.ts';
+import { packLeaves } from '../merge-underfull.ts';
 
 const SHAPE = { span: 16, neighbourhood: 4, fanout: 4, inlineBytes: 24 };
 const COUNT = 400;
