@@ -1,3 +1,4 @@
+export type { Job } from './held-job.ts';
 export type { AnyStore } from './host.ts';
 export {
   type Lease,
@@ -19,7 +20,6 @@ export {
   type AddedJob,
   type AddOptions,
   type DeadLetter,
-  type Job,
   type JobCounts,
   type Queue,
   type QueueOptions,

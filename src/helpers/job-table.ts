@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { StepwellError } from '../errors.ts';
 import { unsupported } from '../store/arguments.ts';
-import type { Decide, StateChange, StatesRead } from '../store/internal-calls.ts';
+import type { Decide, StatesRead } from '../store/internal-calls.ts';
 import {
   arrive,
   choose,
@@ -13,14 +14,17 @@ import {
   failJob,
   freeKey,
   insertJob,
+  isAbandoned,
   type JobState,
   jobIn,
   type KeyState,
   keyIn,
+  keyNames,
   leave,
   moveKey,
   Places,
   replaceKey,
+  returnJob,
   reviveJob,
   takeJob,
 } from './jobs.ts';
@@ -37,12 +41,18 @@ export const STEPS = {
   failJob,
   freeKey,
   insertJob,
+  isAbandoned,
+  keyNames,
   leave,
   moveKey,
   replaceKey,
+  returnJob,
   reviveJob,
   takeJob,
 };
+
+/** A claim of a key is tried again only after another client has claimed it or moved its job. */
+const CLAIMS_MAX = 1000;
 
 /** The calls of a store that a queue needs. */
 export interface JobHost {
@@ -88,59 +98,59 @@ export class JobTable {
     return this.#host.changeState(name, (state) => this.#steps.insertJob(state, job));
   }
 
-  /**
-   * Inserts a job with a unique key, unless the queue has one. Undefined while another client that
-   * is alive has claimed the key and inserts its job.
-   */
-  async insertUnique(name: string, job: JobState, key: string): Promise<Added | undefined> {
+  /** Adds a job with a unique key, unless the queue has one. */
+  async insertUnique(name: string, job: JobState, key: string): Promise<Added> {
     const { id } = this.places.read(name);
     const keyName = this.places.key(key);
-    const claimOf = (client: number): KeyState => ({ id, place: name, client });
-    const found = await this.#host.changeState(keyName, (state, { self }) =>
-      this.#steps.claimKey(state, keyName, claimOf(self)),
+    // A key in use costs no write.
+    const present = await this.#host.changeState(keyName, (state) => ({
+      result: keyIn(state, keyName),
+    }));
+    if (present && (await this.#jobAt(present.place))) return { id: present.id, added: false };
+    await this.#host.changeState(name, (state, { self: holder }) =>
+      this.#steps.insertJob(state, { ...job, phase: 'adding', key, holder }),
     );
-    if (found.id !== id) {
-      if (await this.#isThere(found)) return { id: found.id, added: false };
-      if (!(await this.#isOver(keyName, found))) return undefined;
-      // Only now is it certain that its adder inserts nothing any more.
-      if (await this.#isThere(found)) return { id: found.id, added: false };
-      const isClaimed = await this.#host.changeState(keyName, (state, { self }) =>
-        this.#steps.replaceKey(state, keyName, found, claimOf(self)),
+    let idOfKey: string | undefined;
+    try {
+      idOfKey = await this.#claim(keyName, { id, place: name });
+    } finally {
+      if (idOfKey !== id) await this.#withdraw(name, job);
+    }
+    return { id: idOfKey, added: idOfKey === id };
+  }
+
+  /** The id of the job that has the key now. */
+  async #claim(keyName: string, claim: KeyState): Promise<string> {
+    for (let i = 0; i < CLAIMS_MAX; i++) {
+      const found = await this.#host.changeState(keyName, (state) =>
+        this.#steps.claimKey(state, keyName, claim),
       );
-      if (!isClaimed) return undefined;
+      if (found.id === claim.id) return claim.id;
+      if ((await this.#jobAt(found.place)) !== undefined) return found.id;
+      const isClaimed = await this.#host.changeState(keyName, (state) =>
+        this.#steps.replaceKey(state, keyName, found, claim),
+      );
+      if (isClaimed) return claim.id;
     }
+    throw new StepwellError('SW_CONTENTION', `other clients change ${keyName} again and again`);
+  }
+
+  /** Removes a job without its key. If that fails, a taker does it when this client is gone. */
+  async #withdraw(name: string, job: JobState): Promise<void> {
     try {
-      await this.insert(name, job);
-    } catch (error) {
-      await this.#withdraw(name, keyName, id);
-      throw error;
-    }
-    return { id, added: true };
-  }
-
-  /** Whether the job that a key names is in the queue. Removes it if it is done. */
-  async #isThere({ place }: KeyState): Promise<boolean> {
-    const job = await this.#jobAt(place);
-    if (job?.phase === 'done') await this.continue(place, job);
-    return job !== undefined && job.phase !== 'done';
-  }
-
-  /** Whether the key still names what was found and its adder is gone. */
-  #isOver(keyName: string, { id, place, client }: KeyState): Promise<boolean> {
-    return this.#host.changeState(keyName, (state, look): StateChange<boolean> => {
-      const now = keyIn(state, keyName);
-      return { result: now?.id === id && now.place === place && look.isGone(client) };
-    });
-  }
-
-  /** Frees a key whose job could not be inserted. If that fails too, the key waits for its end. */
-  async #withdraw(name: string, keyName: string, id: string): Promise<void> {
-    try {
-      if ((await this.#jobAt(name)) !== undefined) return;
-      await this.#host.changeState(keyName, (state) => this.#steps.freeKey(state, keyName, id));
+      // The claim may have happened although it raised an error.
+      if (await this.hasKey(name, job)) return;
+      await this.#host.changeState(name, (state) => this.#steps.leave(state, name, 'adding'));
     } catch {
-      // The error of the insertion is the one to report.
+      // The error of the claim is the one to report.
     }
+  }
+
+  /** Whether the job's key names it. */
+  hasKey(name: string, { key = '' }: JobState): Promise<boolean> {
+    const keyName = this.places.key(key);
+    const claim: KeyState = { id: this.places.read(name).id, place: name };
+    return this.#host.changeState(keyName, (state) => this.#steps.keyNames(state, keyName, claim));
   }
 
   #jobAt(name: string): Promise<JobState | undefined> {
@@ -152,16 +162,30 @@ export class JobTable {
   }
 
   /**
-   * Takes the job if it is free. If a step of a move or of a completion is due, does that; such a
-   * job is met again at its new place.
+   * Takes the job if it is free. 'changed' if it was not, or if a step of a move was due, which this
+   * client has done: a look may meet the job again. 'adding' if its adder may still withdraw it.
    */
-  async take(name: string, leaseMs: number): Promise<JobState | undefined> {
-    const { taken, job } = await this.#host.changeState(name, (state, look) =>
-      this.#steps.takeJob(state, look, name, this.places, leaseMs),
-    );
-    if (taken) return job;
-    if (job !== undefined) await this.continue(name, job);
-    return undefined;
+  async take(name: string, leaseMs: number): Promise<JobState | 'changed' | 'adding'> {
+    const take = (hasKey: boolean) =>
+      this.#host.changeState(name, (state, look) =>
+        this.#steps.takeJob(state, look, name, this.places, leaseMs, hasKey),
+      );
+    let met = await take(false);
+    if (met.job?.phase === 'adding') {
+      // In this order: an adder that is gone claims no key after that.
+      const isAbandoned = await this.#host.changeState(name, (state, look) =>
+        this.#steps.isAbandoned(state, look, name),
+      );
+      if (await this.hasKey(name, met.job)) met = await take(true);
+      else if (!isAbandoned) return 'adding';
+      else {
+        await this.#host.changeState(name, (state) => this.#steps.leave(state, name, 'adding'));
+        return 'changed';
+      }
+    }
+    if (met.taken && met.job !== undefined) return met.job;
+    if (met.job !== undefined) await this.continue(name, met.job);
+    return 'changed';
   }
 
   extend(name: string, token: number, leaseMs: number): Promise<boolean> {
@@ -170,11 +194,18 @@ export class JobTable {
     );
   }
 
+  /** Gives a job back that its holder has not begun. */
+  return(name: string, token: number): Promise<boolean> {
+    return this.#host.changeState(name, (state, look) =>
+      this.#steps.returnJob(state, look, name, token),
+    );
+  }
+
   async complete(name: string, token: number): Promise<boolean> {
     const job = await this.#host.changeState(name, (state) =>
       this.#steps.completeJob(state, name, token),
     );
-    if (job !== undefined) await this.continue(name, job);
+    if (job !== undefined) await this.#freeKey(name, job.key);
     return job !== undefined;
   }
 
@@ -201,13 +232,10 @@ export class JobTable {
     return this.#host.changeState(name, (state) => this.#steps.leave(state, name, 'waiting'));
   }
 
-  /** Does what is left to do for a job that is done, moving or arriving. */
+  /** Continues the move that a job is in. */
   async continue(name: string, job: JobState): Promise<void> {
     if (job.phase === 'moving') await this.#move(name, job);
     if (job.phase === 'arriving') await this.#settle(name, job);
-    if (job.phase !== 'done') return;
-    await this.#freeKey(name, job.key);
-    await this.#host.changeState(name, (state) => this.#steps.leave(state, name, 'done'));
   }
 
   /** Steps 1 to 5 of a move from `name`. */

@@ -1,5 +1,5 @@
 import { StepwellError } from '../errors.ts';
-import { isRecord } from '../store/arguments.ts';
+import { invalid, isRecord, shown } from '../store/arguments.ts';
 import type { StateChange, StateLook } from '../store/internal-calls.ts';
 
 /**
@@ -13,23 +13,22 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  * N is how often the job had been taken when it came to stand there. A job is never in the same
  * phase of the same place twice, so no name is used again.
  *
- *          take               complete (no key)
- *   waiting ──▶ held ──────────────────────────▶ (removed)
- *      ▲         │ │   complete (key)
- *      │         │ └──▶ done ── free the key ──▶ (removed)
- *      │         └────▶ moving ── the job has arrived elsewhere ──▶ (removed)
+ *              take         complete
+ *   waiting ─────────▶ held ──────────▶ (removed)
+ *      ▲    adding ──▶  │
+ *      │                └─ fail ──▶ moving ── the job has arrived elsewhere ──▶ (removed)
  *   arriving
  *
  * Every arrow is one compare-and-set of one record. A client that dies has made the whole change or
  * none.
  *
- *   add       The adder inserts a waiting job. With a unique key it first claims the key's record,
- *             which names the job's place and the adder.
+ *   add       The adder inserts a waiting job; with a unique key see below.
  *   take      Any client, if the job is waiting, or if its lease is over: its time has run out, or
  *             its holder is gone. `taken` counts up; it is the token of the new holder.
  *   extend, complete, fail    The holder whose token the job still has. Another client that has
  *             taken the job since has a higher token, so the late holder changes nothing. So a
  *             job is completed once.
+ *   complete  removes the record, so it needs no memory and succeeds in a full pool.
  *   fail      starts a move, to a later time or to the dead letters. A client that would take a job
  *             for the last time plus one starts the move to the dead letters.
  *
@@ -49,22 +48,28 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  * chosen another one or is absent, both for ever, so that copy is never confirmed and the next
  * client that meets it discards it. A copy that A may still choose is never discarded.
  *
+ * A unique key has a record that names the place of its job:
+ *
+ *   1  insert    The adder inserts the job in the phase adding. It is not in the queue yet.
+ *   2  claim     The adder lets the key's record name the job: now it is in the queue. If the record
+ *                names a job that is in the queue, the adder removes its own job instead. If the
+ *                record names a place without a job, that job is over, and the adder replaces it.
+ *
+ * A client takes an adding job only after it has seen the key's record name the job. An adding job
+ * that the record does not name is removed once its adder is gone, because nobody else claims for
+ * it. In a move, step 3 comes before step 4, so the record names B before a client can take the job
+ * there; and before step 5, so the place that it names is empty only after the job was completed.
+ * Completing a job removes the job first and the key's record second.
+ *
  *   crash after      what is there             who goes on
- *   add's claim      a key without its job     the next adder of the key: the adder is gone, so
- *                                              the job will never come
+ *   insert           an adding job             the next taker: removes it
  *   take             a held job                a taker, when the lease is over
  *   fail, 1 to 4     A moving, maybe B         the next client that meets A or B
- *   done             a done job, maybe a key   the next client that meets the job, or an adder of
- *                                              its key
- *
- * The key's record names the place of its job. Step 3 comes before step 4, so the key names B
- * before a client can take the job there and move it on. Step 3 comes before step 5, and a done job
- * frees its key before it is removed. So once a job has been inserted, the place that its key names
- * is not empty. If it is empty, the adder has not inserted the job yet; and if the adder is gone, it
- * never will.
+ *   complete         a key without its job     the next adder of the key; until then it is a record
+ *                                              of its key's length that is of no use
  */
 export interface JobState {
-  readonly phase: 'waiting' | 'held' | 'done' | 'moving' | 'arriving';
+  readonly phase: 'adding' | 'waiting' | 'held' | 'moving' | 'arriving';
   /** The caller's data, as JSON. */
   readonly data: string;
   readonly priority: number;
@@ -77,8 +82,9 @@ export interface JobState {
   readonly key?: string;
   /** What the last failure said. */
   readonly error?: string;
-  /** The client that holds the job, and when its lease ends. */
+  /** The client that holds the job, or adds it. */
   readonly holder?: number;
+  /** When the holder's lease ends. */
   readonly until?: number;
   /** The place to which a job is moving. */
   readonly to?: string;
@@ -88,12 +94,10 @@ export interface JobState {
   readonly from?: string;
 }
 
-/** The record of a unique key. */
+/** The record of a unique key: the job that has it, and where that job stands. */
 export interface KeyState {
   readonly id: string;
   readonly place: string;
-  /** The client that adds the job. */
-  readonly client: number;
 }
 
 export const PRIORITY_MAX = 255;
@@ -105,6 +109,12 @@ const PRIORITY_DIGITS = String(PRIORITY_MAX).length;
 const BACKOFF_MAX_MS = 86_400_000;
 /** An error's message is cut there. */
 const ERROR_MAX = 1000;
+
+/** Raises SW_INVALID_ARGUMENT. */
+export function checkTime(name: string, ms: unknown): void {
+  if (typeof ms === 'number' && ms >= 0 && ms <= TIME_MAX) return;
+  throw invalid(`${name} is 0 or more, in milliseconds: ${shown(ms)}`);
+}
 
 /** Where a job stands, as its name says. */
 export interface Place {
@@ -179,16 +189,21 @@ export function insertJob(state: unknown, job: JobState): StateChange<boolean> {
   return state === undefined ? { result: true, next: job } : { result: false };
 }
 
-/** Takes a job that is free, or begins to move it to the dead letters. */
+/**
+ * Takes a job that is free, or begins to move it to the dead letters. `hasKey` says that the job's
+ * key was seen to name it.
+ */
 export function takeJob(
   state: unknown,
   look: StateLook,
   name: string,
   places: Places,
   leaseMs: number,
+  hasKey: boolean,
 ): StateChange<Met> {
   const job = jobIn(state, name);
-  if (job === undefined || !isFree(job, look)) return { result: { taken: false, job } };
+  const isAdded = hasKey && job?.phase === 'adding';
+  if (job === undefined || !(isAdded || isFree(job, look))) return { result: { taken: false, job } };
   const { id } = places.read(name);
   if (job.taken >= job.last) {
     const to = places.dead(look.now, id, job.taken);
@@ -223,6 +238,18 @@ export function extendJob(
   return { result: true, next: { ...job, until: look.now + leaseMs } };
 }
 
+/** Gives a job back that its holder has not begun; the attempt does not count. */
+export function returnJob(
+  state: unknown,
+  look: StateLook,
+  name: string,
+  token: number,
+): StateChange<boolean> {
+  const job = heldJob(state, name, token);
+  if (job === undefined) return { result: false };
+  return { result: true, next: { ...job, until: look.now, last: job.last + 1 } };
+}
+
 /** The job, if the holder has completed it now. */
 export function completeJob(
   state: unknown,
@@ -230,10 +257,7 @@ export function completeJob(
   token: number,
 ): StateChange<JobState | undefined> {
   const job = heldJob(state, name, token);
-  if (job === undefined) return { result: undefined };
-  if (job.key === undefined) return { result: job, next: null };
-  const done: JobState = { ...job, phase: 'done' };
-  return { result: done, next: done };
+  return job === undefined ? { result: undefined } : { result: job, next: null };
 }
 
 export interface Failure {
@@ -334,7 +358,7 @@ export function discard(state: unknown, name: string, copy: string): StateChange
   return isMeant ? { result: true, next: null } : { result: false };
 }
 
-/** Step 5, at A; also removes a done job whose key is free, and a dead letter. */
+/** Step 5, at A; also removes an adding job and a dead letter. */
 export function leave(
   state: unknown,
   name: string,
@@ -349,7 +373,7 @@ export function claimKey(state: unknown, name: string, claim: KeyState): StateCh
   return found === undefined ? { result: claim, next: claim } : { result: found };
 }
 
-/** Claims the key in place of a client that is gone and has inserted no job. */
+/** Claims the key of a job that is over. */
 export function replaceKey(
   state: unknown,
   name: string,
@@ -373,9 +397,25 @@ export function moveKey(
   return { result: true, next: { ...found, place: to } };
 }
 
+/** Whether the key is that of the job at this place. */
+export function keyNames(
+  state: unknown,
+  name: string,
+  { id, place }: KeyState,
+): StateChange<boolean> {
+  const found = keyIn(state, name);
+  return { result: found?.id === id && found.place === place };
+}
+
 /** Frees the key if it is that of the job. */
 export function freeKey(state: unknown, name: string, id: string): StateChange<boolean> {
   return keyIn(state, name)?.id === id ? { result: true, next: null } : { result: false };
+}
+
+/** Whether the job is adding and its adder never claims its key any more. */
+export function isAbandoned(state: unknown, look: StateLook, name: string): StateChange<boolean> {
+  const job = jobIn(state, name);
+  return { result: job?.phase === 'adding' && look.isGone(job.holder ?? 0) };
 }
 
 function heldJob(state: unknown, name: string, token: number): JobState | undefined {
@@ -383,7 +423,7 @@ function heldJob(state: unknown, name: string, token: number): JobState | undefi
   return job?.phase === 'held' && job.taken === token ? job : undefined;
 }
 
-const PHASES: readonly string[] = ['waiting', 'held', 'done', 'moving', 'arriving'];
+const PHASES: readonly string[] = ['adding', 'waiting', 'held', 'moving', 'arriving'];
 
 /** Raises SW_UNDECODABLE. */
 export function jobIn(state: unknown, name: string): JobState | undefined {
@@ -398,6 +438,7 @@ export function jobIn(state: unknown, name: string): JobState | undefined {
     [job.priority, job.attempts, job.last, job.taken].every(isCount) &&
     [backoffMs, until, holder].every(Number.isFinite) &&
     [job.key ?? '', job.error ?? '', job.copy ?? ''].every(isText) &&
+    (phase !== 'adding' || isText(job.key)) &&
     (phase !== 'moving' || isText(job.to)) &&
     (phase !== 'arriving' || (isText(job.from) && isText(job.copy)));
   if (isFine) return job as JobState;
@@ -407,9 +448,8 @@ export function jobIn(state: unknown, name: string): JobState | undefined {
 /** Raises SW_UNDECODABLE. */
 export function keyIn(state: unknown, name: string): KeyState | undefined {
   if (state === undefined) return undefined;
-  const { id, place, client } = (isRecord(state) ? state : {}) as Partial<KeyState>;
-  const isFine = typeof id === 'string' && typeof place === 'string' && Number.isFinite(client);
-  if (isFine) return state as KeyState;
+  const { id, place } = (isRecord(state) ? state : {}) as Partial<KeyState>;
+  if (typeof id === 'string' && typeof place === 'string') return { id, place };
   throw undecodable(name);
 }
 

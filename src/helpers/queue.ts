@@ -3,17 +3,16 @@ import { StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
 import { checkFlag, checkOptions, invalid, shown } from '../store/arguments.ts';
 import type { NamedState } from '../store/internal-calls.ts';
+import { HeldJob, HeldJobs, type Job } from './held-job.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { JobTable } from './job-table.ts';
-import { type JobState, jobIn, PRIORITY_MAX, TIME_MAX } from './jobs.ts';
-import { TIMER_MAX_MS, Waiting, type WaitOptions } from './waiting.ts';
+import { checkTime, type JobState, jobIn, PRIORITY_MAX, TIME_MAX } from './jobs.ts';
+import { Waiting, type WaitOptions } from './waiting.ts';
 
 const LEASE_MS = 30_000;
 const EVERY_MS = 5;
 const ATTEMPTS = 3;
 const BACKOFF_MS = 1000;
-/** How many times in its term a lease is extended. */
-const RENEWALS = 3;
 /** How often a queue asks the client table whether holders are gone. */
 const GONE_EVERY_MS = 1000;
 /** Records that a scan reads at a time: at first, and for counts. */
@@ -60,31 +59,6 @@ export interface AddedJob {
   readonly id: string;
   /** False if the queue has a job with this key; `id` is then that job's. */
   readonly added: boolean;
-}
-
-/** A job that this client holds, until it is completed, fails or is lost. */
-export interface Job<T> {
-  readonly id: string;
-  readonly data: T;
-  readonly priority: number;
-  /**
-   * How often the job has been taken; 1 for the first time. It is a fencing token: if two workers
-   * believe that they hold the job, the one with the higher number does.
-   */
-  readonly attempt: number;
-  /** What the last failure said, if there was one. */
-  readonly error: string | undefined;
-  /** Aborted, with SW_LEASE_LOST as reason, when this client finds that it has lost the job. */
-  readonly signal: AbortSignal;
-  /** Holds the job for `leaseMs` from now on; false if it is lost. */
-  extend(leaseMs?: number): Promise<boolean>;
-  /** Removes the job for ever. True for one worker only; false if the job is lost. */
-  complete(): Promise<boolean>;
-  /**
-   * Gives the job back, for another attempt after its backoff or after `retryMs` milliseconds. The
-   * last attempt makes it a dead letter. `lost` if another worker may have it.
-   */
-  fail(error: unknown, options?: { retryMs?: number }): Promise<'retry' | 'dead' | 'lost'>;
 }
 
 /** A job whose attempts have all failed. */
@@ -221,12 +195,7 @@ class StoreQueue<T> implements Queue<T> {
       await table.insert(name, job);
       return { id, added: true };
     }
-    const waiting = new Waiting('another client that adds the job', {});
-    for (;;) {
-      const added = await table.insertUnique(name, { ...job, key }, key);
-      if (added !== undefined) return added;
-      await waiting.pause();
-    }
+    return table.insertUnique(name, job, key);
   }
 
   async take(options: WaitOptions = {}): Promise<Job<T>> {
@@ -242,7 +211,7 @@ class StoreQueue<T> implements Queue<T> {
       for (;;) {
         const { jobs, soonestMs } = await this.#look(count);
         // The caller never gets these jobs.
-        if (jobs.length > 0 && signal?.aborted) await this.#held.giveBack(jobs);
+        if (jobs.length > 0 && signal?.aborted) await this.#held.giveBackUnseen(jobs);
         if (jobs.length > 0) return jobs;
         await waiting.pause(Math.min(soonestMs, this.#everyMs));
       }
@@ -310,17 +279,17 @@ class StoreQueue<T> implements Queue<T> {
       for (const outcome of outcomes) {
         // If the pool has no memory for this job: others may need less, and free some.
         if (outcome.status === 'rejected') look.failures.push(outcome.reason);
-        else if (outcome.value === undefined) look.missed++;
-        else look.jobs.push(outcome.value);
+        else if (outcome.value === 'changed') look.missed++;
+        else if (outcome.value !== 'adding') look.jobs.push(outcome.value);
       }
       i += some.length + look.missed;
     }
   }
 
-  async #takeOne(name: string): Promise<Job<T> | undefined> {
+  async #takeOne(name: string): Promise<Job<T> | 'changed' | 'adding'> {
     const asked = performance.now();
     const state = await this.#table.take(name, this.#leaseMs);
-    if (state === undefined) return undefined;
+    if (typeof state === 'string') return state;
     const { id } = this.#table.places.read(name);
     const job = new HeldJob<T>(this.#table, this.#held, name, id, state);
     this.#held.add(job, asked);
@@ -345,7 +314,8 @@ class StoreQueue<T> implements Queue<T> {
     for (const which of ['job', 'dead'] as const) {
       for await (const { name, job, now } of this.#walk(which)) {
         // A moving job counts where it goes.
-        if (job.phase === 'done' || job.phase === 'arriving') continue;
+        if (job.phase === 'arriving') continue;
+        if (job.phase === 'adding' && !(await this.#table.hasKey(name, job))) continue;
         const place = this.#table.places.read(job.to ?? name);
         if (place.isDead) counts.dead++;
         else if (job.phase === 'held' && (job.until ?? 0) > now) counts.active++;
@@ -395,148 +365,6 @@ function heldUntil({ name, state }: NamedState, now: number): number | undefined
   return phase === 'held' && until > now ? until : undefined;
 }
 
-class HeldJob<T> implements Job<T> {
-  readonly id: string;
-  readonly data: T;
-  readonly priority: number;
-  readonly attempt: number;
-  readonly error: string | undefined;
-  readonly #table: JobTable;
-  readonly #held: HeldJobs;
-  readonly #name: string;
-  #lost: StepwellError | undefined;
-  #ended: AbortController | undefined;
-
-  constructor(table: JobTable, held: HeldJobs, name: string, id: string, state: JobState) {
-    this.#table = table;
-    this.#held = held;
-    this.#name = name;
-    this.id = id;
-    this.data = JSON.parse(state.data);
-    this.priority = state.priority;
-    this.attempt = state.taken;
-    this.error = state.error;
-  }
-
-  get signal(): AbortSignal {
-    this.#ended ??= new AbortController();
-    if (this.#lost !== undefined) this.#ended.abort(this.#lost);
-    return this.#ended.signal;
-  }
-
-  async extend(leaseMs = this.#held.leaseMs): Promise<boolean> {
-    checkPositive('leaseMs', leaseMs);
-    const asked = performance.now();
-    const isHeld = await this.#table.extend(this.#name, this.attempt, leaseMs);
-    if (isHeld) this.#held.extended(this, asked + leaseMs);
-    else this.lose('its lease was over');
-    return isHeld;
-  }
-
-  async complete(): Promise<boolean> {
-    this.#held.delete(this);
-    const isDone = await this.#table.complete(this.#name, this.attempt);
-    if (!isDone) this.lose('its lease was over');
-    return isDone;
-  }
-
-  async fail(
-    error: unknown,
-    options: { retryMs?: number } = {},
-  ): Promise<'retry' | 'dead' | 'lost'> {
-    checkOptions(options, ['retryMs']);
-    const { retryMs } = options;
-    if (retryMs !== undefined) checkTime('retryMs', retryMs);
-    this.#held.delete(this);
-    const failure = { token: this.attempt, error: messageOf(error), retryMs };
-    const to = await this.#table.fail(this.#name, failure);
-    if (to === undefined) this.lose('its lease was over');
-    if (to === undefined) return 'lost';
-    return this.#table.places.read(to).isDead ? 'dead' : 'retry';
-  }
-
-  /** Ends the lease at once, so that another worker need not wait for its end. */
-  async giveBack(why: string): Promise<void> {
-    this.lose(why);
-    await this.#table.extend(this.#name, this.attempt, 0);
-  }
-
-  lose(why: string): void {
-    this.#held.delete(this);
-    if (this.#lost !== undefined) return;
-    const message = `the job ${this.id} (attempt ${this.attempt}) is lost: ${why}`;
-    this.#lost = new StepwellError('SW_LEASE_LOST', message);
-    this.#ended?.abort(this.#lost);
-  }
-}
-
-/** The jobs that a queue object holds: one timer extends their leases. */
-class HeldJobs {
-  readonly leaseMs: number;
-  readonly #renews: boolean;
-  readonly #beforeClose: (listener: () => Promise<void>) => () => void;
-  /** With the time at which the lease ends, by a clock that never jumps. */
-  readonly #jobs = new Map<HeldJob<unknown>, number>();
-  #timer: NodeJS.Timeout | undefined;
-  #forgetStore = () => {};
-
-  constructor(
-    leaseMs: number,
-    renews: boolean,
-    beforeClose: (listener: () => Promise<void>) => () => void,
-  ) {
-    this.leaseMs = leaseMs;
-    this.#renews = renews;
-    this.#beforeClose = beforeClose;
-  }
-
-  add(job: HeldJob<unknown>, asked: number): void {
-    this.#jobs.set(job, asked + this.leaseMs);
-    if (this.#timer !== undefined) return;
-    this.#forgetStore = this.#beforeClose(() => this.#end());
-    const everyMs = Math.min(TIMER_MAX_MS, Math.max(1, this.leaseMs / RENEWALS));
-    this.#timer = setInterval(() => this.#look(), everyMs).unref();
-  }
-
-  extended(job: HeldJob<unknown>, end: number): void {
-    if (this.#jobs.has(job)) this.#jobs.set(job, end);
-  }
-
-  delete(job: HeldJob<unknown>): void {
-    this.#jobs.delete(job);
-  }
-
-  async giveBack(jobs: Iterable<Job<unknown>>): Promise<void> {
-    const giveOne = (job: Job<unknown>) => (job as HeldJob<unknown>).giveBack('its wait was ended');
-    await Promise.all([...jobs].map(giveOne));
-  }
-
-  /** Extends the leases of which a third is over, and ends those whose time has run out. */
-  #look(): void {
-    const now = performance.now();
-    if (this.#jobs.size === 0) this.#stop();
-    for (const [job, end] of this.#jobs) {
-      if (end <= now) job.lose('its lease ran out');
-      else if (this.#renews && end - now < this.leaseMs * (1 - 0.5 / RENEWALS)) {
-        // If it fails, the next look tries again until the lease has run out.
-        job.extend().catch(() => {});
-      }
-    }
-  }
-
-  #stop(): void {
-    clearInterval(this.#timer);
-    this.#timer = undefined;
-    this.#forgetStore();
-  }
-
-  async #end(): Promise<void> {
-    this.#stop();
-    const jobs = [...this.#jobs.keys()];
-    await Promise.allSettled(jobs.map((job) => job.giveBack('its store was closed')));
-  }
-}
-
 type CheckedAddOptions = Required<Omit<AddOptions, 'key'>> & { key: string | undefined };
 
 /** Raises SW_INVALID_ARGUMENT. */
@@ -556,11 +384,6 @@ function addOptions(options: AddOptions): CheckedAddOptions {
   return { delayMs, priority, key, attempts, backoffMs };
 }
 
-function checkTime(name: string, ms: unknown): void {
-  if (typeof ms === 'number' && ms >= 0 && ms <= TIME_MAX) return;
-  throw invalid(`${name} is 0 or more, in milliseconds: ${shown(ms)}`);
-}
-
 function checkCount(count: unknown): void {
   if (Number.isSafeInteger(count) && Number(count) >= 1 && Number(count) <= TAKE_MAX) return;
   throw invalid(`the count of jobs is a whole number of 1..${TAKE_MAX}: ${shown(count)}`);
@@ -577,8 +400,4 @@ function jsonOf(data: unknown): string {
   }
   const why = `the data of a job are what JSON can express, not ${shown(data)}`;
   throw new StepwellError('SW_INVALID_VALUE', why, { cause });
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
 }

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Prng } from '../../random/prng.ts';
 import type { Decide, StatesRead } from '../../store/internal-calls.ts';
 import { type JobHost, JobTable, STEPS } from '../job-table.ts';
-import { extendJob, type JobState, jobIn, takeJob } from '../jobs.ts';
+import { extendJob, type JobState, jobIn, type KeyState, takeJob } from '../jobs.ts';
 
 /**
  * Random schedules of a job queue. Each client runs the methods of `JobTable`, which wait at every
@@ -92,8 +92,14 @@ class JobWorld {
     const { next, result } = decide(text === undefined ? undefined : JSON.parse(text), look);
     if (next === null) this.records.delete(name);
     else if (next !== undefined) this.records.set(name, JSON.stringify(next));
-    if (next && name.includes(':job:')) this.stored.add(idIn(name));
+    if (next) this.#note(name, next);
     return result;
+  }
+
+  /** A job with a key is in the queue once its key names it. */
+  #note(name: string, next: unknown): void {
+    if (name.includes(':key:')) this.stored.add((next as KeyState).id);
+    else if ((next as JobState).phase !== 'adding') this.stored.add(idIn(name));
   }
 
   #read(from: string, to: string, limit: number): StatesRead {
@@ -139,9 +145,9 @@ async function add(world: JobWorld, { table }: Client): Promise<void> {
     return;
   }
   const key = KEYS[world.prng.below(KEYS.length)];
-  const outcome = await table.insertUnique(name, { ...newState(2), key }, key);
-  if (outcome?.added) world.added.add(id);
-  if (outcome === undefined || outcome.added) return;
+  const outcome = await table.insertUnique(name, newState(2), key);
+  if (outcome.added) world.added.add(id);
+  if (outcome.added) return;
   if (!world.stored.has(outcome.id)) world.fail(`${outcome.id} is said to be there, and never was`);
   if ((world.ended.get(outcome.id) ?? began) < began) {
     world.fail(`${outcome.id} is said to be there after its end`);
@@ -156,7 +162,7 @@ async function take(world: JobWorld, client: Client): Promise<void> {
   const { name } = due[world.prng.below(due.length)];
   const asked = world.now;
   const job = await client.table.take(name, LEASE_MS);
-  if (job === undefined) return;
+  if (typeof job === 'string') return;
   const id = idIn(name);
   checkAlone(world, id, undefined, 'handed out');
   if (world.ended.has(id)) world.fail(`${id} is handed out after its end`);
@@ -299,8 +305,8 @@ test('random schedules: no job is lost, doubled or ended twice; keys are unique'
 
 const PLANTED: Readonly<Record<string, Partial<typeof STEPS>>> = {
   'a job is taken while its holder lives': {
-    takeJob: (state, look, name, places, leaseMs) =>
-      takeJob(state, { ...look, now: look.now + 20 }, name, places, leaseMs),
+    takeJob: (state, look, name, places, leaseMs, hasKey) =>
+      takeJob(state, { ...look, now: look.now + 20 }, name, places, leaseMs, hasKey),
   },
   'a late holder completes': {
     completeJob: (state, name) => STEPS.completeJob(state, name, jobIn(state, name)?.taken ?? 0),
@@ -339,6 +345,18 @@ const PLANTED: Readonly<Record<string, Partial<typeof STEPS>>> = {
   },
   'any job frees the key': {
     freeKey: (state) => (state === undefined ? { result: false } : { result: true, next: null }),
+  },
+  'an adding job is taken without its key': {
+    keyNames: () => ({ result: true }),
+  },
+  'an adding job with its key is removed': {
+    keyNames: () => ({ result: false }),
+  },
+  'a key is claimed from a job that has moved on': {
+    replaceKey: (_, __, ___, claim) => ({ result: true, next: claim }),
+  },
+  'an adding job counts as a waiting one': {
+    insertJob: (state, job) => STEPS.insertJob(state, { ...job, phase: 'waiting' }),
   },
   'a key is claimed over another': {
     claimKey: (_, __, claim) => ({ result: claim, next: claim }),

@@ -4,7 +4,8 @@ import { test } from 'node:test';
 import { hasCode } from '../../errors.ts';
 import type { AsyncStore } from '../../store/api.ts';
 import { rejectsCode, throwsCode } from '../../store/tests/support/codes.ts';
-import { type Job, queue } from '../queue.ts';
+import type { Job } from '../held-job.ts';
+import { queue } from '../queue.ts';
 import { inMemory, onOrderedStores } from './support/stores.ts';
 
 const START = 1_700_000_000_000;
@@ -200,18 +201,57 @@ test('a wait ends with a job, in time or by its signal', async (t) => {
   await rejectsCode('SW_ABORTED', () => jobs.take({ signal }));
 });
 
-test('a key that a dead client claimed for a job that never came is free', async (t) => {
+test('an addition that its client died in is undone, or done if it had the key', async (t) => {
   const { s, attach } = inMemory(t, 'chime');
-  const doomed = await attach();
-  const claim = { id: 'x', place: 'queue:q:job:255:00000000000001:x.0' };
-  await doomed.changeState('queue:q:key:k', (_, { self: client }) => {
-    return { result: true, next: { ...claim, client } };
-  });
   const jobs = queue(s, 'q', LONG);
-  const adding = jobs.add('work', { key: 'k' });
+  const doomed = await attach();
+  const places = ['x', 'y'].map((id) => `queue:q:job:255:00000000000001:${id}.0`);
+  for (const place of places) {
+    await doomed.changeState(place, (_, { self: holder }) => {
+      const counts = { priority: 0, attempts: 3, last: 3, taken: 0, backoffMs: 1 };
+      const next = { phase: 'adding', data: '"work"', key: 'k', holder, ...counts };
+      return { result: true, next };
+    });
+  }
+  // Of an adder that lives: not in the queue, and not removed.
+  assert.deepEqual(await jobs.tryTake(), []);
+  assert.equal((await jobs.counts()).waiting, 0);
+  await doomed.changeState('queue:q:key:k', () => {
+    return { result: true, next: { id: 'y', place: places[1] } };
+  });
+  assert.equal((await jobs.counts()).waiting, 1);
+  assert.deepEqual(await jobs.add('more', { key: 'k' }), { id: 'y', added: false });
   await doomed.close();
-  assert.equal((await adding).added, true);
+  assert.equal((await jobs.take(WAIT)).id, 'y');
+  assert.deepEqual(await jobs.tryTake(), []);
+  const left = await s.changeState('queue:q:job:255:00000000000001:x.0', (state) => {
+    return { result: state };
+  });
+  assert.equal(left, undefined);
+});
+
+test('the key of a job whose completer died before it freed the key is free', async (t) => {
+  const { s } = inMemory(t, 'chime');
+  const jobs = queue(s, 'q', LONG);
+  await s.changeState('queue:q:key:k', () => {
+    return { result: 1, next: { id: 'x', place: 'queue:q:job:255:00000000000001:x.0' } };
+  });
+  assert.equal((await jobs.add('work', { key: 'k' })).added, true);
   assert.equal((await jobs.take(WAIT)).data, 'work');
+});
+
+test('a wait that ends when it has just taken a job gives the job back unused', async (t) => {
+  const { s } = inMemory(t, 'chime');
+  const jobs = queue(s, 'q', LONG);
+  await jobs.add('work', { attempts: 1 });
+  const aborting = new AbortController();
+  const waiting = jobs.take({ signal: aborting.signal });
+  aborting.abort();
+  await rejectsCode('SW_ABORTED', () => waiting);
+  const job = await jobs.take(WAIT);
+  assert.equal(job.data, 'work');
+  assert.equal(await job.complete(), true);
+  assert.deepEqual(await jobs.deadLetters(), []);
 });
 
 test('queues of several names and namespaces are apart, and hidden from walks', async (t) => {
@@ -234,14 +274,19 @@ test('in a full pool jobs can be completed, and others when there is room again'
   const jobs = queue(s, 'q', LONG);
   const text = 'x'.repeat(1000);
   for (let i = 0; i < 300; i++) await s.set(`k${i}`, text);
-  await jobs.add(text);
+  await jobs.add(text, { key: 'held' });
   const held = await jobs.take(WAIT);
+  await jobs.add(text, { attempts: 1 });
+  await (await jobs.take(WAIT)).fail('no');
+  const [letter] = await jobs.deadLetters();
   let added = 0;
   await rejectsCode('SW_POOL_FULL', async () => {
     for (; added < 100_000; added++) await jobs.add(text);
   });
   await rejectsCode('SW_POOL_FULL', () => jobs.tryTake());
+  // Neither needs memory; each of them frees some.
   assert.equal(await held.complete(), true);
+  assert.equal(await letter.remove(), true);
   assert.equal(await s.clear(), 300);
   let done = 0;
   for (let [job] = await jobs.tryTake(); job !== undefined; [job] = await jobs.tryTake()) {
