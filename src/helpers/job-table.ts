@@ -107,14 +107,15 @@ export class JobTable {
       result: keyIn(state, keyName),
     }));
     if (present && (await this.#jobAt(present.place))) return { id: present.id, added: false };
+    const adding: JobState = { ...job, phase: 'adding', key };
     await this.#host.changeState(name, (state, { self: holder }) =>
-      this.#steps.insertJob(state, { ...job, phase: 'adding', key, holder }),
+      this.#steps.insertJob(state, { ...adding, holder }),
     );
     let idOfKey: string | undefined;
     try {
       idOfKey = await this.#claim(keyName, { id, place: name });
     } finally {
-      if (idOfKey !== id) await this.#withdraw(name, job);
+      if (idOfKey !== id) await this.#withdraw(name, adding);
     }
     return { id: idOfKey, added: idOfKey === id };
   }

@@ -124,8 +124,8 @@ export interface Queue<T> {
 /**
  * The queue of that name in the store. Its jobs are hidden from walks and scans. All its calls
  * raise SW_UNSUPPORTED if the store's index has no order (`chime` and `hstore` have one), or if the
- * store has a bound. In a full pool `add`, `take` and `fail` raise SW_POOL_FULL, and `complete` and
- * the removal of dead letters go on; no job is lost.
+ * store has a bound. In a full pool no job is lost: `complete` and the removal of dead letters need
+ * no memory, all other changes raise SW_POOL_FULL.
  *
  * One worker at a time holds a job, until it completes the job, lets it fail, dies, or fails to
  * extend its lease. A worker that has died is replaced at the latest when its lease is over. So a

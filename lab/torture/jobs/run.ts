@@ -82,6 +82,8 @@ class Crew {
   readonly #url: string;
   readonly #random: Prng;
   readonly #children = new Map<number, ChildProcess>();
+  /** Those that say that they have work: a worker that is killed before does nothing, for ever. */
+  readonly #busy = new Set<ChildProcess>();
   #incarnations = 0;
 
   constructor(options: TortureOptions, url: string, folder: string) {
@@ -121,8 +123,10 @@ class Crew {
       execArgv: process.execArgv,
     });
     this.#children.set(row, child);
+    child.on('message', (isBusy) => this.#busy[isBusy ? 'add' : 'delete'](child));
     const [code, signal] = await once(child, 'exit');
     this.#children.delete(row);
+    this.#busy.delete(child);
     if (code !== 0 && signal !== 'SIGKILL') this.problems.push(`worker ${row} ended with ${code}`);
     return signal;
   }
@@ -145,8 +149,8 @@ class Crew {
     for (;;) {
       await pause(this.#options.every, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;
-      const children = [...this.#children.values()];
-      children[this.#random.below(Math.max(1, children.length))]?.kill('SIGKILL');
+      const busy = [...this.#busy];
+      busy[this.#random.below(Math.max(1, busy.length))]?.kill('SIGKILL');
     }
   }
 }

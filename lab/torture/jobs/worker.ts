@@ -40,11 +40,16 @@ class Worker {
 
   async run(): Promise<void> {
     this.#log.note(STARTED, [0]);
+    let wasBusy = false;
     for (let idle = 0; idle < 2; ) {
       if (this.#next < this.#order.to) await this.#add();
       const taken = await this.#jobs.tryTake(1 + this.#random.below(TAKEN_AT_ONCE));
       if (taken.length > 0) await this.#work(taken);
-      if (taken.length > 0 || this.#next < this.#order.to) idle = 0;
+      const isBusy = taken.length > 0 || this.#next < this.#order.to;
+      // The parent kills only workers that are busy.
+      if (isBusy !== wasBusy) process.send?.(isBusy);
+      wasBusy = isBusy;
+      if (isBusy) idle = 0;
       else await pause(IDLE_MS).then(() => idle++);
     }
     this.#log.close();

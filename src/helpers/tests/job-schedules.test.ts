@@ -338,7 +338,7 @@ const PLANTED: Readonly<Record<string, Partial<typeof STEPS>>> = {
   'an unchosen copy stays': { discard: () => ({ result: false }) },
   'a key stays with the place that its job left': { moveKey: () => ({ result: false }) },
   'a late mover takes the key back': {
-    moveKey: (state, name, _from, to) => {
+    moveKey: (state, _name, _from, to) => {
       if (state === undefined) return { result: false };
       return { result: true, next: { ...(state as object), place: to } };
     },
