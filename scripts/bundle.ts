@@ -67,11 +67,20 @@ const FIND_HERE =
   "process.getBuiltinModule('node:url').pathToFileURL(" +
   "typeof __filename === 'string' ? __filename : (process.argv[1] ?? process.cwd())).href;";
 
-/** By such paths tools that copy what a program needs (@vercel/nft, Next.js) find koffi's binary. */
-const TRACED = Object.keys(PACKAGE.optionalDependencies).map(
-  (name) => `__dirname + '/../../${name}';`,
-);
-const TELL_TRACERS = `if (typeof __dirname === 'string') { ${TRACED.join(' ')} }`;
+/**
+ * Fills in folders that may have koffi, by paths that tools which copy what a program needs can read:
+ * beside this package, for @vercel/nft and Turbopack (which follows `join` alone), and in the folder
+ * of the application, for webpack in Next.js (which traces its bundles, where nothing stands beside
+ * the package; of these paths, its tracer follows only assignments). The function is in use
+ * (fabrics/shared/libc.ts), so that no minifier drops it.
+ */
+const KOFFI_FOLDERS = Object.keys(PACKAGE.optionalDependencies).flatMap((name, i) => [
+  `beside[${i}] = join(__dirname, '../../${name}');`,
+  `inApplication[${i}] = process.cwd() + '/node_modules/${name}';`,
+]);
+const TELL_TRACERS =
+  `function koffiFolders(beside, inApplication) { const { join } = require('path'); ` +
+  `${KOFFI_FOLDERS.join(' ')} }`;
 
 /** A module still finds the programs and pages that stand beside its place in `dist/`. */
 const placed: Plugin = {

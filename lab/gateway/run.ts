@@ -27,6 +27,7 @@ const SPEC = {
     fallback: 'mapped,redis',
     help: 'of mapped, node (gateways in front of a mapped pool, a memory node) and redis',
   },
+  index: { kind: 'text', fallback: '', help: 'index of the stores, if not the one of serve' },
   json: { kind: 'text', fallback: '', help: 'file to write every figure to' },
 } as const;
 
@@ -58,7 +59,7 @@ export async function main(argv: string[]): Promise<void> {
   try {
     const peers: Peer[] = [];
     for (const name of options.peers.split(',')) {
-      const started = await startPeer(name);
+      const started = await startPeer(name, options.index);
       cleanup.add(() => started.stop());
       peers.push({ name, ...started });
     }
@@ -85,11 +86,14 @@ export async function main(argv: string[]): Promise<void> {
   }
 }
 
-function startPeer(name: string): Promise<Omit<Peer, 'name'> & { stop(): Promise<void> }> {
+function startPeer(
+  name: string,
+  index: string,
+): Promise<Omit<Peer, 'name'> & { stop(): Promise<void> }> {
   const pool = `stepwell-bench-gateway-${process.pid}`;
   if (name === 'redis') return startRedisServer();
-  if (name === 'node') return startGatewayOfNode();
-  if (name === 'mapped') return startGateway(`shm:${pool}`);
+  if (name === 'node') return startGatewayOfNode(index);
+  if (name === 'mapped') return startGateway(`shm:${pool}`, index);
   throw new RangeError(`--peers has ${name}, which is none of mapped, node and redis`);
 }
 

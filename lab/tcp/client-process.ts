@@ -3,7 +3,7 @@ import { createClient } from 'redis';
 import type { IndexName } from '../../src/store/api.ts';
 import { open } from '../../src/store/open.ts';
 import { KeyGenerator, Prng, ValueGenerator } from '../workloads/index.ts';
-import { Chooser, type MixName } from './mixes.ts';
+import { Chooser, Insertions, isOfScans, type MixName } from './mixes.ts';
 
 const SCAN_LENGTH = 100;
 /** A sorted set of all keys in Redis. Members with equal scores are in the order of their bytes. */
@@ -29,7 +29,9 @@ interface Target {
   set(key: string, value: string): Promise<unknown>;
   /** Adds a record that scans must find. */
   add(key: string, value: string): Promise<unknown>;
+  /** Records from this key on, and their keys alone. */
   scan(key: string): Promise<unknown>;
+  scanKeys(key: string): Promise<unknown>;
   getMany(keys: string[]): Promise<unknown>;
 }
 
@@ -37,6 +39,8 @@ const task = JSON.parse(process.argv[2]) as ClientTask;
 const keys = new KeyGenerator();
 const values = new ValueGenerator();
 const prng = Prng.fromSeed(17 + task.place.client);
+// One for all rounds, so that each insertion is of a new record.
+const insertions = new Insertions(task.records, task.place);
 const textOf = (record: number, version = 0) =>
   values
     .buffer(record, version)
@@ -49,16 +53,19 @@ async function connectTarget(): Promise<Target> {
     const client = createClient({ socket: { host: '127.0.0.1', port: task.target.port } });
     client.on('error', () => {});
     await client.connect();
+    const LIMIT = { offset: 0, count: SCAN_LENGTH };
+    const scanKeys = (key: string) => client.zRangeByLex(SORTED, `[${key}`, '+', { LIMIT });
     return {
       get: (key) => client.get(key),
       set: (key, value) => client.set(key, value),
       add: (key, value) =>
         Promise.all([client.set(key, value), client.zAdd(SORTED, { score: 0, value: key })]),
-      // The keys alone: values would be a second call.
-      scan: (key) => {
-        const LIMIT = { offset: 0, count: SCAN_LENGTH };
-        return client.zRangeByLex(SORTED, `[${key}`, '+', { LIMIT });
+      // As YCSB's own client of Redis, but with one call for all records instead of one for each.
+      scan: async (key) => {
+        const names = await scanKeys(key);
+        return names.length === 0 ? [] : client.mGet(names);
       },
+      scanKeys,
       getMany: (names) => client.mGet(names),
     };
   }
@@ -69,6 +76,7 @@ async function connectTarget(): Promise<Target> {
     set: (key, value) => store.set(key, value),
     add: (key, value) => store.set(key, value),
     scan: (key) => store.scan({ gte: key, limit: SCAN_LENGTH }).nextMany(SCAN_LENGTH),
+    scanKeys: (key) => store.keys({ gte: key, limit: SCAN_LENGTH }).nextMany(SCAN_LENGTH),
     getMany: (names) => store.getMany(names),
   };
 }
@@ -104,12 +112,12 @@ async function timed(name: MixName, ms: number, width: number): Promise<number> 
 }
 
 async function mix(name: MixName, width: number, goesOn: () => boolean): Promise<number> {
-  const chooser = new Chooser(name, task.records, task.place, prng);
+  const chooser = new Chooser(name, task.records, insertions, prng);
   const start = performance.now();
   let done = 0;
   const lane = async () => {
     while (goesOn()) {
-      await act(chooser);
+      await act(chooser, isOfScans(name));
       done++;
     }
   };
@@ -117,17 +125,18 @@ async function mix(name: MixName, width: number, goesOn: () => boolean): Promise
   return (1000 * done) / (performance.now() - start);
 }
 
-async function act(chooser: Chooser): Promise<void> {
+async function act(chooser: Chooser, scans: boolean): Promise<void> {
   const action = chooser.action();
   if (action === 'insert') {
-    const record = chooser.insertion();
-    const add = chooser.scans ? target.add : target.set;
+    const record = insertions.next();
+    const add = scans ? target.add : target.set;
     await add(keys.string(record), textOf(record));
     return;
   }
   const record = chooser.record();
   const key = keys.string(record);
   if (action === 'scan') await target.scan(key);
+  if (action === 'keys') await target.scanKeys(key);
   if (action === 'read' || action === 'modify') await target.get(key);
   if (action === 'update' || action === 'modify') await target.set(key, textOf(record, 1));
 }

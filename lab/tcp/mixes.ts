@@ -2,7 +2,7 @@ import { type Prng, ScrambledZipf } from '../workloads/index.ts';
 
 /**
  * YCSB's core workloads as shares of reads, updates, insertions, scans and read-modify-writes, and
- * a mix of scans alone.
+ * two mixes of scans alone: of records, as in E, and of keys without values.
  */
 export const MIXES = {
   A: { read: 0.5, update: 0.5 },
@@ -12,38 +12,52 @@ export const MIXES = {
   E: { scan: 0.95, insert: 0.05 },
   F: { read: 0.5, modify: 0.5 },
   scans: { scan: 1 },
+  keys: { keys: 1 },
 } as const;
 export type MixName = keyof typeof MIXES;
-type Action = 'read' | 'update' | 'insert' | 'scan' | 'modify';
+type Action = 'read' | 'update' | 'insert' | 'scan' | 'keys' | 'modify';
 
-/** Chooses the next action and its record. Each client inserts its own new records. */
+/** Whether a mix needs an ordered store. */
+export function isOfScans(mix: MixName): boolean {
+  return 'scan' in MIXES[mix] || 'keys' in MIXES[mix];
+}
+
+/** The records that one client inserts: records + c, records + c + clients, … */
+export class Insertions {
+  readonly #first: number;
+  readonly #step: number;
+  count = 0;
+
+  constructor(records: number, { client, clients }: { client: number; clients: number }) {
+    this.#first = records + client;
+    this.#step = clients;
+  }
+
+  next(): number {
+    return this.at(this.count++);
+  }
+
+  at(number: number): number {
+    return this.#first + this.#step * number;
+  }
+}
+
+/** Chooses the next action and its record. */
 export class Chooser {
   readonly #shares: readonly (readonly [Action, number])[];
   readonly #latest: boolean;
-  /** Whether the mix has scans. */
-  readonly scans: boolean;
   readonly #zipf: ScrambledZipf;
   readonly #prng: Prng;
   readonly #records: number;
-  /** Client c inserts records + c, records + c + clients, … */
-  readonly #first: number;
-  readonly #step: number;
-  #inserted = 0;
+  readonly #insertions: Insertions;
 
-  constructor(
-    mix: MixName,
-    records: number,
-    place: { client: number; clients: number },
-    prng: Prng,
-  ) {
+  constructor(mix: MixName, records: number, insertions: Insertions, prng: Prng) {
     this.#shares = Object.entries(MIXES[mix]) as [Action, number][];
     this.#latest = mix === 'D';
-    this.scans = 'scan' in MIXES[mix];
     this.#zipf = new ScrambledZipf(records, prng);
     this.#prng = prng;
     this.#records = records;
-    this.#first = records + place.client;
-    this.#step = place.clients;
+    this.#insertions = insertions;
   }
 
   action(): Action {
@@ -55,15 +69,12 @@ export class Chooser {
     return this.#shares[0][0];
   }
 
-  insertion(): number {
-    return this.#first + this.#step * this.#inserted++;
-  }
-
   /** In mix D, half of the reads go to this client's newest records, if it has enough. */
   record(): number {
-    const recent = Math.min(this.#inserted - 64, 1000);
+    const { count } = this.#insertions;
+    const recent = Math.min(count - 64, 1000);
     if (this.#latest && recent > 0 && this.#prng.below(2) === 0) {
-      return this.#first + this.#step * (this.#inserted - 65 - this.#prng.below(recent));
+      return this.#insertions.at(count - 65 - this.#prng.below(recent));
     }
     return this.#zipf.next() % this.#records;
   }

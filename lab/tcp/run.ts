@@ -11,7 +11,7 @@ import { Cleanup } from '../support/cleanup.ts';
 import { parseOptions, UsageError } from '../support/options.ts';
 import { subjectNamed } from '../verification/subjects/index.ts';
 import { Crew } from './crews.ts';
-import { MIXES, type MixName } from './mixes.ts';
+import { isOfScans, MIXES, type MixName } from './mixes.ts';
 import { firstMessage, startProcess } from './processes.ts';
 import { type Cost, measureVerbs } from './verb-rate.ts';
 
@@ -130,10 +130,10 @@ async function mixes(settings: Settings, clients: number): Promise<void> {
     const what = `${clients} client${clients === 1 ? '' : 's'}, ${width} in flight each`;
     console.log(`\nYCSB, ${settings.records} records, ${what}; in brackets: beside Redis`);
     console.log(
-      'Scans are of 100 records; of Redis ZRANGEBYLEX … LIMIT 0 100, keys without values.',
+      'Scans are of 100 records; of Redis ZRANGEBYLEX … LIMIT 0 100, and but for "keys" an MGET.',
     );
     for (const mix of Object.keys(MIXES) as MixName[]) {
-      const able = rivals.filter(({ ordered }) => !('scan' in MIXES[mix]) || ordered);
+      const able = rivals.filter(({ ordered }) => ordered || !isOfScans(mix));
       const rates = new Map(able.map(({ name }) => [name, [] as number[]]));
       for (const { crew } of able) await crew.order({ kind: 'warm', mix, ms: 2 * ms, width });
       for (let round = 0; round < rounds; round++) {

@@ -99,7 +99,7 @@ const LAYOUT = 'export default ({ children }) => <html><body>{children}</body></
 /** Starts the server, prints its page and ends it. */
 const ASK = `
 const { spawn } = require('node:child_process');
-const child = spawn(process.execPath, [process.argv[2]], { stdio: 'inherit' });
+const child = spawn(process.execPath, [process.argv[2]], { stdio: ['ignore', 1, 1] });
 process.on('exit', () => child.kill());
 (async () => {
   for (let attempt = 0; attempt < 100; attempt++) {

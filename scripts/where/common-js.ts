@@ -104,9 +104,5 @@ const TS_NODE: Place = {
   },
 };
 
-export const COMMON_JS: readonly Place[] = [
-  ...['20.19', '22', '24', '26'].map(onNode),
-  ...['29', '30'].map(jest),
-  TYPESCRIPT,
-  TS_NODE,
-];
+export const NODES: readonly Place[] = ['20.19', '22', '24', '26'].map(onNode);
+export const COMMON_JS: readonly Place[] = [...['29', '30'].map(jest), TYPESCRIPT, TS_NODE];

@@ -5,6 +5,16 @@ import { dirname, join } from 'node:path';
 
 const INSTALL = ['install', '--silent', '--no-audit', '--no-fund', '--prefer-offline'];
 
+/** A place that hangs fails: the longest, a build of Next.js, takes a few minutes. */
+const HANGING_MS = 10 * 60 * 1000;
+
+/** Packs the project, as npm would publish it, into a folder; returns the tarball. */
+export function pack(project: string, folder: string): string {
+  const words = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
+  const text = execFileSync('npm', words, { cwd: project, encoding: 'utf8', stdio: 'pipe' });
+  return join(folder, JSON.parse(text)[0].filename);
+}
+
 /** An application in an empty folder, and the packed tarball that it installs. */
 export class Folder {
   readonly path: string;
@@ -47,7 +57,15 @@ export class Folder {
     for (const name of Object.keys(env))
       if (/^npm_(?!config_registry)/.test(name)) delete env[name];
     try {
-      return execFileSync(program, words, { cwd: this.path, env, encoding: 'utf8', stdio: 'pipe' });
+      return execFileSync(program, words, {
+        cwd: this.path,
+        env,
+        encoding: 'utf8',
+        stdio: 'pipe',
+        timeout: HANGING_MS,
+        // The longest prints a line for each of thousands of assertions.
+        maxBuffer: 2 ** 26,
+      });
     } catch (error) {
       const { stdout, stderr } = error as { stdout: string; stderr: string };
       throw new Error(`${program} ${words.join(' ')} failed:\n${stdout}${stderr}`);

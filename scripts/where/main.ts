@@ -1,12 +1,12 @@
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { BUNDLERS } from './bundlers.ts';
-import { COMMON_JS } from './common-js.ts';
-import { Folder, type Place } from './folder.ts';
+import { COMMON_JS, NODES } from './common-js.ts';
+import { Folder, type Place, pack } from './folder.ts';
 import { LOADINGS } from './loading.ts';
 import { PACKAGE_MANAGERS } from './package-managers.ts';
+import { RUNTIMES } from './runtimes.ts';
 
 /**
  * Shows where the package runs: `npm run where [-- WORD…]`, after a build. Each place begins in an
@@ -17,13 +17,7 @@ const ROOT = resolve(import.meta.dirname, '../..');
 const PAGE = join(ROOT, 'docs/where-it-runs.md');
 const BEGIN = '<!-- npm run where writes this table -->\n';
 const END = '\n<!-- end of the table -->';
-const PLACES = [...PACKAGE_MANAGERS, ...COMMON_JS, ...BUNDLERS, ...LOADINGS];
-
-function pack(folder: string): string {
-  const words = ['pack', '--json', '--ignore-scripts', '--pack-destination', folder];
-  const text = execFileSync('npm', words, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' });
-  return join(folder, JSON.parse(text)[0].filename);
-}
+const PLACES = [...NODES, ...RUNTIMES, ...PACKAGE_MANAGERS, ...COMMON_JS, ...BUNDLERS, ...LOADINGS];
 
 function ran(place: Place, tarball: string): string | undefined {
   const folder = new Folder(tarball);
@@ -57,7 +51,7 @@ const chosen = PLACES.filter(({ name }) => {
 const packed = mkdtempSync(join(tmpdir(), 'stepwell-packed-'));
 const versions = new Map<Place, string | undefined>();
 try {
-  const tarball = pack(packed);
+  const tarball = pack(ROOT, packed);
   for (const place of chosen) versions.set(place, ran(place, tarball));
 } finally {
   rmSync(packed, { recursive: true, force: true });

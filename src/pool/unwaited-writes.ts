@@ -1,4 +1,4 @@
-import { type Operation, setWord, UnwaitedWrite } from '../verbs/index.ts';
+import { type Operation, setWord, UnwaitedWrite, writeDouble } from '../verbs/index.ts';
 
 /** Most unwaited WRITEs of one client in flight; it waits for any further one. */
 const UNDER_WAY_MAX = 256;
@@ -31,8 +31,7 @@ export class UnwaitedWrites {
   /** Writes the first `count` doubles, at most 8, each as a word. */
   *doubles(address: number, values: Float64Array, count: number): Operation<void> {
     const write = this.#take();
-    const { f64 } = write.words;
-    for (let i = 0; i < count; i++) f64[i] = values[i];
+    for (let i = 0; i < count; i++) writeDouble(write.words, 8 * i, values[i]);
     yield write.clear().write(address, 8 * count, write.words, 0);
     this.#posted(write);
   }

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { StepwellError } from '../../errors.ts';
 import { barrierOf } from './barrier.ts';
@@ -42,22 +43,40 @@ export function loadKoffi(pools = 'shm: and file: pools'): Foreign {
   }
 }
 
+/** In the package: fills in folders that may have koffi (scripts/bundle.ts). */
+declare function koffiFolders(beside: string[], inApplication: string[]): void;
+
 /**
  * A bundler leaves these `require`s alone, because it cannot bundle an addon. A bundle finds it
- * where the bundle stands, where the program does, or beside the package as it was installed.
+ * where the bundle stands, where the program does, or beside the package as it was installed. The
+ * working directory is not searched: anyone may have put an addon there.
  */
 function requireKoffi(): Foreign {
   const errors: unknown[] = [];
-  for (const from of [HERE, process.argv[1], 'stepwell']) {
+  const ways = [
+    () => createRequire(HERE)(KOFFI),
+    () => createRequire(process.argv[1])(KOFFI),
+    () => createRequire(createRequire(HERE).resolve('stepwell/package.json'))(KOFFI),
+    () => createRequire(HERE)(folderOfKoffi()),
+  ];
+  for (const load of ways) {
     try {
-      const path =
-        from === 'stepwell' ? createRequire(HERE).resolve('stepwell/package.json') : from;
-      if (path !== undefined) return createRequire(path)(KOFFI);
+      return load();
     } catch (error) {
       errors.push(error);
     }
   }
   throw errors[0];
+}
+
+function folderOfKoffi(): string {
+  const beside: string[] = [];
+  if (typeof koffiFolders === 'function') koffiFolders(beside, []);
+  const found = beside.find(
+    (folder) => folder.endsWith(KOFFI.slice('@koromix/'.length)) && existsSync(folder),
+  );
+  if (found === undefined) throw new Error(`no folder has ${KOFFI}`);
+  return found;
 }
 
 /** Raises SW_UNSUPPORTED where pools cannot be mapped. */

@@ -1,4 +1,5 @@
 import { StepwellError } from '../../errors.ts';
+import { WordArray } from '../../verbs/index.ts';
 import type { FileLocks } from './file-locks.ts';
 
 /** One mapped region of the pool with the views that verbs use. */
@@ -13,7 +14,7 @@ export class Region {
     this.bytes = memory.byteLength;
     this.u8 = new Uint8Array(memory);
     this.i32 = new Int32Array(memory);
-    this.f64 = new Float64Array(memory);
+    this.f64 = new WordArray(memory);
     this.i64 = new BigInt64Array(memory);
   }
 }

@@ -40,9 +40,9 @@ const SLEEP_MICROSECONDS = 20;
 /**
  * Verbs on memory that this thread can address: a SharedArrayBuffer or a mapped file.
  *
- * READ and WRITE copy aligned 8-byte words by Float64 elements, which keeps every bit pattern and
- * never tears a word under a concurrent writer (a loop over Int32 elements tears). CAS and FAA are
- * `Atomics` on BigInt64 elements and full barriers.
+ * READ and WRITE copy aligned 8-byte words by elements of `WordArray`, which keeps every bit
+ * pattern and never tears a word under a concurrent writer (a loop over Int32 elements tears). CAS
+ * and FAA are `Atomics` on BigInt64 elements and full barriers.
  */
 export class SharedFabric implements Fabric, InPlace {
   readonly traffic = new TrafficCounters();

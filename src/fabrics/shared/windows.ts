@@ -37,8 +37,7 @@ const ERROR_COMMITMENT_LIMIT = 1455;
  */
 export function windowsCalls(koffi: Foreign): Libc {
   const kernel = koffi.load('kernel32.dll');
-  // Exported by node.exe: only libuv knows which handle is behind one of Node's descriptors.
-  const handleOf = koffi.load(null).func('intptr_t uv_get_osfhandle(int)');
+  const handleOf = handlesOfDescriptors(koffi);
   const lastError = kernel.func('uint32_t GetLastError()');
   const move = kernel.func('int MoveFileW(str16, str16)');
   const byteLocks = handleLocks(kernel, handleOf, lastError);
@@ -59,6 +58,23 @@ export function windowsCalls(koffi: Foreign): Libc {
       );
     },
   };
+}
+
+/**
+ * Only libuv knows which handle is behind one of Node's descriptors: node.exe exports its function,
+ * and so does Bun. Raises SW_UNSUPPORTED in Deno, which exports a part of libuv without it.
+ */
+function handlesOfDescriptors(koffi: Foreign): Foreign {
+  try {
+    return koffi.load(null).func('intptr_t uv_get_osfhandle(int)');
+  } catch (cause) {
+    throw new StepwellError(
+      'SW_UNSUPPORTED',
+      'on Windows, shm: and file: pools need a function of libuv that this runtime does not ' +
+        'export: run the program with Node or Bun, or use memory: or tcp://',
+      { cause },
+    );
+  }
 }
 
 function viewCalls(

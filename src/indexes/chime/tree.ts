@@ -12,6 +12,7 @@ import {
   Scratch,
   UNIT_BYTES,
 } from '../../verbs/index.ts';
+import { FreeList } from '../substrates/free-list.ts';
 import {
   BOUNDS_AT,
   IDENTITY_AT,
@@ -44,7 +45,6 @@ import {
   writePivot,
   writeSibling,
 } from './bounds.ts';
-import { FreeList } from './free-list.ts';
 import { type ChimeGeometry, type ChimeShape, unitsFor } from './geometry.ts';
 import { NodeCache } from './nodes/cache.ts';
 import { finishPending } from './nodes/finish-pending.ts';
@@ -86,13 +86,16 @@ const RUNS_MAX = 4;
 /** How often a splitter tries to link the sibling in the node that it remembers. */
 const LINK_TRIES = 3;
 
+/** Most idle objects to keep: 64 scans in flight over a network have five requests each. */
+const KEPT_MAX = 64 * 5;
+
 /** One client's handle of a CHIME tree. */
 export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements NodeClient {
   declare readonly geometry: ChimeGeometry;
   /** Address of the word that links to the root. */
   readonly root: Address;
   readonly cache: NodeCache;
-  readonly stepMemories = new FreeList(() => new StepMemory());
+  readonly stepMemories = new FreeList(() => new StepMemory(), KEPT_MAX);
   readonly cursors = new Cursors();
   readonly orders: LeafOrders;
   /** The items of the leaf that a scan is visiting. */
@@ -100,7 +103,7 @@ export class ChimeTree extends LeafClient<ChimeShape, ChimeRequest> implements N
   /** Whether ascending keys leave leaves whole: see `divideByMedian`. */
   splitsAtEnd = true;
   readonly appended: Link[] = [];
-  readonly idleRequests = new FreeList(() => this.newRequest());
+  readonly idleRequests = new FreeList(() => this.newRequest(), KEPT_MAX);
   readonly cuts = new PendingCuts();
   /** A key on whose path this client has replaced nodes: see `relearnOutdated`. */
   outdated: Uint8Array | undefined;

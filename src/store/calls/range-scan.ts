@@ -18,7 +18,7 @@ import type { ScanOptions } from '../ordered-api.ts';
 import { isEmptyRange, rangeBehind, rangeFrom, rangeOf } from './key-range.ts';
 import { Namespace } from './namespace.ts';
 import type { CallSettings, RecordAccess } from './record-access.ts';
-import { foundKey, type ResultBuilder } from './result-builders.ts';
+import { type Builders, foundKey, type ResultBuilder } from './result-builders.ts';
 
 /** What a scan reads: whole records, their keys alone, or the states of helpers. */
 export type Part = 'records' | 'keys' | 'states';
@@ -39,7 +39,7 @@ export function planScan<T>(
   index: Index,
   options: ScanOptions,
   part: Part,
-  builder: ResultBuilder<T>,
+  builders: Builders<T>,
   { name, namespace }: Pick<CallSettings, 'name' | 'namespace'>,
 ): ScanPlan<T> {
   const { range: asked, limit } = rangeOf(options);
@@ -53,7 +53,7 @@ export function planScan<T>(
       orderedIndex(index, name);
       return keyBytes(namespace?.key(key) ?? key);
     },
-    begin: (access) => new RangeScan(access, range, limit, builder, part, walked),
+    begin: (access) => new RangeScan(access, range, limit, builders, part, walked),
   };
 }
 
@@ -76,9 +76,11 @@ export class RangeScan<T> {
   readonly #index: Index;
   readonly #range: KeyRange;
   readonly #keysOnly: boolean;
-  readonly #builder: ResultBuilder<T>;
+  readonly #builders: Builders<T>;
+  /** The one of the step in progress. */
+  #builder: ResultBuilder<T> | undefined;
   readonly #visit: (request: Request, keyBytes: number) => void;
-  readonly #visitBlock: ((block: RecordBlock) => void) | undefined;
+  readonly #visitBlock = (block: RecordBlock) => this.#addBlock(block);
   /** Undefined at the end of the range. */
   #steps: Steps | undefined;
   /** Records that may still be taken. */
@@ -98,7 +100,7 @@ export class RangeScan<T> {
     access: RecordAccess,
     range: KeyRange,
     limit: number,
-    builder: ResultBuilder<T>,
+    builders: Builders<T>,
     part: Part,
     walked: Namespace | undefined,
   ) {
@@ -106,7 +108,7 @@ export class RangeScan<T> {
     this.#access = access;
     this.#index = index;
     this.#keysOnly = part === 'keys';
-    this.#builder = builder;
+    this.#builders = builders;
     this.#range = range;
     this.#left = limit;
     this.#steps = this.#begin(range);
@@ -116,17 +118,16 @@ export class RangeScan<T> {
       const isHidden = isState !== (part === 'states') || index.records.isExpired(request);
       // The limit of a walk does not count what is left out.
       if (isHidden) this.#skipped = walked === undefined;
-      else if (this.#room-- > 0) builder.add(request, keyBytes);
+      else if (this.#room-- > 0) this.#builder?.add(request, keyBytes);
       if (this.#skipped) this.#last = foundKey(request, keyBytes);
     };
-    if (builder.addBlock !== undefined) this.#visitBlock = (block) => this.#addBlock(block);
   }
 
   #addBlock(block: RecordBlock): void {
     const { count, words, keyAt, keyBytes } = block;
     const wanted = Math.min(count, Math.max(0, this.#room));
     this.#room -= count;
-    this.#builder.addBlock?.(block, wanted);
+    this.#builder?.addBlock?.(block, wanted);
     const at = keyAt[count - 1];
     if (this.#skipped && count > 0) this.#last = words.u8.slice(at, at + keyBytes[count - 1]);
   }
@@ -181,15 +182,21 @@ export class RangeScan<T> {
     this.#forgetMet();
     if (this.#steps === undefined) return;
     this.#room = this.#left;
-    this.#builder.begin();
+    const builder = this.#builders.take();
+    this.#builder = builder;
+    builder.begin();
     try {
-      yield* this.#steps.next(this.#visit, this.#keysOnly, this.#visitBlock);
+      const visitBlock = builder.addBlock === undefined ? undefined : this.#visitBlock;
+      yield* this.#steps.next(this.#visit, this.#keysOnly, visitBlock);
+      this.#met = builder.end();
     } catch (error) {
       // The step may have met some of its records and not others.
       this.end();
       throw error;
+    } finally {
+      this.#builder = undefined;
+      this.#builders.give(builder);
     }
-    this.#met = this.#builder.end();
     if (this.#skipped && this.#steps.done) this.#steps = this.#beginBehind();
   }
 

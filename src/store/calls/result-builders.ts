@@ -1,9 +1,10 @@
 import { markAsUntransferable } from 'node:worker_threads';
 import type { RecordBlock } from '../../indexes/contract.ts';
+import { FreeList } from '../../indexes/substrates/free-list.ts';
 import type { Request } from '../../indexes/substrates/request.ts';
 import { CODEC_ASCII, CODEC_BYTES } from '../../records/codec.ts';
 import { HEADER_BYTES, pad8 } from '../../records/layout.ts';
-import { Scratch } from '../../verbs/index.ts';
+import { Scratch, WordArray } from '../../verbs/index.ts';
 import type { Encoding, Entry, Key } from '../api.ts';
 import { decodeValue, decodeValueAt, type Format } from '../values.ts';
 import type { Namespace } from './namespace.ts';
@@ -44,30 +45,45 @@ export function entryBuilder<V>(as: Coding): ResultBuilder<Entry<V>> {
   });
 }
 
+/** Most idle builders that a store keeps, of about 10 KiB each: as many scans as are in flight. */
+const KEPT_MAX = 64;
+
+/** Each step of a scan takes one: over a network, steps of many scans are in flight together. */
+export type Builders<T> = FreeList<ResultBuilder<T>>;
+
+export function builders<T>(make: () => ResultBuilder<T>): Builders<T> {
+  return new FreeList(make, KEPT_MAX);
+}
+
 /** Keys as bytes, for a clearing. */
 export function rawKeyBuilder(namespace?: Namespace): ResultBuilder<Uint8Array> {
   const skip = namespace?.bytes.length ?? 0;
   return new OneByOne((request, keyBytes) => foundKey(request, keyBytes, skip));
 }
 
-export function keyBuilder({ keys, namespace }: Coding): ResultBuilder<Key> {
-  if (namespace === undefined) return new KeysTogether(keys);
+export function keyBuilders({ keys, namespace }: Coding): Builders<Key> {
+  if (namespace === undefined) return builders(() => new KeysTogether(keys));
   const skip = namespace.bytes.length;
-  return new OneByOne((request, keyBytes) => decodeKey(request, keyBytes, keys, skip));
+  return builders(
+    () => new OneByOne((request, keyBytes) => decodeKey(request, keyBytes, keys, skip)),
+  );
 }
 
-export function valueBuilder<V>(values: Format): ResultBuilder<V> {
-  return new ValuesTogether(values);
+export function valueBuilders<V>(values: Format): Builders<V> {
+  return builders(() => new ValuesTogether(values));
 }
 
-export function pairBuilder<V>(as: Coding): ResultBuilder<[Key, V]> {
-  if (as.namespace === undefined) return new PairsTogether<V>(as);
+export function pairBuilders<V>(as: Coding): Builders<[Key, V]> {
+  if (as.namespace === undefined) return builders(() => new PairsTogether<V>(as));
   const { keys, values, namespace } = as;
   const skip = namespace.bytes.length;
-  return new OneByOne((request, keyBytes) => [
-    decodeKey(request, keyBytes, keys, skip),
-    decodeValue(request, values) as V,
-  ]);
+  return builders(
+    () =>
+      new OneByOne((request, keyBytes) => [
+        decodeKey(request, keyBytes, keys, skip),
+        decodeValue(request, values) as V,
+      ]),
+  );
 }
 
 /** Makes one result of each record. */
@@ -132,7 +148,7 @@ const SHARED_BYTES = 8192;
  */
 class SharedBytes {
   #memory = new ArrayBuffer(0);
-  #words = new Float64Array(this.#memory);
+  #words = new WordArray(this.#memory);
   #end = 0;
 
   /** A copy of the bytes at `at`, a multiple of 8, in memory that is padded to 8 bytes. */
@@ -151,7 +167,7 @@ class SharedBytes {
   /** A value that is transferred to another thread would take the others along. */
   #renew(least: number): void {
     this.#memory = new ArrayBuffer(Math.max(SHARED_BYTES, least));
-    this.#words = new Float64Array(this.#memory);
+    this.#words = new WordArray(this.#memory);
     this.#end = 0;
     markAsUntransferable(this.#memory);
   }

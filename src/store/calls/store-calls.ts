@@ -59,7 +59,13 @@ import { ManyKeys } from './many-keys.ts';
 import { countKeys, orderedIndex, planScan, type RangeScan, type ScanPlan } from './range-scan.ts';
 import { type CallSettings, RecordAccess, type Taken } from './record-access.ts';
 import { checkPage, copyPage, pageOf, RecordWalk } from './record-walk.ts';
-import { keyBuilder, pairBuilder, rawKeyBuilder } from './result-builders.ts';
+import {
+  type Builders,
+  builders,
+  keyBuilders,
+  pairBuilders,
+  rawKeyBuilder,
+} from './result-builders.ts';
 import { loadSorted } from './sorted-load.ts';
 import { changeState, readStates } from './states.ts';
 
@@ -89,6 +95,9 @@ interface Seen {
 export class StoreCalls<V> {
   readonly #access: RecordAccess;
   readonly #many: ManyKeys<V>;
+  readonly #pairs: Builders<[Key, V]>;
+  readonly #keys: Builders<Key>;
+  readonly #rawKeys: Builders<Uint8Array>;
 
   constructor(
     attachment: Attachment,
@@ -98,6 +107,9 @@ export class StoreCalls<V> {
   ) {
     this.#access = new RecordAccess(attachment, index, settings, bounded);
     this.#many = new ManyKeys(this.#access);
+    this.#pairs = pairBuilders(settings);
+    this.#keys = keyBuilders(settings);
+    this.#rawKeys = builders(() => rawKeyBuilder(settings.namespace));
   }
 
   get name(): string {
@@ -490,7 +502,7 @@ export class StoreCalls<V> {
     attachment.refuseClosed();
     const ordered = orderedIndex(index, settings.name);
     const range = { ...boundsOnly(bounds), reverse, limit: 1 };
-    const plan = planScan(ordered, range, 'records', pairBuilder<V>(settings), settings);
+    const plan = planScan(ordered, range, 'records', this.#pairs, settings);
     return (yield* this.newScan(plan).takeMany(1))[0];
   }
 
@@ -499,7 +511,7 @@ export class StoreCalls<V> {
     const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
     const range = { ...boundsOnly(bounds), reverse, limit };
-    const plan = planScan(index, range, 'keys', keyBuilder(settings), settings);
+    const plan = planScan(index, range, 'keys', this.#keys, settings);
     return yield* this.newScan(plan).takeMany(limit);
   }
 
@@ -513,7 +525,7 @@ export class StoreCalls<V> {
       const within = namespace?.within(range) ?? range;
       return yield* countKeys(this.#access, index, within, yield* this.#isTimed());
     }
-    const scan = this.newScan(planScan(index, own, 'keys', rawKeyBuilder(namespace), settings));
+    const scan = this.newScan(planScan(index, own, 'keys', this.#rawKeys, settings));
     let count = 0;
     while (!scan.done) count += (yield* scan.takeMany(KEYS_TOGETHER)).length;
     return count;
@@ -543,8 +555,7 @@ export class StoreCalls<V> {
   *#clearRange(range: RangeOptions): Operation<number> {
     const { attachment, index, settings } = this.#access;
     attachment.refuseClosed();
-    const keys = rawKeyBuilder(settings.namespace);
-    const scan = this.newScan(planScan(index, range, 'keys', keys, settings));
+    const scan = this.newScan(planScan(index, range, 'keys', this.#rawKeys, settings));
     let removed = 0;
     while (!scan.done) removed += yield* this.deleteMany(yield* scan.takeMany(KEYS_TOGETHER));
     return removed;

@@ -6,6 +6,7 @@ import {
   Batch,
   CAS_BYTES,
   type Operation,
+  readDouble,
   Scratch,
   setWord,
   swapped,
@@ -256,7 +257,7 @@ export class Ledger {
 
   /** A value that no client can have written counts as 0. */
   #lineWord(row: number, word: number): number {
-    const value = this.#lines.f64[(row - 1) * WORDS + word];
+    const value = readDouble(this.#lines, 8 * ((row - 1) * WORDS + word));
     return Math.abs(value) <= VALUE_MAX ? value : 0;
   }
 

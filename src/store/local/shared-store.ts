@@ -31,10 +31,10 @@ import {
 import { planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
 import { type RecordWalk, WalkIterator } from '../calls/record-walk.ts';
 import {
-  keyBuilder,
-  pairBuilder,
-  type ResultBuilder,
-  valueBuilder,
+  type Builders,
+  keyBuilders,
+  pairBuilders,
+  valueBuilders,
 } from '../calls/result-builders.ts';
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
@@ -58,10 +58,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   readonly #settings: StoreSettings;
   readonly #opened: OpenedStore;
   readonly #closing: Closing;
-  /** Shared by all scans: each step of a scan ends within one call. */
-  readonly #pairs: ResultBuilder<[Key, V]>;
-  readonly #keys: ResultBuilder<Key>;
-  readonly #values: ResultBuilder<V>;
+  readonly #pairs: Builders<[Key, V]>;
+  readonly #keys: Builders<Key>;
+  readonly #values: Builders<V>;
   #promised: PromisedStore<V> | undefined;
 
   constructor(
@@ -77,9 +76,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     this.#settings = settings;
     this.#attachment = attachment;
     this.#calls = new StoreCalls<V>(attachment, index, settings, bounded);
-    this.#pairs = pairBuilder(settings);
-    this.#keys = keyBuilder(settings);
-    this.#values = valueBuilder(settings.values);
+    this.#pairs = pairBuilders(settings);
+    this.#keys = keyBuilders(settings);
+    this.#values = valueBuilders(settings.values);
   }
 
   get name(): string {
@@ -270,9 +269,9 @@ export class SharedStore<V> implements Store<V, Key, Value> {
     return new WalkIterator(() => this.#calls.newWalk(), read, select);
   }
 
-  #scan<T>(range: ScanOptions, part: 'records' | 'keys', builder: ResultBuilder<T>): Scan<T> {
+  #scan<T>(range: ScanOptions, part: 'records' | 'keys', builders: Builders<T>): Scan<T> {
     this.#attachment.refuseClosed();
-    const plan = planScan(this.#opened.index, range, part, builder, this.#settings);
+    const plan = planScan(this.#opened.index, range, part, builders, this.#settings);
     return new SharedScan(this.#attachment, this.#calls, plan);
   }
 

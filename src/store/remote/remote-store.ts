@@ -15,10 +15,10 @@ import {
 import { lifetimeOf } from '../calls/expiry.ts';
 import { planScan, type RangeScan, type ScanPlan } from '../calls/range-scan.ts';
 import {
-  keyBuilder,
-  pairBuilder,
-  type ResultBuilder,
-  valueBuilder,
+  type Builders,
+  keyBuilders,
+  pairBuilders,
+  valueBuilders,
 } from '../calls/result-builders.ts';
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
@@ -92,6 +92,9 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   readonly #closing: Closing;
   /** The store that this one is a view of. */
   readonly #parent: RemoteStore<unknown> | undefined;
+  readonly #pairs: Builders<[Key, V]>;
+  readonly #keys: Builders<Key>;
+  readonly #values: Builders<V>;
   /** The calls in the session that was used last. */
   #open: OpenSession;
   #closed = false;
@@ -101,6 +104,9 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
     this.#parent = parent;
     this.#closing = new Closing(parent === undefined ? undefined : parent.#closing);
     this.#open = this.#callsIn(session);
+    this.#pairs = pairBuilders(settings);
+    this.#keys = keyBuilders(settings);
+    this.#values = valueBuilders(settings.values);
   }
 
   get name(): string {
@@ -176,14 +182,14 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   keys(range: ScanOptions): AsyncScan<Key>;
   keys(range?: ScanOptions): AsyncIterableIterator<Key> {
     if (range === undefined) return this.#walk(({ key }) => key);
-    return this.#scan(range, 'keys', keyBuilder(this.#settings));
+    return this.#scan(range, 'keys', this.#keys);
   }
 
   values(): AsyncIterableIterator<V>;
   values(range: ScanOptions): AsyncScan<V>;
   values(range?: ScanOptions): AsyncIterableIterator<V> {
     if (range === undefined) return this.#walk(({ value }) => value);
-    return this.#scan(range, 'records', valueBuilder<V>(this.#settings.values));
+    return this.#scan(range, 'records', this.#values);
   }
 
   [Symbol.asyncIterator](): AsyncIterableIterator<[Key, V]> {
@@ -212,19 +218,15 @@ export class RemoteStore<V> implements AsyncStore<V, Key, Value>, CallForwarder 
   }
 
   scan(range: ScanOptions = {}): AsyncScan<[Key, V]> {
-    return this.#scan(range, 'records', pairBuilder<V>(this.#settings));
+    return this.#scan(range, 'records', this.#pairs);
   }
 
-  #scan<T>(
-    options: ScanOptions,
-    part: 'records' | 'keys',
-    builder: ResultBuilder<T>,
-  ): AsyncScan<T> {
+  #scan<T>(options: ScanOptions, part: 'records' | 'keys', builders: Builders<T>): AsyncScan<T> {
     this.refuseClosed();
     const range = untilAborted(options, this.#settings.signal);
     // Every session of the store has an index of the same kind.
     const { index } = this.#open.session;
-    return new RemoteScan(this, planScan(index, range, part, builder, this.#settings));
+    return new RemoteScan(this, planScan(index, range, part, builders, this.#settings));
   }
 
   async loadSorted(entries: SortedEntries): Promise<number> {

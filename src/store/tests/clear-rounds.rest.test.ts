@@ -52,9 +52,9 @@ for (const index of ['race', 'sephash', 'shard', 'hopscotch', 'hstore'] as Index
       assert.equal(records, 0);
       sizes.push(subtables);
     }
-    // Other keys have other hashes. A segment splits in the first round in which too many keys meet
-    // there, and its halves have room to spare: the index doubles at most. Without re-use each round
-    // would add as many as the first.
+    // Each round has other keys. A segment splits in the first round that puts too many into it,
+    // and its halves have room to spare, so the index at most doubles. If clear() gave nothing
+    // back, each round would add as much as the first.
     const [first] = sizes;
     assert.ok((sizes.at(-1) ?? 0) <= 2 * first, sizes.join(' '));
   });

@@ -11,6 +11,7 @@ import { openSync } from '../../../store/open.ts';
 import { freshUrl, keepOpen, SMALL } from '../../../store/tests/support/pools.ts';
 import { startThread } from '../../../store/tests/support/processes/children.ts';
 import { loadKoffi, loadLibc } from '../libc.ts';
+import { windowsCalls } from '../windows.ts';
 
 const MIB = 2 ** 20;
 const GIB = 2 ** 30;
@@ -103,4 +104,14 @@ test('what terminated threads have mapped, the next opening unmaps', { skip }, a
   assert.equal(mapped(), 1, 'that of this thread');
   keeper.set('k', 'v');
   assert.equal(keeper.get('k'), 'v');
+});
+
+test('Windows: a runtime that lacks the function of libuv is told so', () => {
+  const func = () => {
+    throw new Error("Cannot find function 'uv_get_osfhandle' in shared library");
+  };
+  assert.throws(() => windowsCalls({ load: () => ({ func }) }), {
+    code: 'SW_UNSUPPORTED',
+    message: /run the program with Node or Bun/,
+  });
 });

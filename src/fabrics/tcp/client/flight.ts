@@ -104,7 +104,7 @@ function joined(nodes: number, node: number): number {
  */
 export class Flight {
   batch!: Batch;
-  completion!: Completion;
+  completion: Completion | undefined = undefined;
   /** The segment that is under way. */
   start = 0;
   end = 0;

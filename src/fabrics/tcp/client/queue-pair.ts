@@ -1,6 +1,6 @@
 import { connect as connectTcp, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from 'node:tls';
-import { type ErrorCode, StepwellError } from '../../../errors.ts';
+import { type ErrorCode, invariant, StepwellError } from '../../../errors.ts';
 import type { Batch, Completion } from '../../../verbs/index.ts';
 import { type Endpoint, urlHost } from '../endpoint.ts';
 import { decodeResults, encodePart, encodeWhole } from '../frame-codec.ts';
@@ -300,8 +300,11 @@ export class QueuePair {
     return frame;
   }
 
-  #answered({ part, completion }: SentFrame, error: unknown): void {
+  #answered(frame: SentFrame, error: unknown): void {
+    const { part, completion } = frame;
+    frame.forget();
     if (part === undefined) {
+      invariant(completion !== undefined, 'a frame carries no batch');
       completion.completed(error);
       return;
     }
@@ -420,8 +423,8 @@ export class QueuePair {
     const parts = new Set<Part>();
     const whole: Completion[] = [];
     for (const { part, completion } of this.#sent) {
-      if (part === undefined) whole.push(completion);
-      else parts.add(part);
+      if (part !== undefined) parts.add(part);
+      else if (completion !== undefined) whole.push(completion);
     }
     this.#sent.clear();
     for (const part of this.#waiting.splice(0)) parts.add(part);

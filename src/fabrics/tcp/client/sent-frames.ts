@@ -9,7 +9,7 @@ export class SentFrame {
   /** The part of a flight that the frame belongs to; undefined if it carries a whole batch. */
   part: Part | undefined = undefined;
   /** The completion of the batch, if the frame carries a whole batch. */
-  completion!: Completion;
+  completion: Completion | undefined = undefined;
   sequence = 0;
   /** Carries only whole READs, of a pool with one node: one pass stores all results. */
   isReads = false;
@@ -20,6 +20,12 @@ export class SentFrame {
   endSent = 0;
   requestBytes = 0;
   resultBytes = 0;
+
+  /** A frame is kept for later ones, and must not keep the results of an operation alive. */
+  forget(): void {
+    this.part = undefined;
+    this.completion = undefined;
+  }
 }
 
 /** A ring of frames sent but not answered, oldest first. Reusing them saves allocations. */
@@ -41,6 +47,7 @@ export class SentFrames {
   /** Removes the frame that was added last. */
   removeLast(): void {
     this.length--;
+    this.#ring[(this.#first + this.length) & (this.#ring.length - 1)].forget();
   }
 
   /** Removes the oldest frame. It stays valid until the next `add`. */
@@ -56,6 +63,7 @@ export class SentFrames {
   }
 
   clear(): void {
+    for (const frame of this) frame.forget();
     this.length = 0;
   }
 

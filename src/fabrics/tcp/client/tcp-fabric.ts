@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { hasCode, StepwellError } from '../../../errors.ts';
+import { hasCode, invariant, StepwellError } from '../../../errors.ts';
 import {
   ADDS,
   AWAIT,
@@ -337,6 +337,9 @@ export class TcpFabric implements RemoteFabric {
 
   #end(flight: Flight): void {
     const { completion, error } = flight;
+    invariant(completion !== undefined, 'a flight ends twice');
+    // An idle flight must not keep the results of an operation alive.
+    flight.completion = undefined;
     this.#idle.push(flight);
     completion.completed(error);
   }

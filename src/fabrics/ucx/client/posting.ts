@@ -1,4 +1,13 @@
-import { CAS, FAA, offsetOf, READ, regionOf, type Scratch, WRITE } from '../../../verbs/index.ts';
+import {
+  CAS,
+  FAA,
+  offsetOf,
+  READ,
+  regionOf,
+  type Scratch,
+  WordArray,
+  WRITE,
+} from '../../../verbs/index.ts';
 import { nodeOf, type Part } from '../../tcp/client/flight.ts';
 import { type Handle, isFailure, type Pending, type UcxLibrary } from '../binding/library.ts';
 import {
@@ -207,7 +216,7 @@ function viewsOf({ u8 }: Pinned): Scratch {
   return {
     u8,
     i32: new Int32Array(memory),
-    f64: new Float64Array(memory),
+    f64: new WordArray(memory),
     i64: new BigInt64Array(memory),
   } as Scratch;
 }

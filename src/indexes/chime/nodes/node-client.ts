@@ -1,7 +1,7 @@
 import type { Reclamation } from '../../../pool/clients/reclamation.ts';
 import type { Allocator } from '../../../pool/memory/allocator.ts';
 import { type Address, Batch, CAS_BYTES, type Operation, Scratch } from '../../../verbs/index.ts';
-import type { FreeList } from '../free-list.ts';
+import type { FreeList } from '../../substrates/free-list.ts';
 import type { NodeCache } from './cache.ts';
 import type { Link } from './link.ts';
 import type { PendingCuts } from './pending-cuts.ts';

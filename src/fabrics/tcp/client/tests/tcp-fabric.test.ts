@@ -1,7 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { addressOf, Batch, type Operation, runRemote, Scratch } from '../../../../verbs/index.ts';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import {
+  addressOf,
+  Batch,
+  type Completion,
+  type Operation,
+  runRemote,
+  Scratch,
+} from '../../../../verbs/index.ts';
 import { connectTo, execute, REGION_BYTES, scratchOf, startNode } from '../../tests/support/rig.ts';
+import type { TcpFabric } from '../tcp-fabric.ts';
 
 test('every verb does what it does in shared memory', async (scope) => {
   const { server, local } = await startNode(scope);
@@ -32,6 +42,30 @@ test('every verb does what it does in shared memory', async (scope) => {
     assert.deepEqual([...seen.i64.subarray(0, 4)], expected, 'through the other door');
   }
 });
+
+test('an idle client keeps nothing of the operations that were answered', async (scope) => {
+  const { server } = await startNode(scope);
+  const fabric = await connectTo(scope, [server]);
+  const into = new Scratch(64);
+  // One frame, and a flight.
+  const whole = await answered(fabric, new Batch().read(0, 64, into, 0));
+  const parts = await answered(fabric, new Batch().pause(0, into).read(0, 64, into, 0));
+  // In the turn that made them the engine keeps what weak references point to.
+  await new Promise((resolve) => setImmediate(resolve));
+  setFlagsFromString('--expose-gc');
+  (runInNewContext('gc') as () => void)();
+  assert.equal(whole.deref(), undefined);
+  assert.equal(parts.deref(), undefined);
+});
+
+/** Executes a batch, and returns what waited for it. */
+async function answered(fabric: TcpFabric, batch: Batch): Promise<WeakRef<Completion>> {
+  return new Promise((resolve) => {
+    const completion = { completed: () => resolve(waiting) };
+    const waiting = new WeakRef<Completion>(completion);
+    fabric.post(batch, completion);
+  });
+}
 
 test('single bytes and long verbs arrive whole', async (scope) => {
   const { server } = await startNode(scope);

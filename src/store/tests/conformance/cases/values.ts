@@ -96,6 +96,22 @@ export function valueCases({ check, checkSync, largeValues }: Suite): void {
     }
   });
 
+  check('words that are NaNs to a double keep their bits', async ({ s }) => {
+    for (const highest of [0x7f, 0xff]) {
+      for (const length of [8, 16, 64, 200, 1000]) {
+        const value = new Uint8Array(length).fill(0xff);
+        for (let at = 7; at < length; at += 8) value[at] = highest;
+        const key = value.slice(0, 24);
+        await s.set(key, value);
+        assertBytes(await s.get(key), value);
+        assertBytes((await s.getMany([key]))[0], value);
+        assertBytes(await s.read(key, (bytes) => bytes.slice()), value);
+        for await (const found of s.keys()) assertBytes(found, key);
+        assert.equal(await s.delete(key), true);
+      }
+    }
+  });
+
   check('text comes back as text, bytes as bytes', async ({ s }) => {
     const texts = ['', 'a', 'plain ASCII', 'x'.repeat(49), 'naïve', '鍵', '🗝️', '\ufeffbom', 'a\0b'];
     texts.push('é'.repeat(24), 'é'.repeat(600), 'x'.repeat(30_000), '鍵'.repeat(10_000));
