@@ -163,8 +163,8 @@ export class JobTable {
   }
 
   /**
-   * Takes the job if it is free. 'changed' if it was not, or if a step of a move was due, which this
-   * client has done: a look may meet the job again. 'adding' if its adder may still withdraw it.
+   * Takes the job if it is free. 'changed' if it is not free, or if this client has continued its
+   * move: the next scan may meet it again. 'adding' if its adder may still withdraw it.
    */
   async take(name: string, leaseMs: number): Promise<JobState | 'changed' | 'adding'> {
     const take = (hasKey: boolean) =>

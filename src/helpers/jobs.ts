@@ -56,10 +56,10 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  *                record names a place without a job, that job is over, and the adder replaces it.
  *
  * A client takes an adding job only after it has seen the key's record name the job. An adding job
- * that the record does not name is removed once its adder is gone, because nobody else claims for
- * it. In a move, step 3 comes before step 4, so the record names B before a client can take the job
- * there; and before step 5, so the place that it names is empty only after the job was completed.
- * Completing a job removes the job first and the key's record second.
+ * that the record does not name is removed once its adder is gone, because no other client claims
+ * the key for it. In a move, step 3 comes before step 4, so the record names B before a client can
+ * take the job there. Step 3 also comes before step 5, so the place that the record names is empty
+ * only after the job was completed. To complete a job removes the job first, then the key's record.
  *
  *   crash after      what is there             who goes on
  *   insert           an adding job             the next taker: removes it

@@ -87,10 +87,10 @@ export function pairBuilders<V>(as: Coding): Builders<[Key, V]> {
 }
 
 /** Makes one result of each record. */
-export function builderOf<T>(
+export function buildersOf<T>(
   resultOf: (request: Request, keyBytes: number) => T,
-): ResultBuilder<T> {
-  return new OneByOne(resultOf);
+): Builders<T> {
+  return builders(() => new OneByOne(resultOf));
 }
 
 /** The bytes of the key that a step met, without the first `skip`. */

@@ -8,7 +8,7 @@ import type { Decide, NamedState, StateLook, StatesRead } from '../internal-call
 import { storedValue } from '../values.ts';
 import { planScan } from './range-scan.ts';
 import { type RecordAccess, Unchanged } from './record-access.ts';
-import { builderOf, foundKey } from './result-builders.ts';
+import { buildersOf, foundKey } from './result-builders.ts';
 
 /** A prefix that callers' keys are unlikely to have. */
 const STATE_PREFIX = '\u0000stepwell:';
@@ -93,11 +93,11 @@ export function* readStates(
   attachment.refuseClosed();
   const range = { gte: STATE_PREFIX + from, lt: STATE_PREFIX + to, limit };
   const skip = (settings.namespace?.bytes.length ?? 0) + STATE_PREFIX.length;
-  const builder = builderOf((request, keyBytes): NamedState => {
+  const made = buildersOf((request, keyBytes): NamedState => {
     const name = Buffer.from(foundKey(request, keyBytes, skip)).toString();
     return { name, state: parseState(request, name) };
   });
-  const scan = planScan(index, range, 'states', builder, settings).begin(access);
+  const scan = planScan(index, range, 'states', made, settings).begin(access);
   // Read after the scan, the time would make records due that it has not met.
   const now = attachment.pool.clock.now();
   const states = yield* scan.takeMany(limit);
