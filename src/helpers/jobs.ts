@@ -51,9 +51,9 @@ import type { StateChange, StateLook } from '../store/internal-calls.ts';
  * A unique key has a record that names the place of its job:
  *
  *   1  insert    The adder inserts the job in the phase adding. It is not in the queue yet.
- *   2  claim     The adder lets the key's record name the job: now it is in the queue. If the record
- *                names a job that is in the queue, the adder removes its own job instead. If the
- *                record names a place without a job, that job is over, and the adder replaces it.
+ *   2  claim     The adder lets the key's record name the job: now it is in the queue. If the
+ *                record names a job that is in the queue, the adder removes its own job instead. If
+ *                it names a place without a job, that job is over, and the adder overwrites it.
  *
  * A client takes an adding job only after it has seen the key's record name the job. An adding job
  * that the record does not name is removed once its adder is gone, because no other client claims
@@ -203,7 +203,8 @@ export function takeJob(
 ): StateChange<Met> {
   const job = jobIn(state, name);
   const isAdded = hasKey && job?.phase === 'adding';
-  if (job === undefined || !(isAdded || isFree(job, look))) return { result: { taken: false, job } };
+  const mayTake = job !== undefined && (isAdded || isFree(job, look));
+  if (!mayTake) return { result: { taken: false, job } };
   const { id } = places.read(name);
   if (job.taken >= job.last) {
     const to = places.dead(look.now, id, job.taken);
