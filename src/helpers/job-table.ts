@@ -284,8 +284,6 @@ export class JobTable {
   async #moveKey(from: string, to: string, key: string | undefined): Promise<void> {
     if (key === undefined) return;
     const keyName = this.places.key(key);
-    await this.#host.changeState(keyName, (state) =>
-      this.#steps.moveKey(state, keyName, from, to),
-    );
+    await this.#host.changeState(keyName, (state) => this.#steps.moveKey(state, keyName, from, to));
   }
 }

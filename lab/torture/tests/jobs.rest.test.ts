@@ -35,7 +35,10 @@ describe('torture of a job queue', { timeout: 300_000 }, () => {
       const calm = { every: 600_000, jobs: 4000 };
       const seed = canary === 'lose' ? 203 : 204;
       const { problems } = await tortureJobs({ ...SMALL, ...calm, canary, seed });
-      assert.ok(problems.some((one) => problem.test(one)), problems.join('\n'));
+      assert.ok(
+        problems.some((one) => problem.test(one)),
+        problems.join('\n'),
+      );
     });
   }
 });

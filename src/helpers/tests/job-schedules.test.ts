@@ -270,10 +270,7 @@ async function drained(world: JobWorld): Promise<string | undefined> {
     if ([...world.records.keys()].every((name) => name.includes(':key:'))) break;
     client.isBusy = true;
     const steps = round % 2 === 0 ? finishOne(world, client) : bury(world, client);
-    const done = steps.then(
-      () => true,
-      (error) => (world.fail(String(error)), true),
-    );
+    const done = steps.catch((error) => world.fail(String(error))).then(() => true);
     for (let isDone = false; !isDone; ) {
       await world.step();
       isDone = await Promise.race([done, turn(false)]);

@@ -87,9 +87,7 @@ export function pairBuilders<V>(as: Coding): Builders<[Key, V]> {
 }
 
 /** Makes one result of each record. */
-export function buildersOf<T>(
-  resultOf: (request: Request, keyBytes: number) => T,
-): Builders<T> {
+export function buildersOf<T>(resultOf: (request: Request, keyBytes: number) => T): Builders<T> {
   return builders(() => new OneByOne(resultOf));
 }
 
