@@ -18,6 +18,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
     about: 'The same over a network, between network namespaces',
     load: () => import('./torture/network/run.ts'),
   },
+  'torture-jobs': {
+    about: 'Processes add and complete jobs of a queue while they are killed',
+    load: () => import('./torture/jobs/run.ts'),
+  },
   soak: {
     about: 'A day in the life of a pool: processes come and go, records expire, stores evict',
     load: () => import('./soak/run.ts'),
@@ -37,6 +41,10 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   'bench-apps': {
     about: 'Caches and limiters of applications: lru-cache, Keyv and Redis, rate-limiter-flexible',
     load: () => import('./apps/run.ts'),
+  },
+  'bench-jobs': {
+    about: 'A job queue beside BullMQ on redis-server: jobs per second, and latency',
+    load: () => import('./apps/jobs/run.ts'),
   },
   'near-reads': {
     about: 'Reads with a near cache beside lru-cache, lmdb and Redis, and how many are stale',

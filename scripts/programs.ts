@@ -7,10 +7,12 @@ export const PROGRAMS: readonly string[] = [
   'src/fabrics/ucx/node/node-worker.ts',
   'src/fabrics/ucx/node/verb-loop.ts',
   'lab/main.ts',
+  'lab/apps/jobs/worker.ts',
   'lab/bench/worker.ts',
   'lab/full-pool/worker.ts',
   'lab/near/reader.ts',
   'lab/near/writer.ts',
+  'lab/torture/jobs/worker.ts',
   'lab/torture/network/client-process.ts',
   'lab/torture/worker.ts',
 ];

@@ -128,6 +128,14 @@ describe('labs', () => {
     assert.equal(Object.fromEntries(loads)['lru-cache'], 20);
   });
 
+  it('bench-jobs adds and works off the jobs of each peer', apps, async () => {
+    const few = ['--jobs', '100', '--samples', '5', '--rounds', '1'];
+    const { runs, latencies } = await figures('bench-jobs', few);
+    assert.equal(runs.length, 8);
+    for (const { jobsPerSecond } of runs) assert.ok(jobsPerSecond > 0);
+    for (const { nanoseconds } of latencies) assert.equal(nanoseconds.length, 5);
+  });
+
   it(
     'near-reads times peers while keys change, and no read of a store is stale',
     LIMIT,

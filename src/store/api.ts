@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from 'node:tls';
 import type { CloseListener } from './closing.ts';
-import type { CopiedRecord, Decide } from './internal-calls.ts';
+import type { CopiedRecord, Decide, StatesRead } from './internal-calls.ts';
 import type {
   Decoded,
   Encoding,
@@ -566,6 +566,8 @@ export interface Store<V = Value, K extends Key = Key, W = Written<V>> extends N
    */
   changeState<T>(name: string, decide: Decide<T>): T;
   /** @internal */
+  readStates(from: string, to: string, limit: number): StatesRead;
+  /** @internal */
   copyPage(cursor: number, count: number): { cursor: number; records: CopiedRecord[] };
   /** @internal */
   putCopies(copies: readonly CopiedRecord[]): void;
@@ -742,6 +744,8 @@ export interface AsyncStore<V = Value, K extends Key = Key, W = Written<V>> exte
   ): Promise<BoundedIncrement<bigint>>;
   /** @internal */
   changeState<T>(name: string, decide: Decide<T>): Promise<T>;
+  /** @internal */
+  readStates(from: string, to: string, limit: number): Promise<StatesRead>;
   /** @internal */
   copyPage(cursor: number, count: number): Promise<{ cursor: number; records: CopiedRecord[] }>;
   /** @internal */

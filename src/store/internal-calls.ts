@@ -25,5 +25,19 @@ export interface StateChange<T> {
   keepUntil?: number;
 }
 
+/** A state of a helper with its name. */
+export interface NamedState {
+  readonly name: string;
+  readonly state: unknown;
+}
+
+/** States that a client has read, and the time of day by its clock. */
+export interface StatesRead {
+  readonly now: number;
+  /** Whether the store has a bound, which may refuse a longer state. */
+  readonly isBounded: boolean;
+  readonly states: readonly NamedState[];
+}
+
 /** Decides the change to the state that was found, undefined if there was none. */
 export type Decide<T> = (state: unknown, look: StateLook) => StateChange<T>;

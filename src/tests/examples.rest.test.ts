@@ -14,7 +14,7 @@ import { promisify } from 'node:util';
 
 const ROOT = resolve(import.meta.dirname, '../..');
 const EXAMPLES = join(ROOT, 'examples');
-const SMALL = { WORKERS: '2', RECORDS: '5000', REQUESTS: '60', EVENTS: '300' };
+const SMALL = { WORKERS: '2', RECORDS: '5000', REQUESTS: '60', EVENTS: '300', JOBS: '300' };
 
 /** What each finds out, and says in its last words. */
 const FINDINGS: Readonly<Record<string, object>> = {
@@ -23,6 +23,7 @@ const FINDINGS: Readonly<Record<string, object>> = {
   'piscina/main.mjs': { records: 5000, lookups: 5056, found: 5056 },
   'fastify/main.mjs': { requests: 60, articles: 10, loads: 10, workers: 2 },
   'events/main.mjs': { events: 300, writers: 2, gaps: 0, left: 1 },
+  'jobs/main.mjs': { jobs: 300, done: 300, results: 300, left: 0 },
   'network/main.mjs': { clients: 2, jobs: 100, done: 100 },
 };
 

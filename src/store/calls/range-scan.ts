@@ -20,8 +20,8 @@ import { Namespace } from './namespace.ts';
 import type { CallSettings, RecordAccess } from './record-access.ts';
 import { type Builders, foundKey, type ResultBuilder } from './result-builders.ts';
 
-/** The part of each record that a scan reads. */
-export type Part = 'records' | 'keys';
+/** What a scan reads: whole records, their keys alone, or the states of helpers. */
+export type Part = 'records' | 'keys' | 'states';
 
 /** A scan whose options have been checked and which has not begun. */
 export interface ScanPlan<T> {
@@ -114,7 +114,8 @@ export class RangeScan<T> {
     this.#steps = this.#begin(range);
     this.#visit = (request, keyBytes) => {
       if (walked?.has(request, keyBytes) === false) return;
-      const isHidden = request.found.codec === CODEC_STATE || index.records.isExpired(request);
+      const isState = request.found.codec === CODEC_STATE;
+      const isHidden = isState !== (part === 'states') || index.records.isExpired(request);
       // The limit of a walk does not count what is left out.
       if (isHidden) this.#skipped = walked === undefined;
       else if (this.#room-- > 0) this.#builder?.add(request, keyBytes);

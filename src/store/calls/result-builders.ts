@@ -86,6 +86,11 @@ export function pairBuilders<V>(as: Coding): Builders<[Key, V]> {
   );
 }
 
+/** Makes one result of each record. */
+export function buildersOf<T>(resultOf: (request: Request, keyBytes: number) => T): Builders<T> {
+  return builders(() => new OneByOne(resultOf));
+}
+
 /** The bytes of the key that a step met, without the first `skip`. */
 export function foundKey({ outgoing }: Request, keyBytes: number, skip = 0): Uint8Array {
   return outgoing.u8.slice(HEADER_BYTES + skip, HEADER_BYTES + keyBytes);

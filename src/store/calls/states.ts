@@ -4,9 +4,11 @@ import { clientWord, isGone } from '../../pool/clients/client-word.ts';
 import { CODEC_STATE } from '../../records/codec.ts';
 import { NEVER } from '../../records/times.ts';
 import type { Operation } from '../../verbs/index.ts';
-import type { Decide, StateLook } from '../internal-calls.ts';
+import type { Decide, NamedState, StateLook, StatesRead } from '../internal-calls.ts';
 import { storedValue } from '../values.ts';
+import { planScan } from './range-scan.ts';
 import { type RecordAccess, Unchanged } from './record-access.ts';
+import { buildersOf, foundKey } from './result-builders.ts';
 
 /** A prefix that callers' keys are unlikely to have. */
 const STATE_PREFIX = '\u0000stepwell:';
@@ -74,6 +76,32 @@ function* tryToChange<T>(
   if (asked.size > 0) return undefined;
   if (isRemoved && !(yield* access.remove(key, version))) return undefined;
   return { result: outcome.result as T };
+}
+
+/**
+ * The first `limit` states whose names are from `from` on and below `to`, in the order of their
+ * bytes. Needs an ordered index (SW_UNSUPPORTED). As of a scan, two states may be of different
+ * moments, and a state may have changed by now.
+ */
+export function* readStates(
+  access: RecordAccess,
+  from: string,
+  to: string,
+  limit: number,
+): Operation<StatesRead> {
+  const { attachment, index, settings } = access;
+  attachment.refuseClosed();
+  const range = { gte: STATE_PREFIX + from, lt: STATE_PREFIX + to, limit };
+  const skip = (settings.namespace?.bytes.length ?? 0) + STATE_PREFIX.length;
+  const made = buildersOf((request, keyBytes): NamedState => {
+    const name = Buffer.from(foundKey(request, keyBytes, skip)).toString();
+    return { name, state: parseState(request, name) };
+  });
+  const scan = planScan(index, range, 'states', made, settings).begin(access);
+  // Read after the scan, the time would make records due that it has not met.
+  const now = attachment.pool.clock.now();
+  const states = yield* scan.takeMany(limit);
+  return { now, isBounded: access.bounded !== undefined, states };
 }
 
 /** The state in the found record. Raises SW_UNDECODABLE for a record of a caller's. */

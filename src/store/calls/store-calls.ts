@@ -47,7 +47,7 @@ import {
 } from '../arguments.ts';
 import { type Attachment, inSection } from '../attachment.ts';
 import type { BoundedStore } from '../eviction/bounded-store.ts';
-import type { CopiedRecord, Decide } from '../internal-calls.ts';
+import type { CopiedRecord, Decide, StatesRead } from '../internal-calls.ts';
 import { keyBytes } from '../keys.ts';
 import { UNPROVEN } from '../near/near-reads.ts';
 import type { RangeBounds, RangeOptions } from '../ordered-api.ts';
@@ -67,7 +67,7 @@ import {
   rawKeyBuilder,
 } from './result-builders.ts';
 import { loadSorted } from './sorted-load.ts';
-import { changeState } from './states.ts';
+import { changeState, readStates } from './states.ts';
 
 const REPLACE_OPTIONS = ['keepTtl', ...EXPIRY_OPTIONS];
 const WRITE_OPTIONS = ['when', 'previous', ...REPLACE_OPTIONS];
@@ -387,6 +387,11 @@ export class StoreCalls<V> {
   /** See states.ts. */
   changeState<T>(name: string, decide: Decide<T>): Operation<T> {
     return changeState(this.#access, name, decide);
+  }
+
+  /** See states.ts. */
+  readStates(from: string, to: string, limit: number): Operation<StatesRead> {
+    return readStates(this.#access, from, to, limit);
   }
 
   getMany(keys: readonly Key[], options?: { maxBytes?: number }): Operation<(V | undefined)[]> {

@@ -39,7 +39,7 @@ import {
 import { gathered, type SortedEntries } from '../calls/sorted-load.ts';
 import { StoreCalls } from '../calls/store-calls.ts';
 import { type CloseListener, Closing } from '../closing.ts';
-import type { CopiedRecord, Decide } from '../internal-calls.ts';
+import type { CopiedRecord, Decide, StatesRead } from '../internal-calls.ts';
 import type { AsyncScan, RangeBounds, RangeOptions, Scan, ScanOptions } from '../ordered-api.ts';
 import type { OpenedStore } from '../store-in-pool.ts';
 import {
@@ -200,6 +200,11 @@ export class SharedStore<V> implements Store<V, Key, Value> {
   /** @internal */
   changeState<T>(name: string, decide: Decide<T>): T {
     return this.#pool.run(this.#calls.changeState(name, decide));
+  }
+
+  /** @internal */
+  readStates(from: string, to: string, limit: number): StatesRead {
+    return this.#pool.run(this.#calls.readStates(from, to, limit));
   }
 
   /** @internal */

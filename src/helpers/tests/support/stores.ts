@@ -15,19 +15,39 @@ export interface Clients {
   share(): Promise<AsyncStore>;
 }
 
+interface StorePlace {
+  readonly name: string;
+  readonly index: IndexName;
+  readonly remote?: true;
+}
+
 /** An index that expires records, one that does not, and a network. */
-const PLACES: readonly { name: string; index: IndexName; remote?: true }[] = [
+const PLACES: readonly StorePlace[] = [
   { name: 'race', index: 'race' },
   { name: 'chime', index: 'chime' },
   { name: 'shard on 2 tcp: nodes', index: 'shard', remote: true },
 ];
 
+const ORDERED: readonly StorePlace[] = [
+  { name: 'chime', index: 'chime' },
+  { name: 'hstore', index: 'hstore' },
+  { name: 'chime on 2 tcp: nodes', index: 'chime', remote: true },
+];
+
+type Body = (clients: Clients, t: TestContext) => Promise<void>;
+
 /** Registers a test for each place. */
-export function onStores(
-  title: string,
-  body: (clients: Clients, t: TestContext) => Promise<void>,
-): void {
-  for (const { name, index, remote } of PLACES) {
+export function onStores(title: string, body: Body): void {
+  onPlaces(PLACES, title, body);
+}
+
+/** The same for stores whose keys have an order. */
+export function onOrderedStores(title: string, body: Body): void {
+  onPlaces(ORDERED, title, body);
+}
+
+function onPlaces(places: readonly StorePlace[], title: string, body: Body): void {
+  for (const { name, index, remote } of places) {
     test(`${name}: ${title}`, async (t) => {
       await body(remote ? await overNetwork(t, index) : inMemory(t, index), t);
     });
