@@ -34,8 +34,7 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
   writeFileSync(file, TESTS);
   // Those of a run before it.
   writeFileSync(closing, '1 passed\n');
-  const { NODE_TEST_CONTEXT: _, ...inherited } = process.env;
-  const env = { ...inherited, STEPWELL_CLOSING: closing };
+  const env = { ...alone(), STEPWELL_CLOSING: closing };
   const words = ['--test', `--test-reporter=${REPORTER}`, file];
   const { stdout, status } = spawnSync(process.execPath, words, { env, cwd: folder });
   assert.equal(status, 1);
@@ -51,6 +50,12 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
   assert.equal(readFileSync(closing, 'utf8'), `1 passed\n${lines.join('\n')}\n`);
 });
 
+/** The environment of a run by itself, whose lines are none of the run that this test belongs to. */
+function alone(): NodeJS.ProcessEnv {
+  const { NODE_TEST_CONTEXT: _, STEPWELL_CLOSING: __, ...env } = process.env;
+  return env;
+}
+
 function settings(...files: string[]): string[] {
   return [RUNNER, JSON.stringify({ files, concurrency: 8, timeout: 60_000 })];
 }
@@ -60,7 +65,7 @@ test('a run of no file, and one with a file that crashes, fails and says so', (t
   const [crashes, refused] = [join(folder, 'crashes.test.mjs'), join(folder, 'refused.test.mjs')];
   writeFileSync(crashes, "process.kill(process.pid, 'SIGSEGV');");
   writeFileSync(refused, 'import x from ;');
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const env = alone();
   const found = spawnSync(process.execPath, settings(crashes, refused), { env, cwd: folder });
   assert.equal(found.status, 1);
   const text = found.stdout.toString();
@@ -75,7 +80,7 @@ test('a run that is stopped ends its files, and says which', { timeout: 60_000 }
   const folder = temporaryDirectory(t);
   const file = join(folder, 'long.test.mjs');
   writeFileSync(file, "console.log('process ' + process.pid); setInterval(() => {}, 1000);");
-  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  const env = alone();
   const runner = spawn(process.execPath, settings(file), { env, cwd: folder });
   t.after(() => runner.kill('SIGKILL'));
   let text = '';
