@@ -50,7 +50,7 @@ test('the closing lines name every test that was skipped, with its reason', (t) 
   assert.equal(readFileSync(closing, 'utf8'), `1 passed\n${lines.join('\n')}\n`);
 });
 
-/** The environment of a run by itself, whose lines are none of the run that this test belongs to. */
+/** The environment of a run of its own: its lines are not those of the run around this test. */
 function alone(): NodeJS.ProcessEnv {
   const { NODE_TEST_CONTEXT: _, STEPWELL_CLOSING: __, ...env } = process.env;
   return env;
