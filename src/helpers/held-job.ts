@@ -3,35 +3,11 @@ import { checkOptions } from '../store/arguments.ts';
 import { checkPositive } from './host.ts';
 import type { JobTable } from './job-table.ts';
 import { checkTime, type JobState } from './jobs.ts';
+import type { Job } from './queue-api.ts';
 import { TIMER_MAX_MS } from './waiting.ts';
 
 /** How many times in its term a lease is extended. */
 const RENEWALS = 3;
-
-/** A job that this client holds, until it is completed, fails or is lost. */
-export interface Job<T> {
-  readonly id: string;
-  readonly data: T;
-  readonly priority: number;
-  /**
-   * How often the job has been taken; 1 for the first time. It is a fencing token: if two workers
-   * believe that they hold the job, the one with the higher number does.
-   */
-  readonly attempt: number;
-  /** What the last failure said, if there was one. */
-  readonly error: string | undefined;
-  /** Aborted, with SW_LEASE_LOST as reason, when this client finds that it has lost the job. */
-  readonly signal: AbortSignal;
-  /** Holds the job for `leaseMs` from now on; false if it is lost. */
-  extend(leaseMs?: number): Promise<boolean>;
-  /** Removes the job for ever. True for one worker only; false if the job is lost. */
-  complete(): Promise<boolean>;
-  /**
-   * Gives the job back, for another attempt after its backoff or after `retryMs` milliseconds. The
-   * last attempt makes it a dead letter. `lost` if another worker may have it.
-   */
-  fail(error: unknown, options?: { retryMs?: number }): Promise<'retry' | 'dead' | 'lost'>;
-}
 
 /** A held job over its record. */
 export class HeldJob<T> implements Job<T> {
@@ -63,7 +39,7 @@ export class HeldJob<T> implements Job<T> {
     return this.#ended.signal;
   }
 
-  async extend(leaseMs = this.#held.leaseMs): Promise<boolean> {
+  async extend(leaseMs: number = this.#held.leaseMs): Promise<boolean> {
     checkPositive('leaseMs', leaseMs);
     const asked = performance.now();
     const isHeld = await this.#table.extend(this.#name, this.attempt, leaseMs);

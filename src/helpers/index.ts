@@ -1,4 +1,3 @@
-export type { Job } from './held-job.ts';
 export type { AnyStore } from './host.ts';
 export {
   type Lease,
@@ -16,15 +15,16 @@ export {
   tokenBucket,
   type Verdict,
 } from './limiters.ts';
-export {
-  type AddedJob,
-  type AddOptions,
-  type DeadLetter,
-  type JobCounts,
-  type Queue,
-  type QueueOptions,
-  queue,
-} from './queue.ts';
+export { queue } from './queue.ts';
+export type {
+  AddedJob,
+  AddOptions,
+  DeadLetter,
+  Job,
+  JobCounts,
+  Queue,
+  QueueOptions,
+} from './queue-api.ts';
 export { type GetOrSetOptions, getOrSet, type Load } from './single-flight.ts';
 export type { WaitOptions } from './waiting.ts';
 export { type Change, type Watched, type WatchOptions, watch } from './watch.ts';

@@ -3,10 +3,19 @@ import { StepwellError } from '../errors.ts';
 import { unlessAborted } from '../store/abortable.ts';
 import { checkFlag, checkOptions, invalid, shown } from '../store/arguments.ts';
 import type { NamedState } from '../store/internal-calls.ts';
-import { HeldJob, HeldJobs, type Job } from './held-job.ts';
+import { HeldJob, HeldJobs } from './held-job.ts';
 import { type AnyStore, checkName, checkPositive, promised } from './host.ts';
 import { JobTable } from './job-table.ts';
 import { checkTime, type JobState, jobIn, PRIORITY_MAX, TIME_MAX } from './jobs.ts';
+import type {
+  AddedJob,
+  AddOptions,
+  DeadLetter,
+  Job,
+  JobCounts,
+  Queue,
+  QueueOptions,
+} from './queue-api.ts';
 import { Waiting, type WaitOptions } from './waiting.ts';
 
 const LEASE_MS = 30_000;
@@ -23,103 +32,6 @@ const TAKE_MAX = 1000;
 const DEAD_LETTERS = 100;
 /** A client adds fewer jobs than so many digits of base 36 count. */
 const COUNT_DIGITS = 8;
-
-/** Options of `queue`. */
-export interface QueueOptions {
-  /**
-   * Milliseconds after which a worker that has not extended its lease loses the job. Default
-   * 30000.
-   */
-  leaseMs?: number;
-  /** Whether leases are extended by themselves as long as the event loop turns. Default true. */
-  renew?: boolean;
-  /** The longest pause in milliseconds between two looks of a worker that waits. Default 5. */
-  everyMs?: number;
-}
-
-/** Options of `add`. */
-export interface AddOptions {
-  /** Milliseconds until it may be taken. Default 0. */
-  delayMs?: number;
-  /** A whole number of 0..255; jobs of a higher priority are taken first. Default 0. */
-  priority?: number;
-  /** While the queue has a job with this key, another one is not added. Default: no key. */
-  key?: string;
-  /** How often it is handed out before it becomes a dead letter. Default 3. */
-  attempts?: number;
-  /**
-   * Milliseconds from the first failure to the next attempt, which each failure doubles, up to a
-   * day. Default 1000.
-   */
-  backoffMs?: number;
-}
-
-/** The outcome of `add`. */
-export interface AddedJob {
-  readonly id: string;
-  /** False if the queue has a job with this key; `id` is then that job's. */
-  readonly added: boolean;
-}
-
-/** A job whose attempts have all failed. */
-export interface DeadLetter<T> {
-  readonly id: string;
-  readonly data: T;
-  /** What the last failure said. */
-  readonly error: string | undefined;
-  /** How often it was taken. */
-  readonly attempts: number;
-  /** Since when, in milliseconds since 1970. */
-  readonly time: number;
-  /**
-   * Puts it back, due now, with as many attempts as at first and without its unique key; false if
-   * another client was first.
-   */
-  retry(): Promise<boolean>;
-  /** Removes it for ever; false if another client was first. */
-  remove(): Promise<boolean>;
-}
-
-/** Jobs by what they wait for. */
-export interface JobCounts {
-  /** Due, and not held. */
-  waiting: number;
-  /** Due later, also after a failure. */
-  delayed: number;
-  /** Held by a worker whose lease has not run out. */
-  active: number;
-  dead: number;
-}
-
-/** A queue of jobs in a store, which all clients of the store share. */
-export interface Queue<T> {
-  readonly name: string;
-  /**
-   * Adds a job. Data are whatever JSON can express.
-   *
-   * @throws StepwellError SW_INVALID_VALUE for data that JSON cannot express, SW_POOL_FULL.
-   */
-  add(data: T, options?: AddOptions): Promise<AddedJob>;
-  /**
-   * Waits for a job and takes it: of those that are due the one with the highest priority, of these
-   * the one that has been due longest. When several workers take at the same time, one may get a
-   * job that comes a few places later.
-   *
-   * @throws StepwellError SW_TIMEOUT after `waitMs`, SW_ABORTED.
-   */
-  take(options?: WaitOptions): Promise<Job<T>>;
-  /** As `take`: waits for at least one job, and takes up to `count` (at most 1000). */
-  takeMany(count: number, options?: WaitOptions): Promise<Job<T>[]>;
-  /** As `takeMany`, without waiting: empty if there is no job. */
-  tryTake(count?: number): Promise<Job<T>[]>;
-  /**
-   * Counts the jobs by reading all of them. Exact if no client changes the queue meanwhile; else
-   * off by at most the changes that were made meanwhile.
-   */
-  counts(): Promise<JobCounts>;
-  /** The oldest dead letters, at most `limit` (100). */
-  deadLetters(options?: { limit?: number }): Promise<DeadLetter<T>[]>;
-}
 
 /**
  * The queue of that name in the store. Its jobs are hidden from walks and scans. All its calls

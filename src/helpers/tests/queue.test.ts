@@ -4,9 +4,9 @@ import { test } from 'node:test';
 import { hasCode } from '../../errors.ts';
 import type { AsyncStore } from '../../store/api.ts';
 import { rejectsCode, throwsCode } from '../../store/tests/support/codes.ts';
-import type { Job } from '../held-job.ts';
 import { JobTable } from '../job-table.ts';
 import { queue } from '../queue.ts';
+import type { Job } from '../queue-api.ts';
 import { inMemory, onOrderedStores } from './support/stores.ts';
 
 const START = 1_700_000_000_000;
