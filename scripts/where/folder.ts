@@ -19,7 +19,7 @@ export function pack(project: string, folder: string): string {
 export class Folder {
   readonly path: string;
   readonly tarball: string;
-  /** Of the programs that it runs, beside this process's own. */
+  /** Environment variables that its programs get besides those of this process. */
   readonly env: Record<string, string> = {};
 
   constructor(tarball: string) {

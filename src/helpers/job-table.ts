@@ -163,8 +163,9 @@ export class JobTable {
   }
 
   /**
-   * Takes the job if it is free. 'changed' if it is not free, or if this client has continued its
-   * move: the next scan may meet it again. 'adding' if its adder may still withdraw it.
+   * Takes the job if it is free. Returns 'adding' if its adder may still withdraw it. Returns
+   * 'changed' if it is not free, or if this client has continued its move; the next scan may then
+   * meet it again.
    */
   async take(name: string, leaseMs: number): Promise<JobState | 'changed' | 'adding'> {
     const take = (hasKey: boolean) =>

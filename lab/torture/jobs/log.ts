@@ -11,7 +11,7 @@ export const FAILED = 5;
 export const LOST = 6;
 /** A worker that lives held the job as well. */
 export const DOUBLE = 7;
-/** Of no job: a worker begins. */
+/** A worker begins; the event names no job. */
 export const STARTED = 8;
 
 const EVENT_BYTES = 8;

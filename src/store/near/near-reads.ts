@@ -267,8 +267,9 @@ export class NearReads {
 
   /**
    * Keeps what a search has found, within the search's section, from the key's second read on.
-   * Returns what the call returns: the kept value if it is of this very record, so that callers get
-   * one object however it was read; and frozen (if the store freezes) even if it is not kept.
+   * Returns the value for the caller. If the near cache holds the value of this very record, it is
+   * that one: callers get the same object, however they read it. If the store freezes, the value is
+   * frozen even when it is not kept.
    */
   keep(key: Key, request: Request, value: unknown): unknown {
     const isObject = typeof value === 'object' && value !== null;
